@@ -1,0 +1,5 @@
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod class;
+
+pub use class::Class;

@@ -1,0 +1,47 @@
+//! The command line: stdout is the result, stderr the story.
+//!
+//! Exit codes: 0 fine, 1 findings, 2 usage or IO error.
+
+mod crd;
+mod health;
+mod package;
+mod render;
+mod run;
+
+use std::process::ExitCode;
+
+/// Installs, upgrades and locks releases of packs.
+#[derive(Debug, clap::Parser)]
+#[command(name = "sherpack-operator", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Run the operator.
+    Run(Box<run::Args>),
+    /// Print the CustomResourceDefinition of SherpackRelease as YAML.
+    Crd(crd::Args),
+    /// Write a pack directory as a deterministic archive.
+    Package(package::Args),
+    /// Print the manifests of a pack, the same bytes that the operator would apply.
+    Render(render::Args),
+    /// Judge the health of every document of a file.
+    Health(health::Args),
+}
+
+impl Cli {
+    /// Runs the chosen subcommand and gives the exit code of the process.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        match self.command {
+            Command::Run(args) => run::run(*args),
+            Command::Crd(args) => crd::run(args),
+            Command::Package(args) => package::run(args),
+            Command::Render(args) => render::run(args),
+            Command::Health(args) => health::run(args),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A Kubernetes operator that installs, upgrades and locks releases of packs.
+//!
+//! # Layout, in reading order
+//!
+//! Functional core: these folders do no IO and read no clock.
+//!
+//! * [`api`]: the `SherpackRelease` resource, its names, conditions and reasons.
+//! * [`manifest`]: one Kubernetes object as data: YAML, ids, kind order, fingerprint, inventory.
+//! * [`pack`]: bytes to a pack: archive limits, `Pack.yaml`, values.
+//! * [`render`]: pack + values + capabilities to manifests.
+//! * [`health`]: a live object to its health.
+//! * [`plan`]: objects to ordered steps; what to prune.
+//! * [`release`]: observation to decision; the revision record; retention.
+//!
+//! Imperative shell: thin IO around the core.
+//!
+//! * [`source`]: where packs come from.
+//! * [`cluster`]: builds the one client; applies, reads and deletes the releases' objects.
+//! * [`storage`]: revision records.
+//! * [`watch`]: metadata watches: wake waiting releases, spot drift.
+//! * [`reconcile`]: one pass for one release; its `mod.rs` is the main street.
+//! * [`operator`]: wiring: controller, events, metrics, server, shutdown.
+//! * [`cli`]: one file per subcommand.
+//!
+//! # Layer rule
+//!
+//! Upper may use lower only:
+//! `cli, operator > reconcile > source, cluster, storage, watch > release > plan > health, render > pack > manifest > api`.
+
+pub mod api;
+pub mod manifest;
+
+pub mod pack;
+pub mod render;
+
+pub mod health;
+pub mod plan;
+pub mod release;
+
+pub mod cluster;
+pub mod source;
+pub mod storage;
+pub mod watch;
+
+pub mod reconcile;
+
+pub mod cli;
+pub mod operator;

@@ -1,0 +1,1 @@
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
