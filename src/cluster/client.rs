@@ -119,7 +119,10 @@ pub fn build_through(
     let layers = layer_fn(move |stack: BoxService<Call, Answer, BoxError>| {
         // kube's stack cannot be cloned, and a retry needs it twice: the queue makes it cloneable.
         let wire = Transport::new(Buffer::new(stack, QUEUED_CALLS));
-        let wire = through.as_ref().map_or(wire.clone(), |wrap| wrap(wire));
+        let wire = match &through {
+            Some(wrap) => wrap(wire),
+            None => wire,
+        };
         deadline::layer(retry::layer(count::layer(wire, Arc::clone(&observer))))
     });
     Ok(ClientBuilder::try_from(config)?.with_layer(&layers).build())

@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn each_kind_of_request_has_its_verb() {
         let apply = Some("application/apply-patch+yaml");
-        let table: &[(&str, &str, Option<&str>, Option<&str>, &str)] = &[
+        let table = [
             ("GET", "/api/v1/namespaces/a/pods/p", None, None, "get"),
             ("GET", "/api/v1/namespaces/a/pods/p/status", None, None, "get"),
             (
@@ -164,10 +164,10 @@ mod tests {
             ("OPTIONS", "/api", None, None, "other"),
         ];
         for (method, path, query, content_type, expected) in table {
-            let method = method.parse().unwrap();
+            let method = method.parse::<Method>().unwrap();
             assert_eq!(
-                verb(&method, path, *query, *content_type),
-                *expected,
+                verb(&method, path, query, content_type),
+                expected,
                 "{method} {path} {query:?}"
             );
         }
