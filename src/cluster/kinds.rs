@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersion, GroupVersionKind};
 use kube::discovery::{self, Scope};
 use kube::{Client, api::TypeMeta};
 
@@ -58,8 +58,9 @@ impl Kinds {
             Some(Lookup::Absent(since)) if since.elapsed() < ABSENT_FOR => return Err(unknown()),
             _ => {}
         }
+        let gv = GroupVersion::gv(&gvk.group, &gvk.version);
         let failed = |source| Error::Discovery { api_version: api_version.to_owned(), source: Box::new(source) };
-        let group = match tokio::time::timeout(DEADLINE, discovery::pinned_group(client, &gvk.gv())).await {
+        let group = match tokio::time::timeout(DEADLINE, discovery::pinned_group(client, &gv)).await {
             Ok(Ok(group)) => group,
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
                 self.remember(gvk, Lookup::Absent(Instant::now()));

@@ -70,7 +70,7 @@ impl Report for Outside {
                 pack: pack.name,
                 version: pack.version,
                 revision: status.revision.and_then(|revision| u32::try_from(revision).ok()).unwrap_or(0),
-                state: crate::release::State::NAMES.into_iter().find(|name| *name == state),
+                state,
                 conditions: conditions.collect(),
             },
         );

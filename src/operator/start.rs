@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use futures::channel::mpsc;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -18,10 +19,10 @@ use super::server::{Gate, Readiness};
 use super::{Config, Error, controller};
 use crate::api::{Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
-use crate::reconcile::{Context, Memory, Packs};
+use crate::reconcile::{Context, Memory, Packs, slim_head};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
-use crate::storage::{self, MacKey, SecretRecords, Stored};
+use crate::storage::{self, Head, MacKey, Records, SecretRecords};
 use crate::watch::{ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
 
 /// Between two looks for something that has to be there before work can begin.
@@ -148,10 +149,10 @@ async fn load_key(client: &Client, config: &Config) -> MacKey {
 }
 
 /// Lists the newest records and notes what the deployed ones expect of their objects.
-async fn preload(records: &SecretRecords, objects: &ObjectWatches) -> HashMap<RecordsOf, Stored> {
+async fn preload(records: &SecretRecords, objects: &ObjectWatches) -> HashMap<RecordsOf, Head> {
     let mut said = false;
     let heads = loop {
-        match records.heads().await {
+        match records.heads(None).map_ok(slim_head).try_collect::<Vec<Head>>().await {
             Ok(heads) => break heads,
             Err(error) => {
                 if !said {
@@ -162,16 +163,18 @@ async fn preload(records: &SecretRecords, objects: &ObjectWatches) -> HashMap<Re
             }
         }
     };
-    let mut newest: HashMap<RecordsOf, Stored> = HashMap::new();
-    for stored in heads {
+    let mut newest: HashMap<RecordsOf, Head> = HashMap::new();
+    for head in heads {
+        // One that cannot be read is read again, and explained, by the pass of its release.
+        let Some(stored) = head.stored() else { continue };
         let of = (stored.namespace.clone(), stored.record.name.clone());
-        let older = newest.get(&of).is_some_and(|known| known.record.version >= stored.record.version);
+        let older = newest.get(&of).is_some_and(|known| known.revision() >= head.revision());
         if !older {
-            newest.insert(of, stored);
+            newest.insert(of, head);
         }
     }
     let mut table = objects.table();
-    for stored in newest.values() {
+    for stored in newest.values().filter_map(Head::stored) {
         let Some(private) = stored.private.as_ref().filter(|_| stored.record.state == State::Deployed) else { continue };
         let owner = ReleaseKey { namespace: private.owner.namespace.clone(), name: private.owner.name.clone() };
         for entry in &private.inventory {

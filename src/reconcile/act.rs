@@ -12,13 +12,13 @@ use super::memory::{Running, Stage, Waiting};
 use super::prepare::Prepared;
 use super::status::{self, Finished, Progress, Run};
 use super::{Error, Pass};
-use crate::api::{Adopt, Class, names, reasons};
+use crate::api::{self, Adopt, Class, names, reasons};
 use crate::cluster::{self, Applied, Mode};
 use crate::health::{self, Status};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
-use crate::release::{Action, Private, Record, State};
-use crate::storage::Stored;
+use crate::release::{Action, Private, State};
+use crate::storage::{self, Head, Records, SecretRecords, Stored};
 
 /// Applies in flight for one release.
 const PARALLEL: usize = 8;
@@ -34,14 +34,13 @@ impl Pass<'_> {
     pub(super) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
         let Prepared { record, private, objects } = prepared;
         self.check_ownership(&objects, &private).await?;
-        let namespace = self.settings.target_namespace.clone();
         let before = self.mem.head.take();
-        let stored = self.ctx.records.create(&namespace, &record, &private, self.settings.compression).await?;
-        if let Some((crate::storage::Head::Ours(old), _)) = &before
+        let stored = self.records().create(&record, &private).await?;
+        if let Some((Head::Ours(old), _)) = &before
             && old.record.state != State::Deployed
         {
             // A failed revision is not rewritten any more: this is where it stops being the head.
-            self.ctx.records.clear_head(old).await?;
+            self.records().set_head(old, false).await?;
         }
         self.wrote(&stored);
         let deadline = self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX);
@@ -374,10 +373,7 @@ impl Pass<'_> {
             private.last_deployed = Some(stored.record.version);
             private.operation = None;
         }
-        let stored = match self.ctx.records.update(&stored, true).await {
-            Ok(stored) => stored,
-            Err(error) => return Err(self.lost_track(error)),
-        };
+        let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
         let whole = stored;
         let revision = whole.record.version;
@@ -398,10 +394,7 @@ impl Pass<'_> {
         stored.record.state =
             State::Failed { reason: format!("{reason}: {message}"), recoverable: true, failed_at: self.now };
         stored.record.updated_at = self.now;
-        let stored = match self.ctx.records.update(&stored, true).await {
-            Ok(stored) => stored,
-            Err(error) => return Err(self.lost_track(error)),
-        };
+        let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.ctx.report.operation(&self.key, action, "failed", since(started));
@@ -409,11 +402,24 @@ impl Pass<'_> {
         Ok(Progress::Finished(Finished { action, revision, failure, manifest_digest, values_digest }))
     }
 
-    /// Somebody else wrote the record: whatever we know of it is worthless.
-    fn lost_track(&mut self, error: crate::storage::Error) -> Error {
-        self.mem.head = None;
-        self.mem.running = None;
-        error.into()
+    /// Writes a changed record. When somebody else wrote it first, whatever we know of it is worthless.
+    pub(super) async fn save(&mut self, stored: &Stored, head: bool) -> Result<Stored, Error> {
+        let written = self.records().update(stored, &stored.record, stored.private.as_ref(), head).await;
+        if written.is_err() {
+            self.mem.head = None;
+            self.mem.running = None;
+        }
+        Ok(written?)
+    }
+
+    /// The driver, writing as this release wants its records written.
+    pub(super) fn records(&self) -> SecretRecords {
+        let compression = match self.settings.compression {
+            api::Compression::Zstd => storage::Compression::Zstd,
+            api::Compression::Gzip => storage::Compression::Gzip,
+            api::Compression::None => storage::Compression::None,
+        };
+        self.ctx.records.clone().compressing(compression)
     }
 
     /// Deletes what this revision no longer wants: only what an inventory of ours records, what still carries our
@@ -461,11 +467,11 @@ impl Pass<'_> {
     async fn supersede(&mut self, last_deployed: Option<u32>, revision: u32) -> Result<(), Error> {
         let Some(old) = last_deployed.filter(|old| *old != revision) else { return Ok(()) };
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let Some(mut stored) = self.ctx.records.get(namespace, name, old).await?.ours() else { return Ok(()) };
+        let Head::Ours(mut stored) = self.ctx.records.get(namespace, name, old).await? else { return Ok(()) };
         if stored.record.state == State::Deployed {
             stored.record.state = State::Superseded;
             stored.record.updated_at = self.now;
-            self.ctx.records.update(&stored, false).await?;
+            self.save(&stored, false).await?;
         }
         Ok(())
     }
@@ -476,8 +482,14 @@ impl Pass<'_> {
             return Ok(());
         }
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.ctx.records.retain(namespace, name, limit, revision).await?;
+        let all = self.ctx.records.list(namespace, name).await?;
+        let surplus = all.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+        for meta in all.iter().take(surplus).filter(|meta| meta.revision != revision) {
+            // Records of other tools are their history, not ours to shorten.
+            if let Head::Ours(stored) = self.ctx.records.get(namespace, name, meta.revision).await? {
+                self.ctx.records.delete(&stored.meta()).await?;
+            }
+        }
         Ok(())
     }
 
@@ -487,22 +499,16 @@ impl Pass<'_> {
         let of = self.records_of();
         self.ctx.record_watch.wrote(&of, stored.record.version, version);
         let newest = crate::watch::Newest::At { revision: stored.record.version, version };
-        self.mem.head = Some((crate::storage::Head::Ours(slim(stored)), newest));
+        self.mem.head = Some((Head::Ours(Box::new(slim(stored.clone()))), newest));
     }
 }
 
 /// A record without manifest and values: what stays in memory.
-pub(super) fn slim(stored: &Stored) -> Stored {
-    let Stored { record, private, resource_version, uid, secret_name, namespace } = stored;
-    let record = Record { manifest: String::new(), values: serde_json::Value::Null, notes: None, ..record.clone() };
-    Stored {
-        record,
-        private: private.clone(),
-        resource_version: resource_version.clone(),
-        uid: uid.clone(),
-        secret_name: secret_name.clone(),
-        namespace: namespace.clone(),
-    }
+pub(super) fn slim(mut stored: Stored) -> Stored {
+    stored.record.manifest = String::new();
+    stored.record.values = serde_json::Value::Null;
+    stored.record.notes = None;
+    stored
 }
 
 fn private(stored: &Stored) -> Option<&Private> {

@@ -18,7 +18,7 @@ use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, condi
 use crate::cluster::{Cluster, version_of};
 use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
-use crate::storage::{SecretRecords, Stored};
+use crate::storage::{Head, SecretRecords};
 use crate::watch::{ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
 
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -36,7 +36,7 @@ pub struct Context {
     pub releases: Store<SherpackRelease>,
     pub memory: Memory,
     /// Newest records read at start, taken by the first pass of each release.
-    pub preloaded: Mutex<HashMap<RecordsOf, Stored>>,
+    pub preloaded: Mutex<HashMap<RecordsOf, Head>>,
     pub capabilities: Arc<Capabilities>,
     pub policy: Policy,
     /// Identity of this process.
@@ -63,8 +63,8 @@ pub trait Report: Send + Sync {
 /// What metrics show of a release.
 pub struct Snapshot<'a> {
     pub status: &'a SherpackReleaseStatus,
-    /// State of the newest record; empty when there is none.
-    pub state: &'a str,
+    /// State of the newest record.
+    pub state: Option<&'static str>,
 }
 
 impl Context {
@@ -130,10 +130,7 @@ impl Context {
         mem: &mut Remembered,
         status: SherpackReleaseStatus,
     ) -> Result<bool, Error> {
-        let state = match mem.head.as_ref().map(|(head, _)| head) {
-            Some(crate::storage::Head::Ours(stored) | crate::storage::Head::Foreign(stored)) => stored.record.state.name(),
-            _ => "",
-        };
+        let state = mem.head.as_ref().and_then(|(head, _)| head.stored()).map(|stored| stored.record.state.name());
         self.report.release(key, Snapshot { status: &status, state });
         let before = release.status.clone().unwrap_or_default();
         if conditions::same_but_time(&before, &status) {
@@ -218,7 +215,7 @@ impl Context {
     }
 
     /// The newest record of a name as the start-up list showed it; given once.
-    pub(super) fn preloaded(&self, of: &RecordsOf) -> Option<Stored> {
+    pub(super) fn preloaded(&self, of: &RecordsOf) -> Option<Head> {
         self.preloaded.lock().unwrap_or_else(PoisonError::into_inner).remove(of)
     }
 }

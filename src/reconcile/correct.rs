@@ -96,7 +96,7 @@ impl Pass<'_> {
             // What is expected of an object is another now: a restart must know.
             let mut stored = stored;
             stored.private = Some(private);
-            let stored = self.ctx.records.update(&stored, true).await?;
+            let stored = self.save(&stored, true).await?;
             self.wrote(&stored);
         }
         self.mem.drift.error = first_error.as_ref().map(ToString::to_string);

@@ -16,8 +16,8 @@ pub enum Error {
     Render(#[from] render::Error),
     #[error(transparent)]
     Manifest(#[from] manifest::Error),
-    #[error("the pack uses {what}, which is not supported yet{}", at(.object))]
-    NotSupported { what: String, object: Option<String> },
+    #[error("the pack uses {what} ({object}), which is not supported yet")]
+    NotSupported { what: String, object: String },
     #[error("the pack renders no object at all, but the release has {before}: nothing was changed; uninstall the release if that is meant")]
     EmptyRender { before: usize },
     #[error("two documents of the manifest describe {id}")]
@@ -42,10 +42,6 @@ pub enum Error {
     Own { what: &'static str, source: Box<kube::Error> },
     #[error("write of the release's {what}: no answer within {}s", after.as_secs())]
     OwnTimeout { what: &'static str, after: Duration },
-}
-
-fn at(object: &Option<String>) -> String {
-    object.as_ref().map(|object| format!(" ({object})")).unwrap_or_default()
 }
 
 impl Error {
@@ -101,7 +97,7 @@ impl Error {
     pub fn is_conflict(&self) -> bool {
         match self {
             Self::RecordChanged { .. } => true,
-            Self::Storage(error) => error.is_conflict(),
+            Self::Storage(error) => matches!(error, storage::Error::Conflict { .. } | storage::Error::Missing { .. }),
             Self::Own { source, .. } => matches!(cluster::status_code(source), Some(409 | 422)),
             _ => false,
         }

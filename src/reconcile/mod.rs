@@ -23,6 +23,7 @@ use jiff::Timestamp;
 pub use context::{Context, Report, Snapshot};
 pub use error::Error;
 pub use memory::Memory;
+pub use observe::slim_head;
 pub use packs::Packs;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};

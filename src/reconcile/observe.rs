@@ -7,7 +7,7 @@ use super::{Error, Pass};
 use crate::api::{DriftMode, DriftPause};
 use crate::release::decide::{Deletion, HeadState, Observation, OurHead, Retries};
 use crate::release::{State, decide};
-use crate::storage::{Head, Stored};
+use crate::storage::{Head, Records, Stored};
 use crate::watch::Newest;
 
 impl Pass<'_> {
@@ -25,7 +25,7 @@ impl Pass<'_> {
         }
         let head = match (self.ctx.preloaded(&of), newest) {
             (_, Newest::None) => Head::None,
-            (Some(stored), newest) if same_record(&stored, newest) => stored.into_head(),
+            (Some(head), newest) if head.stored().is_some_and(|stored| same_record(stored, newest)) => head,
             _ => self.ctx.records.newest(&of.0, &of.1).await?,
         };
         let at = match &head {
@@ -34,7 +34,7 @@ impl Pass<'_> {
                 revision: stored.record.version,
                 version: stored.resource_version.parse().unwrap_or(0),
             },
-            Head::Unreadable { .. } => newest,
+            Head::Unreadable(_) => newest,
         };
         self.ctx.record_watch.read(&of, at);
         self.mem.head = Some((slim_head(head), at));
@@ -49,9 +49,9 @@ impl Pass<'_> {
         };
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let read = self.ctx.records.get(namespace, name, revision).await?;
-        match read.ours() {
-            Some(stored) => Ok(stored),
-            None => {
+        match read {
+            Head::Ours(stored) => Ok(*stored),
+            Head::None | Head::Foreign(_) | Head::Unreadable(_) => {
                 // It changed under us: the next pass observes it anew.
                 self.mem.head = None;
                 self.mem.running = None;
@@ -84,7 +84,7 @@ impl Pass<'_> {
     fn observed_head(&self) -> decide::Head {
         match self.mem.head.as_ref().map(|(head, _)| head) {
             None | Some(Head::None) => decide::Head::None { expected: self.record_expected() },
-            Some(Head::Unreadable { message, .. }) => decide::Head::Unreadable { message: message.clone() },
+            Some(Head::Unreadable(unreadable)) => decide::Head::Unreadable { message: unreadable.to_string() },
             Some(Head::Foreign(stored)) => foreign(stored),
             Some(Head::Ours(stored)) => match &stored.private {
                 Some(private) if self.owns(&private.owner) => decide::Head::Ours(OurHead {
@@ -146,10 +146,11 @@ fn same_record(stored: &Stored, newest: Newest) -> bool {
     newest == Newest::At { revision: stored.record.version, version }
 }
 
-fn slim_head(head: Head) -> Head {
+/// A head without manifest and values: what stays in memory.
+pub fn slim_head(head: Head) -> Head {
     match head {
-        Head::Ours(stored) => Head::Ours(slim(&stored)),
-        Head::Foreign(stored) => Head::Foreign(slim(&stored)),
-        other @ (Head::None | Head::Unreadable { .. }) => other,
+        Head::Ours(stored) => Head::Ours(Box::new(slim(*stored))),
+        Head::Foreign(stored) => Head::Foreign(Box::new(slim(*stored))),
+        other @ (Head::None | Head::Unreadable(_)) => other,
     }
 }

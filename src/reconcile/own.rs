@@ -11,7 +11,7 @@ use crate::api::reasons;
 use crate::api::Class;
 use crate::release::decide::{Hold, Operation};
 use crate::release::{Owner, State, backoff};
-use crate::storage::Head;
+use crate::storage::{Head, Records};
 
 /// An operation shorter than this writes its status once, at its end.
 const QUIET_FOR: Duration = Duration::from_secs(2);
@@ -193,7 +193,7 @@ impl Pass<'_> {
             _ => return Ok(()),
         };
         let read = self.ctx.records.get(&namespace, &name, revision).await?;
-        let Some(mut stored) = read.any() else {
+        let (Head::Ours(mut stored) | Head::Foreign(mut stored)) = read else {
             self.mem.head = None;
             return Err(Error::RecordChanged { revision });
         };
@@ -208,7 +208,7 @@ impl Pass<'_> {
         stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
         stored.record.updated_at = self.now;
         let ours = stored.private.is_some();
-        let written = self.ctx.records.update(&stored, true).await?;
+        let written = self.save(&stored, true).await?;
         if ours {
             self.wrote(&written);
         } else {
@@ -219,7 +219,8 @@ impl Pass<'_> {
 
     /// A revision number that no record has, read from the records themselves.
     pub(super) async fn next_free_revision(&mut self) -> Result<u32, Error> {
-        let newest = self.ctx.records.highest(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let all = self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let newest = all.last().map(|meta| meta.revision);
         let known = self.release.status.as_ref().and_then(|status| status.revision).unwrap_or(0);
         let known = u32::try_from(known).unwrap_or(0);
         Ok(newest.unwrap_or(0).max(known) + 1)

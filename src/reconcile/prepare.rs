@@ -11,7 +11,7 @@ use crate::api::names;
 use crate::manifest::{self, Object, yaml};
 use crate::pack::{self, Pack};
 use crate::plan;
-use crate::release::{Action, Owner, Private, Record, State};
+use crate::release::{Action, Owner, PackIdentity, Person, Private, Record, State};
 use crate::render;
 use crate::storage::Head;
 
@@ -76,7 +76,7 @@ impl Pass<'_> {
             namespace: self.settings.target_namespace.clone(),
             version: revision,
             state: pending(action, self.now, timeout, revision),
-            pack: wanted.pack.identity(),
+            pack: identity(&wanted.pack),
             values: wanted.values.clone(),
             values_provenance: crate::release::ValuesProvenance::default(),
             manifest: yaml::join(&bodies),
@@ -151,6 +151,37 @@ pub(super) fn stored_objects(record: &Record) -> Result<Vec<Object>, manifest::E
     let file = format!("the manifest of revision {}", record.version);
     let documents = yaml::parse_documents(&record.manifest, &file)?;
     documents.into_iter().map(Object::from_value).collect()
+}
+
+/// What a record says of its pack.
+fn identity(pack: &Pack) -> PackIdentity {
+    let pack::Metadata {
+        name,
+        version,
+        description,
+        app_version,
+        kube_version,
+        home,
+        icon,
+        sources,
+        keywords,
+        maintainers,
+        annotations,
+    } = pack.metadata.clone();
+    let person = |maintainer: pack::Maintainer| Person { name: maintainer.name, email: maintainer.email, url: maintainer.url };
+    PackIdentity {
+        name,
+        version,
+        description,
+        app_version,
+        kube_version,
+        home,
+        icon,
+        sources,
+        keywords,
+        maintainers: maintainers.into_iter().map(person).collect(),
+        annotations,
+    }
 }
 
 fn pending(action: Action, started_at: Timestamp, timeout: u64, revision: u32) -> State {

@@ -239,7 +239,7 @@ fn verb(action: Action) -> &'static str {
 fn stored(head: &Head) -> Option<&Stored> {
     match head {
         Head::Ours(stored) | Head::Foreign(stored) => Some(stored),
-        Head::None | Head::Unreadable { .. } => None,
+        Head::None | Head::Unreadable(_) => None,
     }
 }
 

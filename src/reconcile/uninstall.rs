@@ -6,13 +6,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Error, Pass, Progress};
-use crate::api::{UninstallPolicy, names};
+use crate::api::{UninstallPolicy, names, reasons};
 use crate::cluster;
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
 use crate::release::decide::Deletion;
 use crate::release::{Private, State};
-use crate::storage::Head;
+use crate::storage::{Head, Records};
 
 /// `status.operation.phase` once all objects are gone and only records are left: what tells a later process
 /// that a missing record is our own doing.
@@ -43,7 +43,7 @@ impl Pass<'_> {
     pub(super) async fn uninstall(&mut self) -> Result<Progress, Error> {
         self.mem.running = None;
         let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(Progress::Gone) };
-        let mut head = head.clone();
+        let mut head = (**head).clone();
         let started = match &head.record.state {
             State::PendingUninstall { started_at, .. } => *started_at,
             _ => {
@@ -51,7 +51,7 @@ impl Pass<'_> {
                 let timeout = self.settings.uninstall.timeout.as_secs().max(1);
                 whole.record.state = State::PendingUninstall { started_at: self.now, timeout };
                 whole.record.updated_at = self.now;
-                let stored = self.ctx.records.update(&whole, true).await?;
+                let stored = self.save(&whole, true).await?;
                 self.wrote(&stored);
                 head = stored;
                 self.now
@@ -63,10 +63,14 @@ impl Pass<'_> {
             if self.settings.uninstall.wait && !remaining.is_empty() {
                 return Ok(self.await_gone(&remaining, started));
             }
-            self.ctx.report.uninstalled(self.release);
+            let note = format!("release {} is uninstalled", self.settings.release_name);
+            self.ctx.report.event(self.release, false, reasons::UNINSTALL_SUCCEEDED, "Uninstall", note);
             self.checkpoint_records().await?;
         }
-        self.ctx.records.delete_all(&self.settings.target_namespace, &self.settings.release_name).await?;
+        // Oldest first: as long as the newest is there, a later process knows what this is about.
+        for meta in self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await? {
+            self.ctx.records.delete(&meta).await?;
+        }
         Ok(Progress::Gone)
     }
 

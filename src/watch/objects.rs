@@ -81,7 +81,8 @@ impl ObjectWatches {
     pub async fn ensure(&self, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
         let mut listed_rx = self.start(kind, user);
         let done = tokio::time::timeout(FIRST_LIST, listed_rx.wait_for(|listed| listed.done)).await;
-        if matches!(done, Ok(Ok(_))) {
+        let done = matches!(done, Ok(Ok(_)));
+        if done {
             return Ok(());
         }
         let message = listed_rx.borrow().error.clone().unwrap_or_else(|| "no answer".to_owned());
