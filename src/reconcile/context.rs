@@ -109,9 +109,11 @@ impl Context {
         mem: &mut Remembered,
         finalizers: &[String],
     ) -> Result<SherpackRelease, Error> {
-        // The resourceVersion keeps a finalizer that somebody else added meanwhile.
+        // The resourceVersion keeps a finalizer that somebody else added meanwhile. Ours may be newer than the
+        // object at hand: this pass may have written the status.
+        let version = mem.own_version.max(version_of(&release.metadata)).to_string();
         let patch = serde_json::from_value(json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": release.metadata.resource_version},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
         ]))
         .unwrap_or_default();

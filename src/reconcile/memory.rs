@@ -132,7 +132,7 @@ impl DriftAction {
 }
 
 /// Entries kept in [`DriftMemory::seen`].
-pub const DRIFT_ENTRIES: usize = 20;
+const DRIFT_ENTRIES: usize = 20;
 
 impl DriftMemory {
     /// Takes note of one object; an older note of the same object goes.

@@ -45,6 +45,8 @@ struct Pass<'a> {
     settings: Settings,
     mem: &'a mut Remembered,
     now: Timestamp,
+    /// The decision in a word, for metrics.
+    decided: &'static str,
 }
 
 /// Reconciles one release; gives when to come back, besides when something changes.
@@ -66,15 +68,25 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         ctx.forget(&key, &release);
         return Ok(None);
     }
-    let settings = match api::validate(&release, &ctx.policy) {
-        Ok(settings) => settings,
-        Err(_) if deleting => Settings::for_deletion(&release),
-        Err(invalid) => return refuse(&release, &key, ctx, &mut mem, &invalid, now).await,
+    let (settings, invalid) = match api::validate(&release, &ctx.policy) {
+        Ok(settings) => (settings, None),
+        Err(invalid) => (Settings::without_spec(&release), Some(invalid)),
     };
-    let release = if deleting || has_finalizer(&release) { release } else { ctx.add_finalizer(&release, &mut mem).await? };
+    let invalid = invalid.filter(|_| !deleting);
+    if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release)) {
+        // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
+        return ctx.write_status(&release, &key, &mut mem, status::refused(&release, invalid, now)).await.map(|_| None);
+    }
+    let release = if has_finalizer(&release) { release } else { ctx.add_finalizer(&release, &mut mem).await? };
     let uid = release.metadata.uid.clone().unwrap_or_default();
-    let mut pass = Pass { ctx, key, release: &release, uid, settings, mem: &mut mem, now };
-    pass.run().await
+    let mut pass = Pass { ctx, key, release: &release, uid, settings, mem: &mut mem, now, decided: "None" };
+    let result = match &invalid {
+        Some(invalid) => pass.refuse(invalid).await,
+        None => pass.run().await,
+    };
+    let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
+    ctx.report.decided(pass.decided, took);
+    result
 }
 
 impl Pass<'_> {
@@ -113,6 +125,7 @@ impl Pass<'_> {
             let seen = self.observation(inputs, deletion, taken);
             let decision = decide::decide(&seen);
             tracing::debug!(release = %self.key, ?decision, "decided");
+            self.decided = own::decision_name(&decision.operation);
             let drift_error = if decision.correct { self.correct().await.err() } else { None };
             let progress = match &decision.operation {
                 Operation::Recover | Operation::Interrupt => {
@@ -154,6 +167,20 @@ impl Pass<'_> {
         Err(Error::Undecided)
     }
 
+    /// A spec that cannot be acted on: said in the status. What is deployed stays, and stays locked.
+    async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
+        self.decided = "Refuse";
+        self.observe_head().await?;
+        let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
+        let seen = self.observation(None, None, taken);
+        if decide::decide(&seen).correct {
+            self.correct().await?;
+        }
+        let status = status::refused(self.release, invalid, self.now);
+        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        Ok(self.mem.drift.revert_at.map(|at| until(self.now, at)))
+    }
+
     async fn launch(&mut self, wanted: &prepare::Wanted, action: Action, revision: u32, attempt: u32, start_over: bool) -> Result<Progress, Error> {
         if self.settings.create_namespace {
             self.ctx.cluster.ensure_namespace(&self.settings.target_namespace).await?;
@@ -183,20 +210,6 @@ impl Pass<'_> {
         });
         asked.is_some() && asked != acknowledged
     }
-}
-
-/// A spec that cannot be acted on: said in the status, nothing else is touched.
-async fn refuse(
-    release: &SherpackRelease,
-    key: &ReleaseKey,
-    ctx: &Context,
-    mem: &mut Remembered,
-    invalid: &Invalid,
-    now: Timestamp,
-) -> Result<Option<Duration>, Error> {
-    let status = status::refused(release, invalid, now);
-    ctx.write_status(release, key, mem, status).await?;
-    Ok(None)
 }
 
 fn has_finalizer(release: &SherpackRelease) -> bool {

@@ -14,6 +14,7 @@ use crate::api::{
     Class, Contended, DriftStatus, DriftedObject, HistoryEntry, Invalid, LastHandled, OperationStatus, PackStatus,
     SherpackRelease, SherpackReleaseStatus, WaitingFor, duration, names,
 };
+use crate::health::Status;
 use crate::manifest::{self, ObjectId};
 use crate::release::decide::{Decision, Hold, Operation};
 use crate::release::{Action, State};
@@ -312,11 +313,21 @@ pub(super) fn records_going(release: &SherpackRelease, now: Timestamp) -> Sherpa
 fn waiting_for(id: &ObjectId, waiting: &Waiting) -> WaitingFor {
     WaitingFor {
         object: id.to_string(),
-        state: waiting.health.status.as_str().to_owned(),
+        state: health_name(waiting.health.status).to_owned(),
         ready: waiting.health.progress.map(|(ready, _)| ready),
         desired: waiting.health.progress.map(|(_, desired)| desired),
         reason: Some(waiting.health.message.clone()),
         since: Some(Time(waiting.since)),
+    }
+}
+
+fn health_name(status: Status) -> &'static str {
+    match status {
+        Status::InProgress => "InProgress",
+        Status::Current => "Current",
+        Status::Failed => "Failed",
+        Status::Terminating => "Terminating",
+        Status::Suspended => "Suspended",
     }
 }
 

@@ -80,9 +80,8 @@ impl ObjectWatches {
     /// `Watch` when the list does not come within 30 s; the watch keeps trying.
     pub async fn ensure(&self, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
         let mut listed_rx = self.start(kind, user);
-        let done = tokio::time::timeout(FIRST_LIST, listed_rx.wait_for(|listed| listed.done)).await;
-        let done = matches!(done, Ok(Ok(_)));
-        if done {
+        let listed = async { listed_rx.wait_for(|listed| listed.done).await.is_ok() };
+        if tokio::time::timeout(FIRST_LIST, listed).await == Ok(true) {
             return Ok(());
         }
         let message = listed_rx.borrow().error.clone().unwrap_or_else(|| "no answer".to_owned());
