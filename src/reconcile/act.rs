@@ -426,7 +426,13 @@ impl Pass<'_> {
     /// marker, and what is not to be kept.
     async fn prune(&self, running: &mut Running) -> Result<(), Error> {
         let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
+        let wanted: BTreeSet<String> = private.inventory.iter().filter_map(|entry| entry.uid.clone()).collect();
         for entry in plan::deletion_order(std::mem::take(&mut private.leftovers)) {
+            // One object under two groups (an Ingress of old) is still wanted under the new one.
+            if entry.uid.as_ref().is_some_and(|uid| wanted.contains(uid)) {
+                self.ctx.objects.table().forget(&self.key, &entry.id);
+                continue;
+            }
             if let Err(error) = self.delete_ours(&entry, &private.owner.uid).await {
                 private.leftovers.push(entry);
                 return Err(error);
@@ -472,6 +478,19 @@ impl Pass<'_> {
             stored.record.state = State::Superseded;
             stored.record.updated_at = self.now;
             self.save(&stored, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Supersedes revisions that a crash left marked as the newest one although a newer one is deployed.
+    pub(super) async fn mend_history(&mut self) -> Result<(), Error> {
+        let of = self.records_of();
+        let revision = match &self.mem.head {
+            Some((Head::Ours(stored), _)) => stored.record.version,
+            _ => return Ok(()),
+        };
+        for old in self.ctx.outdated(&of).into_iter().filter(|old| *old < revision) {
+            self.supersede(Some(old), revision).await?;
         }
         Ok(())
     }
