@@ -1,0 +1,121 @@
+//! Revision records: where they are kept and how they are read, written and found again.
+//!
+//! May import `release` and below. [`codec`] is pure; the drivers around it are thin. Invariants:
+//!
+//! * A record is created once (create-only) and every later write carries the resourceVersion that was read, so of two
+//!   writers one gets [`Error::Conflict`] and must stop.
+//! * Nothing is guessed: a record that cannot be understood is [`Head::Unreadable`], a record without a valid seal is
+//!   [`Head::Foreign`] and has no private part.
+//! * Every call ends within [`CALL_TIMEOUT`]; one that timed out may still have taken effect.
+//!
+//! # What other tools see
+//!
+//! Sherpack's own library (0.4.0) reads these Secrets: it looks for the labels `app.kubernetes.io/managed-by=sherpack`
+//! and `sherpack.io/release-name`, takes the data key `release`, and ignores what it does not know, so the key `private`
+//! and the label `sherpack.io/head` do not disturb it. Its writes replace the whole object and wipe both; such a record
+//! is foreign from then on. It silently skips what it cannot read, so nothing but its nine states is ever stored. It
+//! refuses to upgrade a pending release, and takes a pending one for stuck after `started_at + timeout`. It would apply
+//! hook documents left in `manifest` as ordinary objects; ours are in `hooks` only.
+
+pub mod codec;
+mod error;
+mod head;
+mod key;
+mod memory;
+mod secrets;
+mod unreadable;
+
+use std::{future::Future, time::Duration};
+
+use futures::Stream;
+
+pub use self::{
+    codec::{Because, Compression, MacKey, Provenance},
+    error::Error,
+    head::{Head, Meta, Stored},
+    key::{RECORD_KEY_DATA, RECORD_KEY_SECRET, load_key},
+    memory::{MemoryRecords, Operations},
+    secrets::SecretRecords,
+    unreadable::{Fault, Unreadable},
+};
+use crate::release::{Private, Record};
+
+/// How long one call may take, retries of the client included.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How many records one page of a list holds.
+pub const PAGE: u32 = 50;
+
+/// Where revision records are kept.
+///
+/// Methods that name a namespace mean the namespace of the release, which is where its records are.
+pub trait Records: Send + Sync {
+    /// Stores a new revision, marked as the newest.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if this revision exists already, unless it is byte for byte this one: then an earlier send
+    /// of this call got through.
+    fn create(
+        &self,
+        record: &Record,
+        private: &Private,
+    ) -> impl Future<Output = Result<Stored, Error>> + Send;
+
+    /// Replaces what is stored in `stored` and marks it as the newest revision or not.
+    ///
+    /// Without `private` the record stays, or becomes, another tool's: that is how a foreign record is superseded.
+    /// Labels, annotations, finalizers and owner references that others put on the Secret are kept.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if it was changed since `stored` was read, [`Error::Missing`] if it is gone.
+    fn update(
+        &self,
+        stored: &Stored,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+    ) -> impl Future<Output = Result<Stored, Error>> + Send;
+
+    /// Sets or takes the mark of the newest revision and changes nothing else. Returns the new resourceVersion.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
+    fn set_head(&self, stored: &Stored, head: bool) -> impl Future<Output = Result<String, Error>> + Send;
+
+    /// One revision; [`Head::None`] if there is none.
+    fn get(
+        &self,
+        namespace: &str,
+        release: &str,
+        revision: u32,
+    ) -> impl Future<Output = Result<Head, Error>> + Send;
+
+    /// All revisions of one release by their metadata alone, oldest first. Bodies are not read.
+    fn list(&self, namespace: &str, release: &str) -> impl Future<Output = Result<Vec<Meta>, Error>> + Send;
+
+    /// The revision with the highest number, whatever its marks say and whoever wrote it.
+    ///
+    /// Costs one list of metadata and one read. A record that lost its labels is not found.
+    fn newest(&self, namespace: &str, release: &str) -> impl Future<Output = Result<Head, Error>> + Send;
+
+    /// All revisions of one release with their content, one in memory at a time, in no promised order.
+    ///
+    /// Never yields [`Head::None`]. A list that grew too old while it was read starts again from the beginning, so
+    /// a revision may come twice.
+    fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send;
+
+    /// Every record that is marked as a newest one, in one namespace or in all; otherwise as [`history`](Self::history).
+    ///
+    /// A release may come twice, while its next revision is pending or after a crash: the higher revision counts.
+    /// Releases whose newest record was written by another tool may be missing: ask [`newest`](Self::newest) for those.
+    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send;
+
+    /// Deletes exactly the record that `meta` was read from; one that is gone already is fine.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if it was changed or replaced since.
+    fn delete(&self, meta: &Meta) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+#[cfg(test)]
+mod tests;
