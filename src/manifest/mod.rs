@@ -1,1 +1,26 @@
+//! One Kubernetes object as data: YAML, identity, normal form, order, digest, fingerprint, inventory.
+//!
+//! May import `api` only. Invariant: an [`Object`] is normalised, so two bodies with equal [`digest`] are the same
+//! desired state, and applying one twice changes nothing.
+
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod fingerprint;
+pub mod order;
+pub mod yaml;
+
+mod digest;
+mod error;
+mod id;
+mod inventory;
+mod normalise;
+mod object;
+mod pointer;
+
+pub use digest::digest;
+pub use error::Error;
+pub use id::{ObjectId, group_of};
+pub use inventory::InventoryEntry;
+pub use normalise::normalise;
+pub use object::{Object, duplicates};
+pub use pointer::remove_pointer;

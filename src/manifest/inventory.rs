@@ -1,0 +1,70 @@
+use serde::{Deserialize, Serialize};
+
+use super::ObjectId;
+
+/// What a revision remembers of one object that it applied. Stored in the private part of the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InventoryEntry {
+    /// Which object.
+    pub id: ObjectId,
+    /// The version under which it was applied.
+    pub api_version: String,
+    /// `metadata.uid`; `None` until the apply has answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// [`digest`](super::digest) of the applied body.
+    pub digest: String,
+    /// Revision in which the body last changed; part of the marker that each apply carries.
+    pub changed_in: u32,
+    /// [`fingerprint::of`](super::fingerprint::of) of what the apply answered; `None` until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// Neither pruned nor uninstalled.
+    #[serde(default)]
+    pub keep: bool,
+    /// JSON pointers that were left out of the apply because something else in the cluster sets them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handed_over: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_without_optional_fields_is_read() {
+        let json = json!({
+            "id": {"group": "apps", "kind": "Deployment", "namespace": "apps", "name": "web"},
+            "apiVersion": "apps/v1", "digest": "sha256:00", "changedIn": 3
+        });
+        let entry: InventoryEntry = serde_json::from_value(json).unwrap();
+        assert_eq!(
+            (entry.changed_in, entry.keep, entry.uid, entry.fingerprint),
+            (3, false, None, None)
+        );
+    }
+
+    #[test]
+    fn an_entry_survives_json() {
+        let entry = InventoryEntry {
+            id: ObjectId {
+                kind: "Secret".into(),
+                name: "s".into(),
+                ..ObjectId::default()
+            },
+            api_version: "v1".into(),
+            uid: Some("u".into()),
+            digest: "sha256:00".into(),
+            changed_in: 1,
+            fingerprint: Some("f".into()),
+            keep: true,
+            handed_over: vec!["/spec/replicas".into()],
+        };
+        let json = serde_json::to_value(&entry).unwrap();
+        assert_eq!(json["handedOver"], json!(["/spec/replicas"]));
+        assert_eq!(serde_json::from_value::<InventoryEntry>(json).unwrap(), entry);
+    }
+}
