@@ -236,4 +236,4 @@ fn labels(record: &Record, compression: Compression, head: bool) -> BTreeMap<Str
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
