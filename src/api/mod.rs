@@ -1,5 +1,43 @@
+//! The API: the `SherpackRelease` resource, every name and reason that it uses, and the way from what a user wrote
+//! to settings that the rest of the crate can rely on.
+//!
+//! May import nothing of this crate. Invariant: pure; nothing after [`validate()`] reads the raw spec.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod class;
+pub mod conditions;
+mod crd;
+pub mod duration;
+mod guard;
+pub mod names;
+mod operations;
+pub mod reasons;
+mod release;
+mod source;
+mod status;
+mod unsupported;
+mod validate;
 
 pub use class::Class;
+pub use crd::{Error as CrdError, crd, crd_yaml};
+pub use guard::{
+    Compression, Drift, DriftIgnore, DriftMode, DriftTarget, History, HistoryStorage, LargeRevision,
+    StrictDrift,
+};
+pub use operations::{
+    Adopt, CrdUninstall, CrdUpgrade, Crds, ImmutableFields, Install, InstallFailure, Test, Uninstall,
+    UninstallPolicy, Upgrade, UpgradeFailure, Waves,
+};
+pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
+pub use source::{
+    ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,
+    ReleaseReference, RepositorySource, SecretReference, Values, ValuesKind, ValuesReference,
+};
+pub use status::{
+    Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, OperationStatus,
+    PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
+};
+pub use validate::{
+    DriftPause, Invalid, PackFrom, Policy, Requests, Settings, UninstallSettings, uninstall_settings,
+    validate,
+};

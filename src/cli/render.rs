@@ -1,8 +1,123 @@
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+use serde_json::Value;
 
-pub(super) fn run(_args: Args) -> ExitCode {
-    ExitCode::from(2)
+use crate::manifest::yaml;
+use crate::pack::{self, Limits, Pack, values};
+use crate::render::{Capabilities, Input, Rendered, render, unsupported};
+use crate::source;
+
+/// What to assume of a cluster that is not asked: the oldest version that the operator supports.
+const KUBE_VERSION: &str = "v1.33.0";
+/// Group versions that every cluster of that version serves.
+const API_VERSIONS: [&str; 20] = [
+    "v1",
+    "admissionregistration.k8s.io/v1",
+    "apiextensions.k8s.io/v1",
+    "apiregistration.k8s.io/v1",
+    "apps/v1",
+    "authentication.k8s.io/v1",
+    "authorization.k8s.io/v1",
+    "autoscaling/v1",
+    "autoscaling/v2",
+    "batch/v1",
+    "certificates.k8s.io/v1",
+    "coordination.k8s.io/v1",
+    "discovery.k8s.io/v1",
+    "events.k8s.io/v1",
+    "networking.k8s.io/v1",
+    "node.k8s.io/v1",
+    "policy/v1",
+    "rbac.authorization.k8s.io/v1",
+    "scheduling.k8s.io/v1",
+    "storage.k8s.io/v1",
+];
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Pack: a directory with Pack.yaml, or an archive.
+    pack: PathBuf,
+    /// Name of the release; default: the name of the pack.
+    #[arg(long)]
+    name: Option<String>,
+    /// Namespace of the release.
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+    /// File with values, laid on the defaults of the pack; may be repeated, the last one wins.
+    #[arg(short = 'f', long = "values", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// One value, laid on everything else: a.b=c; `\.` is a dot in a key, a[0] a list item. `true`,
+    /// `false`, `null` (removes the key) and plain integers are typed, everything else is text.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Version of Kubernetes that the templates see.
+    #[arg(long, value_name = "VERSION", default_value = KUBE_VERSION)]
+    kube_version: String,
+    /// API group version that the templates see, beside those of every cluster; may be repeated.
+    #[arg(long = "api-version", value_name = "GROUP/VERSION")]
+    api_versions: Vec<String>,
+}
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
+pub(super) fn run(args: Args) -> ExitCode {
+    let (pack, rendered) = match execute(&args) {
+        Ok(done) => done,
+        Err((code, message)) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(code);
+        }
+    };
+    for warning in &pack.warnings {
+        eprintln!("warning: {warning}");
+    }
+    if let Some(found) = unsupported(&pack, &rendered.objects) {
+        eprintln!("warning: {found}: the operator will not install this pack");
+    }
+    if let Some(notes) = &rendered.notes {
+        eprintln!("{}", notes.trim_end());
+    }
+    print!("{}", yaml::join(&rendered.objects));
+    ExitCode::SUCCESS
+}
+
+/// The exit code is 1 when the pack or the values are at fault, 2 for usage and IO.
+fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
+    let what = format!("pack {}", args.pack.display());
+    let pack = source::path::read(&args.pack, &what, &Limits::default()).map_err(source_failure)?;
+    let values = read_values(args)?;
+    let capabilities = Capabilities {
+        kube_version: args.kube_version.clone(),
+        api_versions: API_VERSIONS.iter().map(|name| (*name).to_owned()).chain(args.api_versions.clone()).collect(),
+    };
+    let input = Input {
+        release_name: args.name.as_deref().unwrap_or(&pack.metadata.name),
+        namespace: &args.namespace,
+        revision: 1,
+        is_upgrade: false,
+        values: &values,
+        capabilities: &capabilities,
+    };
+    let rendered = render(&pack, &input).map_err(|error| (1, error.to_string()))?;
+    Ok((pack, rendered))
+}
+
+fn read_values(args: &Args) -> Result<Value, (u8, String)> {
+    let mut values = Value::Object(serde_json::Map::new());
+    for file in &args.files {
+        let name = file.display().to_string();
+        let text = std::fs::read(file).map_err(|error| (2, format!("{name} cannot be read: {error}")))?;
+        let over = values::parse(&text, &name).map_err(|error| (1, error.to_string()))?;
+        values = values::overlay(values, over);
+    }
+    for expression in &args.sets {
+        values = values::set(values, expression).map_err(|error: pack::Error| (2, error.to_string()))?;
+    }
+    Ok(values)
+}
+
+/// Exit code and message of a failed source.
+pub(super) fn source_failure(error: source::Error) -> (u8, String) {
+    let code = if matches!(error, source::Error::Pack { .. }) { 1 } else { 2 };
+    (code, error.to_string())
 }

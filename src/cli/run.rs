@@ -1,8 +1,291 @@
+//! `run`: reads flags and environment, starts the runtime and the operator.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use crate::operator::config::{Cluster, Config};
+use crate::operator::{self, shutdown, telemetry};
+
+/// Run the operator until SIGTERM or SIGINT.
+///
+/// Every flag has an environment variable; the flag wins. Logs go to stderr.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// Look only at the SherpackReleases of this namespace [default: of all namespaces]
+    #[arg(long, env = "SHERPACK_WATCH_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
+    watch_namespace: Option<Namespace>,
 
-pub(super) fn run(_args: Args) -> ExitCode {
-    ExitCode::from(2)
+    /// Where the operator keeps what is its own: the key that signs revision records, its lease
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "sherpack-system", value_parser = namespace)]
+    operator_namespace: Namespace,
+
+    /// Directory below which `spec.pack.path` is looked up [default: such releases are refused]
+    #[arg(long, env = "SHERPACK_PACK_DIR", value_name = "DIR")]
+    pack_dir: Option<PathBuf>,
+
+    /// Releases worked on at once
+    #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
+    concurrency: NonZeroUsize,
+
+    /// Address of /livez, /readyz and /metrics; port 0 takes a free one and logs it
+    #[arg(
+        long,
+        env = "SHERPACK_LISTEN",
+        value_name = "ADDRESS:PORT",
+        default_value = "0.0.0.0:8080"
+    )]
+    listen: SocketAddr,
+
+    /// Look of the log lines
+    #[arg(long, env = "SHERPACK_LOG_FORMAT", value_enum, default_value = "text")]
+    log_format: telemetry::Format,
+
+    /// off, error, warn, info, debug, trace, or a filter like `info,sherpack_operator::watch=debug`
+    #[arg(
+        long,
+        env = "SHERPACK_LOG_LEVEL",
+        value_name = "LEVEL",
+        default_value = "info"
+    )]
+    log_level: String,
+
+    /// Use this kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+    #[arg(long, env = "SHERPACK_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Use this context of the kubeconfig [default: its current context]
+    #[arg(long, env = "SHERPACK_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+
+    /// Name of this process in records and in the lease [default: host, process id and a random part]
+    #[arg(long, env = "SHERPACK_HOLDER", value_name = "NAME", value_parser = holder)]
+    holder: Option<String>,
+
+    /// Threads of the async runtime
+    #[arg(long, env = "SHERPACK_WORKER_THREADS", value_name = "N", default_value = "2")]
+    worker_threads: NonZeroUsize,
+}
+
+/// Threads for what blocks: rendering, files, name resolution. Bounds memory; renders queue beyond it.
+const BLOCKING_THREADS: usize = 16;
+
+/// Part of the grace period that is kept for threads that still block when everything else has ended.
+const THREADS_GRACE: Duration = Duration::from_secs(1);
+
+pub(super) fn run(args: Args) -> ExitCode {
+    match start(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(error.as_ref());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start(args: Args) -> Result<(), Box<dyn std::error::Error>> {
+    telemetry::install(args.log_format, &args.log_level)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(args.worker_threads.get())
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|source| operator::Error::System {
+            what: "threads for the async runtime",
+            source,
+        })?;
+    let config = config(args, default_holder);
+    let result = runtime.block_on(async {
+        let asked = shutdown::on_signals().map_err(|source| operator::Error::System {
+            what: "a signal handler",
+            source,
+        })?;
+        let overdue = async {
+            asked.cancelled().await;
+            tokio::time::sleep(shutdown::GRACE.saturating_sub(THREADS_GRACE)).await;
+        };
+        tokio::select! {
+            ended = operator::run(config, asked.clone()) => ended,
+            () = overdue => Err(operator::Error::ShutdownOverdue { seconds: shutdown::GRACE.as_secs() }),
+        }
+    });
+    runtime.shutdown_timeout(THREADS_GRACE);
+    Ok(result?)
+}
+
+fn config(args: Args, default_holder: impl FnOnce() -> String) -> Config {
+    let Args {
+        watch_namespace,
+        operator_namespace,
+        pack_dir,
+        concurrency,
+        listen,
+        log_format: _,
+        log_level: _,
+        kubeconfig,
+        context,
+        holder,
+        worker_threads: _,
+    } = args;
+    Config {
+        cluster: Cluster { kubeconfig, context },
+        watch_namespace: watch_namespace.map(|namespace| namespace.0),
+        operator_namespace: operator_namespace.0,
+        pack_dir,
+        concurrency,
+        listen,
+        holder: holder.unwrap_or_else(default_holder),
+        through: None,
+    }
+}
+
+/// The error and its causes on one line of stderr. A cause that only repeats is left out.
+#[allow(clippy::print_stderr)] // Logs may be off or not set up yet; why the process ends must be seen.
+fn report(error: &dyn std::error::Error) {
+    eprintln!("error: {}", explain(error));
+}
+
+fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let line = error.to_string();
+        if !text.contains(&line) {
+            text.push_str(": ");
+            text.push_str(&line);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// A DNS label, as the API server wants it of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Namespace(String);
+
+fn namespace(text: &str) -> Result<Namespace, String> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
+    let bytes = text.as_bytes();
+    if bytes.len() <= 63 && bytes.iter().all(|byte| inner(*byte)) && edge(bytes.first()) && edge(bytes.last())
+    {
+        return Ok(Namespace(text.to_owned()));
+    }
+    Err("a namespace has 1 to 63 characters of a-z, 0-9 and -, with no - at an end".to_owned())
+}
+
+fn holder(text: &str) -> Result<String, String> {
+    if (1..=200).contains(&text.len()) && text.chars().all(|letter| letter.is_ascii_graphic()) {
+        return Ok(text.to_owned());
+    }
+    Err("a holder has 1 to 200 visible ASCII characters".to_owned())
+}
+
+/// In a container the process id is always 1 and a restart keeps the host name: the random part
+/// tells a process from its predecessor.
+fn default_holder() -> String {
+    let host = std::env::var("HOSTNAME")
+        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
+        .unwrap_or_default();
+    let mut random = [0; 4];
+    // Without randomness the process id has to do; a name is no reason to fail.
+    let _ = getrandom::fill(&mut random);
+    holder_name(host.trim(), std::process::id(), u32::from_ne_bytes(random))
+}
+
+fn holder_name(host: &str, process: u32, random: u32) -> String {
+    let host: String = host.chars().filter(char::is_ascii_graphic).take(150).collect();
+    let host = if host.is_empty() { "unnamed" } else { &host };
+    format!("{host}-{process}-{random:08x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &[&str]) -> Result<Config, String> {
+        let line = Line::try_parse_from([&["run"], line].concat()).map_err(|error| error.to_string())?;
+        Ok(config(line.args, || "me".to_owned()))
+    }
+
+    #[test]
+    fn every_flag_reaches_its_setting() {
+        let config = parse(&[
+            "--watch-namespace=apps",
+            "--operator-namespace=ops",
+            "--pack-dir=/packs",
+            "--concurrency=3",
+            "--listen=127.0.0.1:0",
+            "--kubeconfig=/kube",
+            "--context=prod",
+            "--holder=us",
+        ])
+        .unwrap();
+        assert_eq!(config.watch_namespace.as_deref(), Some("apps"));
+        assert_eq!(config.operator_namespace, "ops");
+        assert_eq!(config.pack_dir, Some(PathBuf::from("/packs")));
+        assert_eq!(config.concurrency.get(), 3);
+        assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
+        assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
+        assert_eq!(config.cluster.context.as_deref(), Some("prod"));
+        assert_eq!(config.holder, "us");
+        assert!(config.through.is_none());
+    }
+
+    #[test]
+    fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
+        let config = parse(&["--operator-namespace=sherpack-system"]).unwrap();
+        assert_eq!(config.watch_namespace, None);
+        assert_eq!(config.pack_dir, None);
+        assert_eq!(config.concurrency.get(), 10);
+        assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
+        assert_eq!(config.holder, "me");
+    }
+
+    #[test]
+    fn values_that_cannot_work_are_refused() {
+        for wrong in [
+            "--watch-namespace=Apps",
+            "--watch-namespace=-a",
+            "--operator-namespace=",
+            "--concurrency=0",
+            "--worker-threads=0",
+            "--listen=8080",
+            "--holder=a b",
+            "--log-format=xml",
+        ] {
+            parse(&[wrong]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_holder_name_is_valid_whatever_the_host_is_called() {
+        for host in ["web-1", "", "höst name\n", &"x".repeat(300)] {
+            let name = holder_name(host, 1, 7);
+            assert_eq!(holder(&name).as_deref(), Ok(name.as_str()));
+        }
+        assert_eq!(holder_name("web-1", 1, 7), "web-1-1-00000007");
+        assert_ne!(default_holder(), default_holder());
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_cause_and_without_repetition() {
+        let source = std::io::Error::other("in use");
+        let address = "127.0.0.1:1".parse().unwrap();
+        let text = explain(&operator::Error::Listen { address, source });
+        assert_eq!(
+            text,
+            "cannot listen on 127.0.0.1:1: in use; choose another address with --listen"
+        );
+    }
 }

@@ -1,0 +1,10 @@
+//! The client and the objects of releases. IO only: what to apply and in which order is decided elsewhere.
+
+mod error;
+mod kinds;
+mod objects;
+
+pub use error::{Error, describe, namespace_terminating, status_code};
+pub use kinds::{Kind, Kinds};
+pub use objects::{Applied, Cluster, Mode, fingerprint_of, version_of};
+pub mod client;

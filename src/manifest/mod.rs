@@ -16,6 +16,7 @@ mod inventory;
 mod normalise;
 mod object;
 mod pointer;
+mod quantity;
 
 pub use digest::digest;
 pub use error::Error;

@@ -1,1 +1,190 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+//! What an operation does, in order. Pure and stable: the same objects give the same plan.
+//!
+//! Owns the order of applies, the inventory of a new revision and the set of objects to prune.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::api::names;
+use crate::manifest::{InventoryEntry, Object, ObjectId, digest, group_of, order, remove_pointer};
+
+/// Splits objects into groups that are applied one after another; members of a group go in parallel.
+///
+/// Groups follow the kind order; inside a group objects are sorted by id. Each item is an index into `objects`.
+#[must_use]
+pub fn groups(objects: &[Object]) -> Vec<Vec<usize>> {
+    let mut by_rank: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for (index, object) in objects.iter().enumerate() {
+        by_rank.entry(order::rank(&object.id.group, &object.id.kind)).or_default().push(index);
+    }
+    for group in by_rank.values_mut() {
+        group.sort_by(|a, b| objects[*a].id.cmp(&objects[*b].id));
+    }
+    by_rank.into_values().collect()
+}
+
+/// Entries in the order of deletion: the reverse of the order of application.
+#[must_use]
+pub fn deletion_order(mut entries: Vec<InventoryEntry>) -> Vec<InventoryEntry> {
+    entries.sort_by_key(|entry| (std::cmp::Reverse(order::rank(&entry.id.group, &entry.id.kind)), entry.id.clone()));
+    entries
+}
+
+/// What a new revision records before its first write.
+#[derive(Clone, Debug, Default)]
+pub struct NextInventory {
+    /// One entry for each object of the new revision.
+    pub wanted: Vec<InventoryEntry>,
+    /// Objects of earlier revisions that may still exist and are not wanted any more.
+    pub leftovers: Vec<InventoryEntry>,
+}
+
+/// Computes the inventory of `revision` from its objects and what the newest record says of the past.
+///
+/// An object that did not change keeps the revision in which it last did, so that its apply is a no-op.
+/// What an earlier revision handed over to another owner stays handed over.
+#[must_use]
+pub fn next_inventory(objects: &[Object], revision: u32, before: &[InventoryEntry], leftovers: &[InventoryEntry]) -> NextInventory {
+    let earlier: BTreeMap<&ObjectId, &InventoryEntry> =
+        leftovers.iter().chain(before).map(|entry| (&entry.id, entry)).collect();
+    let wanted: Vec<InventoryEntry> = objects
+        .iter()
+        .map(|object| {
+            let digest = digest(&object.body);
+            let known = earlier.get(&object.id);
+            let unchanged = known.filter(|entry| entry.digest == digest);
+            InventoryEntry {
+                id: object.id.clone(),
+                api_version: object.api_version.clone(),
+                uid: known.and_then(|entry| entry.uid.clone()),
+                digest,
+                changed_in: unchanged.map_or(revision, |entry| entry.changed_in),
+                fingerprint: unchanged.and_then(|entry| entry.fingerprint.clone()),
+                keep: object.keep(),
+                handed_over: known.map(|entry| entry.handed_over.clone()).unwrap_or_default(),
+            }
+        })
+        .collect();
+    let ids: BTreeSet<&ObjectId> = wanted.iter().map(|entry| &entry.id).collect();
+    let leftovers = earlier.into_values().filter(|entry| !ids.contains(&entry.id)).cloned().collect();
+    NextInventory { wanted, leftovers }
+}
+
+/// What every applied object carries beside its manifest.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks<'a> {
+    pub release_name: &'a str,
+    pub release_namespace: &'a str,
+    /// Uid of the release that first made this line of revisions.
+    pub uid: &'a str,
+}
+
+/// The body of an apply: the manifest, our labels and the marker, without the fields that were handed over.
+///
+/// The marker annotation `<uid>.<revision in which the object last changed>` makes a late write under our own
+/// manager name visible, which the set of owned fields alone is not.
+#[must_use]
+pub fn apply_body(object: &Object, entry: &InventoryEntry, marks: Marks<'_>) -> Value {
+    let mut marked = object.clone();
+    marked.set_label(names::RELEASE_NAME, marks.release_name);
+    marked.set_label(names::RELEASE_NAMESPACE, marks.release_namespace);
+    marked.set_annotation(names::APPLIED, &marker(marks.uid, entry.changed_in));
+    for pointer in &entry.handed_over {
+        remove_pointer(&mut marked.body, pointer);
+    }
+    marked.body
+}
+
+/// The value of the marker annotation.
+#[must_use]
+pub fn marker(uid: &str, changed_in: u32) -> String {
+    format!("{uid}.{changed_in}")
+}
+
+/// Whether a live object carries the marker of this line of revisions.
+#[must_use]
+pub fn is_marked(annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
+    marked_by(annotations).is_some_and(|by| by == uid)
+}
+
+/// The uid in the marker of a live object.
+#[must_use]
+pub fn marked_by(annotations: Option<&BTreeMap<String, String>>) -> Option<&str> {
+    let (uid, _) = annotations?.get(names::APPLIED)?.rsplit_once('.')?;
+    Some(uid)
+}
+
+/// Workloads of the manifest whose replicas an autoscaler of the same manifest sets.
+#[must_use]
+pub fn autoscaled(objects: &[Object]) -> BTreeSet<ObjectId> {
+    let autoscalers = objects.iter().filter(|object| object.id.kind == "HorizontalPodAutoscaler");
+    autoscalers
+        .filter_map(|object| {
+            let target = object.body.pointer("/spec/scaleTargetRef")?;
+            let text = |field: &str| target.get(field).and_then(Value::as_str).unwrap_or_default();
+            Some(ObjectId {
+                group: group_of(text("apiVersion")).to_owned(),
+                kind: text("kind").to_owned(),
+                namespace: object.id.namespace.clone(),
+                name: text("name").to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// Where a workload says how many replicas it wants.
+pub const REPLICAS: &str = "/spec/replicas";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(kind: &str, name: &str, value: i64) -> Object {
+        let api_version = if kind == "Deployment" { "apps/v1" } else { "v1" };
+        let body = json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": name, "namespace": "apps"}, "data": {"value": value.to_string()}});
+        Object::from_value(body).unwrap()
+    }
+
+    fn names(entries: &[InventoryEntry]) -> Vec<String> {
+        entries.iter().map(|entry| entry.id.name.clone()).collect()
+    }
+
+    #[test]
+    fn configuration_is_applied_before_the_workloads_that_read_it() {
+        let objects = [object("Deployment", "web", 1), object("ConfigMap", "b", 1), object("ConfigMap", "a", 1)];
+        assert_eq!(groups(&objects), [vec![2, 1], vec![0]]);
+    }
+
+    #[test]
+    fn deletion_is_the_reverse_of_application() {
+        let objects = [object("ConfigMap", "a", 1), object("Deployment", "web", 1)];
+        let entries = next_inventory(&objects, 1, &[], &[]).wanted;
+        assert_eq!(names(&deletion_order(entries)), ["web", "a"]);
+    }
+
+    #[test]
+    fn an_unchanged_object_keeps_the_revision_in_which_it_last_changed() {
+        let first = next_inventory(&[object("ConfigMap", "a", 1), object("ConfigMap", "b", 1)], 1, &[], &[]);
+        let second = next_inventory(&[object("ConfigMap", "a", 1), object("ConfigMap", "b", 2)], 2, &first.wanted, &[]);
+        let changed: Vec<u32> = second.wanted.iter().map(|entry| entry.changed_in).collect();
+        assert_eq!(changed, [1, 2]);
+    }
+
+    #[test]
+    fn what_is_not_wanted_any_more_is_left_over_until_it_is_wanted_again() {
+        let first = next_inventory(&[object("ConfigMap", "a", 1), object("ConfigMap", "b", 1)], 1, &[], &[]);
+        let second = next_inventory(&[object("ConfigMap", "a", 1)], 2, &first.wanted, &first.leftovers);
+        assert_eq!(names(&second.leftovers), ["b"]);
+        // Revision 2 failed before it pruned anything; revision 3 still knows of `b`.
+        let third = next_inventory(&[object("ConfigMap", "a", 3)], 3, &second.wanted, &second.leftovers);
+        assert_eq!(names(&third.leftovers), ["b"]);
+        let fourth = next_inventory(&[object("ConfigMap", "b", 1)], 4, &third.wanted, &third.leftovers);
+        assert_eq!(names(&fourth.leftovers), ["a"]);
+        assert_eq!(fourth.wanted[0].changed_in, 1);
+    }
+}

@@ -1,0 +1,222 @@
+//! One pass for one release: observe, decide, act, update the status.
+//!
+//! A pass never blocks on health: a wait returns, and a watch event or a timer starts the next pass. All state
+//! that matters is in the revision record; what a pass remembers only saves reads.
+
+mod act;
+mod context;
+mod correct;
+mod error;
+mod memory;
+mod observe;
+mod own;
+mod packs;
+mod prepare;
+mod status;
+mod uninstall;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+pub use context::{Context, Report, Snapshot};
+pub use error::Error;
+pub use memory::Memory;
+pub use observe::slim_head;
+pub use packs::Packs;
+
+use crate::api::{self, Invalid, Settings, SherpackRelease, names};
+use crate::release::decide::{self, Hold, Operation};
+use crate::release::{Action, ReleaseKey};
+use crate::watch::RecordsOf;
+use memory::Remembered;
+use status::{Outcome, Progress};
+
+/// Decisions that one pass may make: marking a pending record as failed is followed by another decision.
+const DECISIONS: usize = 4;
+
+/// One pass over one release.
+struct Pass<'a> {
+    ctx: &'a Context,
+    key: ReleaseKey,
+    release: &'a SherpackRelease,
+    uid: String,
+    settings: Settings,
+    mem: &'a mut Remembered,
+    now: Timestamp,
+    /// The decision in a word, for metrics.
+    decided: &'static str,
+}
+
+/// Reconciles one release; gives when to come back, besides when something changes.
+///
+/// # Errors
+/// Only what could not be told in the release's own status.
+pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<Option<Duration>, Error> {
+    let key = ReleaseKey::of(&release);
+    let memory = ctx.memory.of(&key);
+    let mut mem = memory.lock().await;
+    let Some(release) = ctx.current(&release, mem.own_version).await? else {
+        ctx.forget(&key, &release);
+        return Ok(None);
+    };
+    let now = Timestamp::now();
+    let deleting = release.metadata.deletion_timestamp.is_some();
+    if deleting && !has_finalizer(&release) {
+        // Somebody else's finalizer holds it; ours is done.
+        ctx.forget(&key, &release);
+        return Ok(None);
+    }
+    let (settings, invalid) = match api::validate(&release, &ctx.policy) {
+        Ok(settings) => (settings, None),
+        Err(invalid) => (Settings::without_spec(&release), Some(invalid)),
+    };
+    let invalid = invalid.filter(|_| !deleting);
+    if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release)) {
+        // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
+        return ctx.write_status(&release, &key, &mut mem, status::refused(&release, invalid, now)).await.map(|_| None);
+    }
+    let release = if has_finalizer(&release) { release } else { ctx.add_finalizer(&release, &mut mem).await? };
+    let uid = release.metadata.uid.clone().unwrap_or_default();
+    let mut pass = Pass { ctx, key, release: &release, uid, settings, mem: &mut mem, now, decided: "None" };
+    let result = match &invalid {
+        Some(invalid) => pass.refuse(invalid).await,
+        None => pass.run().await,
+    };
+    let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
+    ctx.report.decided(pass.decided, took);
+    result
+}
+
+impl Pass<'_> {
+    async fn run(&mut self) -> Result<Option<Duration>, Error> {
+        if let Some(at) = self.mem.retry_at.filter(|at| self.now < *at)
+            && !self.spec_changed()
+            && self.release.metadata.deletion_timestamp.is_none()
+            && self.ctx.objects.suspicions(&self.key).is_empty()
+        {
+            // Whatever woke us, the last try failed a moment ago.
+            return Ok(Some(until(self.now, at)));
+        }
+        let outcome = self.decide_and_act().await;
+        self.settle(outcome).await
+    }
+
+    /// The main street: observe, decide, act; again when the act only made way for another decision.
+    async fn decide_and_act(&mut self) -> Result<Outcome, Error> {
+        for _ in 0..DECISIONS {
+            self.observe_head().await?;
+            let deletion = match self.release.metadata.deletion_timestamp {
+                Some(_) => Some(self.observe_deletion().await?),
+                None => None,
+            };
+            let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
+            let wanted = match (&deletion, &taken) {
+                (None, None) if !self.settings.suspend => Some(self.wanted().await),
+                _ => None,
+            };
+            let (wanted, source_error) = match wanted {
+                Some(Ok(wanted)) => (Some(wanted), None),
+                Some(Err(error)) => (None, Some(error)),
+                None => (None, None),
+            };
+            let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
+            let seen = self.observation(inputs, deletion, taken);
+            let decision = decide::decide(&seen);
+            tracing::debug!(release = %self.key, ?decision, "decided");
+            self.decided = own::decision_name(&decision.operation);
+            let drift_error = if decision.correct { self.correct().await.err() } else { None };
+            let progress = match &decision.operation {
+                Operation::Recover | Operation::Interrupt => {
+                    self.end_pending(&decision.operation).await?;
+                    continue;
+                }
+                Operation::Install { revision, attempt } | Operation::Upgrade { revision, attempt } => {
+                    let installs = matches!(decision.operation, Operation::Install { .. });
+                    let action = if installs { Action::Install } else { Action::Upgrade };
+                    let Some(wanted) = &wanted else { return Err(Error::Undecided) };
+                    self.launch(wanted, action, *revision, *attempt, false).await?
+                }
+                Operation::StartOver => {
+                    let Some(wanted) = &wanted else {
+                        return Err(source_error.unwrap_or(Error::Undecided));
+                    };
+                    let revision = self.next_free_revision().await?;
+                    self.launch(wanted, Action::Install, revision, 1, true).await?
+                }
+                Operation::Resume => self.resume().await?,
+                Operation::Uninstall => self.uninstall().await?,
+                Operation::LetGo => {
+                    self.let_go().await?;
+                    Progress::Gone
+                }
+                Operation::Orphan => Progress::Gone,
+                Operation::Hold(Hold::InputsUnknown) => match source_error {
+                    Some(error) => Progress::Blocked(error),
+                    None => Progress::Nothing,
+                },
+                Operation::Hold(_) | Operation::Wait | Operation::Nothing => Progress::Nothing,
+            };
+            let progress = match (progress, drift_error) {
+                (Progress::Nothing, Some(error)) => Progress::Blocked(error),
+                (progress, _) => progress,
+            };
+            return Ok(Outcome { decision, progress });
+        }
+        Err(Error::Undecided)
+    }
+
+    /// A spec that cannot be acted on: said in the status. What is deployed stays, and stays locked.
+    async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
+        self.decided = "Refuse";
+        self.observe_head().await?;
+        let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
+        let seen = self.observation(None, None, taken);
+        if decide::decide(&seen).correct {
+            self.correct().await?;
+        }
+        let status = status::refused(self.release, invalid, self.now);
+        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        Ok(self.mem.drift.revert_at.map(|at| until(self.now, at)))
+    }
+
+    async fn launch(&mut self, wanted: &prepare::Wanted, action: Action, revision: u32, attempt: u32, start_over: bool) -> Result<Progress, Error> {
+        if self.settings.create_namespace {
+            self.ctx.cluster.ensure_namespace(&self.settings.target_namespace).await?;
+        }
+        let prepared = self.prepare(wanted, action, revision, attempt, start_over).await?;
+        self.begin(prepared).await
+    }
+
+    /// The spec is another one than the last status speaks of.
+    fn spec_changed(&self) -> bool {
+        let observed = self.release.status.as_ref().and_then(|status| status.observed_generation);
+        observed != self.release.metadata.generation || self.request_pending(names::RECONCILE_AT) || self.request_pending(names::RESET_AT)
+    }
+
+    fn records_of(&self) -> RecordsOf {
+        (self.settings.target_namespace.clone(), self.settings.release_name.clone())
+    }
+
+    /// A request by annotation that the status does not acknowledge yet.
+    fn request_pending(&self, annotation: &str) -> bool {
+        let asked = self.release.metadata.annotations.as_ref().and_then(|all| all.get(annotation));
+        let handled = self.release.status.as_ref().and_then(|status| status.last_handled.as_ref());
+        let acknowledged = handled.and_then(|handled| match annotation {
+            names::RECONCILE_AT => handled.reconcile_at.as_ref(),
+            names::RESET_AT => handled.reset_at.as_ref(),
+            _ => None,
+        });
+        asked.is_some() && asked != acknowledged
+    }
+}
+
+fn has_finalizer(release: &SherpackRelease) -> bool {
+    release.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == names::FINALIZER)
+}
+
+fn until(now: Timestamp, at: Timestamp) -> Duration {
+    // A little late is better than a little early: an early pass would find nothing to do and come back.
+    Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO) + Duration::from_millis(5)
+}

@@ -1,11 +1,17 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+//! Decisions about one release, and the record of its revisions. Pure.
+
+pub mod backoff;
+pub mod decide;
 
 mod hook;
+mod key;
 mod private;
 mod record;
 mod retention;
 
 pub use hook::{Cleanup, Hook, OnFailure, Phase};
+pub use key::ReleaseKey;
 pub use private::{Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private};
 pub use record::{PackIdentity, Person, Record, State, ValuesProvenance, revision_of};
 pub use retention::{Retained, surplus};

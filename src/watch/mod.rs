@@ -1,0 +1,13 @@
+//! Metadata watches: they wake waiting releases and spot drift. No object body stays in memory.
+//!
+//! Holds a client for watching only; every write is somebody else's.
+
+mod objects;
+mod records;
+mod references;
+mod table;
+
+pub use objects::{ObjectWatches, OnRestart};
+pub use records::{Newest, RecordWatch, RecordsOf};
+pub use references::{Reference, ReferenceWatch};
+pub use table::{Sighting, Suspicion, Table};

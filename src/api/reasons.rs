@@ -1,0 +1,132 @@
+//! Condition types and reasons. Reasons are also the reasons of Events and a metric label, so none of them
+//! carries data. Released names are never changed: people match on them.
+
+/// Condition types of a `SherpackRelease`.
+pub mod condition {
+    /// True: the wanted revision is deployed and, when it waits, healthy. kstatus and `kubectl wait` read it.
+    pub const READY: &str = "Ready";
+    /// Present while work is being done or a retry will come by itself (kstatus).
+    pub const RECONCILING: &str = "Reconciling";
+    /// Present when nothing moves until somebody changes something (kstatus).
+    pub const STALLED: &str = "Stalled";
+    /// Outcome of the last install, upgrade or rollback.
+    pub const RELEASED: &str = "Released";
+    /// Health of the release's objects as they are now.
+    pub const HEALTHY: &str = "Healthy";
+    /// Whether somebody else changed what the release manages.
+    pub const DRIFTED: &str = "Drifted";
+    /// Outcome of the last run of the tests.
+    pub const TESTED: &str = "Tested";
+
+    /// All of them, in the order in which status lists them.
+    pub const ALL: [&str; 7] = [READY, RECONCILING, STALLED, RELEASED, HEALTHY, DRIFTED, TESTED];
+}
+
+// ---- work -------------------------------------------------------------------------------------------------
+
+/// An operation is running.
+pub const PROGRESSING: &str = "Progressing";
+/// The wanted revision is deployed; nothing to do.
+pub const DEPLOYED: &str = "Deployed";
+/// The first revision is deployed.
+pub const INSTALL_SUCCEEDED: &str = "InstallSucceeded";
+/// An install ended without success.
+pub const INSTALL_FAILED: &str = "InstallFailed";
+/// A later revision is deployed.
+pub const UPGRADE_SUCCEEDED: &str = "UpgradeSucceeded";
+/// An upgrade ended without success.
+pub const UPGRADE_FAILED: &str = "UpgradeFailed";
+/// An earlier revision is deployed again.
+pub const ROLLBACK_SUCCEEDED: &str = "RollbackSucceeded";
+/// A rollback ended without success.
+pub const ROLLBACK_FAILED: &str = "RollbackFailed";
+/// The release is being deleted.
+pub const UNINSTALLING: &str = "Uninstalling";
+/// Every object of the release is gone.
+pub const UNINSTALL_SUCCEEDED: &str = "UninstallSucceeded";
+/// Objects of the release could not be deleted.
+pub const UNINSTALL_FAILED: &str = "UninstallFailed";
+/// The release is gone, its objects stay.
+pub const ORPHANED: &str = "Orphaned";
+/// A pending revision was given up because the wanted inputs changed.
+pub const INTERRUPTED: &str = "Interrupted";
+/// A pending revision was taken up again after a restart.
+pub const RESUMED: &str = "Resumed";
+/// All retries of the wanted revision are spent.
+pub const RETRIES_EXCEEDED: &str = "RetriesExceeded";
+
+// ---- holds ------------------------------------------------------------------------------------------------
+
+/// `spec.suspend` is set.
+pub const SUSPENDED: &str = "Suspended";
+/// `spec.upgrade.paused` is set and a newer revision is wanted.
+pub const PAUSED: &str = "Paused";
+/// `spec.approval` is Manual and the plan is not approved.
+pub const AWAITING_APPROVAL: &str = "AwaitingApproval";
+/// A release in `spec.dependsOn` is not Ready.
+pub const DEPENDENCY_NOT_READY: &str = "DependencyNotReady";
+/// Another living release owns this target namespace and name.
+pub const RELEASE_NAME_TAKEN: &str = "ReleaseNameTaken";
+/// Another tool's revision is pending.
+pub const FOREIGN_PENDING: &str = "ForeignPending";
+
+// ---- input ------------------------------------------------------------------------------------------------
+
+/// A field is known, but what it asks for is not built yet.
+pub const NOT_SUPPORTED: &str = "NotSupported";
+/// A field has a value that makes no sense.
+pub const INVALID_SPEC: &str = "InvalidSpec";
+/// The pack's source does not exist or cannot be reached.
+pub const SOURCE_NOT_FOUND: &str = "SourceNotFound";
+/// The source exists, but holds no readable pack.
+pub const SOURCE_INVALID: &str = "SourceInvalid";
+/// The pack breaks a rule for packs.
+pub const PACK_INVALID: &str = "PackInvalid";
+/// A template failed.
+pub const RENDER_FAILED: &str = "RenderFailed";
+/// The templates gave no object at all, although the deployed revision has some.
+pub const EMPTY_RENDER: &str = "EmptyRender";
+/// A rendered document is no Kubernetes object that can be applied.
+pub const OBJECT_INVALID: &str = "ObjectInvalid";
+
+// ---- cluster ----------------------------------------------------------------------------------------------
+
+/// An object exists that is not this release's.
+pub const OBJECT_NOT_OWNED: &str = "ObjectNotOwned";
+/// The API server refused an object.
+pub const APPLY_FAILED: &str = "ApplyFailed";
+/// The target namespace does not exist.
+pub const NAMESPACE_NOT_FOUND: &str = "NamespaceNotFound";
+/// The target namespace is being deleted.
+pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+
+// ---- health -----------------------------------------------------------------------------------------------
+
+/// Every object is healthy.
+pub const HEALTHY: &str = "Healthy";
+/// Objects are still on their way.
+pub const HEALTH_PROGRESSING: &str = "HealthProgressing";
+/// Objects were not healthy in time.
+pub const HEALTH_TIMEOUT: &str = "HealthTimeout";
+/// An object says that it has failed.
+pub const HEALTH_FAILED: &str = "HealthFailed";
+
+// ---- records ----------------------------------------------------------------------------------------------
+
+/// A revision that must exist is gone.
+pub const RECORD_LOST: &str = "RecordLost";
+/// A revision exists and cannot be read or belongs to another release.
+pub const RECORD_UNREADABLE: &str = "RecordUnreadable";
+/// A revision does not fit into what the API server stores.
+pub const RECORD_TOO_LARGE: &str = "RecordTooLarge";
+
+// ---- drift ------------------------------------------------------------------------------------------------
+
+/// Everything is as the release says.
+pub const NO_DRIFT: &str = "NoDrift";
+/// Somebody else changed objects, and nothing was put back.
+pub const DRIFT_DETECTED: &str = "DriftDetected";
+/// Somebody else changed objects, and they were put back.
+pub const DRIFT_REVERTED: &str = "DriftReverted";
+/// Somebody else changes the same object again and again.
+pub const CONTENDED: &str = "Contended";

@@ -1,0 +1,231 @@
+//! Where a release's pack, values and conditions for starting come from.
+#![allow(unreachable_pub, reason = "KubeSchema repeats the type inside a function")]
+
+use kube::KubeSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// Values as users write them: one object of any JSON.
+pub type Values = serde_json::Map<String, serde_json::Value>;
+
+/// An object whose content belongs to the pack's author: the API server keeps it as it is.
+pub(super) fn values_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+/// Where a pack comes from.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[x_kube(validation = Rule::new(
+    "[has(self.configMap), has(self.secret), has(self.http), has(self.repository), has(self.oci), \
+     has(self.artifact), has(self.path)].filter(set, set).size() == 1"
+).message("exactly one source must be set: configMap, secret, http, repository, oci, artifact or path"))]
+#[serde(rename_all = "camelCase")]
+pub struct PackSource {
+    /// A pack archive in `binaryData` of a ConfigMap in the release's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<ObjectKey>,
+    /// A pack archive in a Secret in the release's namespace. Not supported yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<ObjectKey>,
+    /// A pack archive behind a URL. Not supported yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpSource>,
+    /// A pack in a repository with an `index.yaml`. Not supported yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<RepositorySource>,
+    /// A pack in an OCI registry. Not supported yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oci: Option<OciSource>,
+    /// A pack in the artifact of a Flux source. Not supported yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<ArtifactSource>,
+    /// A pack directory or archive, as a relative path below the directory that the operator was started with
+    /// (`--pack-dir`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub path: Option<String>,
+}
+
+/// A ConfigMap or Secret, and a key in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectKey {
+    /// Name of the object.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key in it. May be left out when there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: Option<String>,
+}
+
+/// A Secret in the release's namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretReference {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// A pack archive behind a URL.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpSource {
+    /// URL of the archive.
+    #[schemars(regex(pattern = "^https?://.+$"), length(max = 2048))]
+    pub url: String,
+    /// Digest of the archive, `sha256:` and 64 hex digits. Another content is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
+    pub digest: Option<String>,
+    /// Credentials for the URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretReference>,
+}
+
+/// A pack in a repository.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RepositorySource {
+    /// URL of the repository: the place of its `index.yaml`.
+    #[schemars(regex(pattern = "^https?://.+$"), length(max = 2048))]
+    pub url: String,
+    /// Name of the pack in the repository.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Version or version range, such as `1.x`. Unset: the newest release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub version: Option<String>,
+    /// Credentials for the repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretReference>,
+}
+
+/// A pack in an OCI registry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OciSource {
+    /// Repository, such as `oci://registry.example.com/packs/podinfo`.
+    #[schemars(regex(pattern = "^oci://.+$"), length(max = 2048))]
+    pub repository: String,
+    /// Tag. Unset: `semver` chooses, else `latest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub tag: Option<String>,
+    /// Version range that chooses the newest tag inside it, such as `1.x`. Wins over `tag`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub semver: Option<String>,
+    /// Digest of the manifest, `sha256:` and 64 hex digits. Wins over `tag` and `semver`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
+    pub digest: Option<String>,
+    /// Credentials for the registry, as a Secret of type `kubernetes.io/dockerconfigjson`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretReference>,
+    /// Speaks plain HTTP with the registry. Unset: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub insecure: Option<bool>,
+}
+
+/// A pack in the artifact of a Flux source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactSource {
+    /// Kind of the Flux source.
+    pub kind: ArtifactKind,
+    /// Name of the Flux source.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Namespace of the Flux source. Unset: the release's namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: Option<String>,
+    /// Directory of the pack inside the artifact. Unset: its root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub path: Option<String>,
+}
+
+/// Kinds of Flux sources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ArtifactKind {
+    #[default]
+    OCIRepository,
+    GitRepository,
+    Bucket,
+    HelmChart,
+    ExternalArtifact,
+}
+
+/// A release that somebody else installs and this operator guards.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[x_kube(validation = Rule::new("has(self.helmRelease) != has(self.sherpackRelease)")
+    .message("exactly one of helmRelease and sherpackRelease must be set"))]
+#[serde(rename_all = "camelCase")]
+pub struct Lock {
+    /// A release installed by Helm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helm_release: Option<ReleaseReference>,
+    /// A release installed by another Sherpack tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sherpack_release: Option<ReleaseReference>,
+}
+
+/// A release by its name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleaseReference {
+    /// Name of the release.
+    #[schemars(length(min = 1, max = 53))]
+    pub name: String,
+    /// Namespace of the release. Unset: the namespace of this resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: Option<String>,
+}
+
+/// Another `SherpackRelease`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Dependency {
+    /// Name of the SherpackRelease.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Its namespace. Unset: the namespace of this resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: Option<String>,
+}
+
+/// Values in a ConfigMap or Secret.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ValuesReference {
+    /// Kind of the object.
+    pub kind: ValuesKind,
+    /// Name of the object.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key whose text is read as YAML. Unset: `values.yaml`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: Option<String>,
+    /// Sets the text as one value at this dotted path instead of merging it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub target_path: Option<String>,
+    /// Goes on when the object or the key does not exist. Unset: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optional: Option<bool>,
+}
+
+/// Kinds that hold values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ValuesKind {
+    #[default]
+    ConfigMap,
+    Secret,
+}

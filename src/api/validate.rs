@@ -1,0 +1,511 @@
+//! From what a user wrote to what the operator acts on: parse once, then nobody reads the raw spec again.
+//!
+//! The API server refuses most of this already (schema and CEL); it is checked again because objects can be older
+//! than the rules, and because a few things cannot be said there.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::names::{DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, is_dns_label};
+use super::{
+    Adopt, Class, Compression, Drift, DriftMode, History, Install, ObjectKey, PackSource, SherpackRelease,
+    SherpackReleaseSpec, Uninstall, UninstallPolicy, Upgrade, duration, reasons, unsupported,
+};
+
+const INTERVAL: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(300);
+const RETRIES: u32 = 3;
+const HISTORY_LIMIT: u32 = 10;
+/// How far ahead a pause of the lock may reach.
+const DRIFT_PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What the operator was started with, as far as it decides which specs are valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether `--pack-dir` was given.
+    pub pack_dir_enabled: bool,
+}
+
+/// Everything a release asks for, with every default applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Name of the release: a DNS label of at most 53 characters.
+    pub release_name: String,
+    /// Namespace into which the pack is installed.
+    pub target_namespace: String,
+    /// Whether that namespace is created when it is missing.
+    pub create_namespace: bool,
+    /// Where the pack is.
+    pub pack: PackFrom,
+    /// The user's values: always a JSON object. A null in it removes the pack's value.
+    pub values: Value,
+    /// Nothing is done but deletion.
+    pub suspend: bool,
+    /// How often the source is looked up again; more than zero.
+    pub interval: Duration,
+    /// Bounds one operation; more than zero.
+    pub timeout: Duration,
+    /// Whether a revision is deployed only when its objects are healthy.
+    pub wait: bool,
+    /// How often a failed install is tried again.
+    pub install_retries: u32,
+    /// Which existing objects may be taken over.
+    pub adopt: Adopt,
+    /// How often a failed upgrade is tried again.
+    pub upgrade_retries: u32,
+    /// Nothing new is rolled out.
+    pub paused: bool,
+    /// What happens on deletion.
+    pub uninstall: UninstallSettings,
+    /// How many revisions are kept; at least 1.
+    pub history_limit: u32,
+    /// How revisions are compressed.
+    pub compression: Compression,
+    /// Whether changes made by others are put back.
+    pub drift: DriftMode,
+    /// What was asked for by annotation.
+    pub requests: Requests,
+}
+
+/// Where a pack is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PackFrom {
+    /// An archive in a ConfigMap of the release's own namespace (not the target's).
+    ConfigMap {
+        /// Its name.
+        name: String,
+        /// The key; unset when there is only one.
+        key: Option<String>,
+    },
+    /// A directory or archive below the operator's pack directory: a relative path without `.` or `..` parts.
+    Path(String),
+}
+
+/// What happens on deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UninstallSettings {
+    /// Whether the objects go or stay.
+    pub policy: UninstallPolicy,
+    /// Whether the resource stays until the objects are gone.
+    pub wait: bool,
+    /// Bounds the uninstall; more than zero.
+    pub timeout: Duration,
+}
+
+/// What was asked for by annotation. The texts are opaque: a value other than the last handled one is a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// `sherpack.io/reconcile-at`.
+    pub reconcile_at: Option<String>,
+    /// `sherpack.io/reset-at`.
+    pub reset_at: Option<String>,
+    /// `sherpack.io/drift-pause-until`, as it was written; [`Settings::drift_pause`] judges it.
+    pub drift_pause_until: Option<Timestamp>,
+}
+
+/// Whether the lock is paused by annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriftPause {
+    /// No, or not any more.
+    Off,
+    /// Until then.
+    Until(Timestamp),
+    /// The moment is more than 24 hours ahead, so the request is not honoured: the lock is on.
+    TooFar(Timestamp),
+}
+
+/// A release that cannot be acted on until its author changes it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct Invalid {
+    /// `InvalidSpec` or `NotSupported`.
+    pub reason: &'static str,
+    /// Path of the field, such as `spec.pack.oci`.
+    pub field: String,
+    /// What is wrong with it and what to do.
+    pub message: String,
+}
+
+impl Invalid {
+    fn spec(field: &str, message: impl Into<String>) -> Self {
+        Self {
+            reason: reasons::INVALID_SPEC,
+            field: field.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// Always the author of the release.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        Class::FixSpec
+    }
+
+    /// The condition reason.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+}
+
+impl Settings {
+    /// What is left when the spec makes no sense: names, how to uninstall, and whether to lock what is deployed.
+    ///
+    /// Deletion must not wait for an author, and bad input is no reason to leave a deployed release unguarded.
+    #[must_use]
+    pub fn without_spec(release: &SherpackRelease) -> Self {
+        Self {
+            release_name: release.release_name().to_owned(),
+            target_namespace: release.target_namespace().to_owned(),
+            create_namespace: false,
+            pack: PackFrom::Path(String::new()),
+            values: Value::Null,
+            suspend: release.spec.suspend.unwrap_or(false),
+            interval: INTERVAL,
+            timeout: TIMEOUT,
+            wait: true,
+            install_retries: RETRIES,
+            adopt: Adopt::Never,
+            upgrade_retries: RETRIES,
+            paused: false,
+            uninstall: uninstall_settings(release),
+            history_limit: HISTORY_LIMIT,
+            compression: Compression::default(),
+            drift: release.spec.drift.as_ref().and_then(|drift| drift.mode).unwrap_or_default(),
+            requests: requests(release).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the lock is paused by annotation at `now`.
+    #[must_use]
+    pub fn drift_pause(&self, now: Timestamp) -> DriftPause {
+        match self.requests.drift_pause_until {
+            Some(until) if until <= now => DriftPause::Off,
+            Some(until) if until.duration_since(now).unsigned_abs() > DRIFT_PAUSE_MAX => {
+                DriftPause::TooFar(until)
+            }
+            Some(until) => DriftPause::Until(until),
+            None => DriftPause::Off,
+        }
+    }
+}
+
+/// Resolves a release into settings.
+///
+/// # Errors
+/// `InvalidSpec` for a value that makes no sense, then `NotSupported` for one that asks for something that is not
+/// built yet; both name the field, and the latter all such fields.
+pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, Invalid> {
+    // Without `..`: a new field does not compile until somebody decides what it means here. `_` marks what
+    // `unsupported::asked_for` answers for.
+    let SherpackReleaseSpec {
+        pack,
+        lock,
+        release_name: _,
+        target_namespace: _,
+        create_namespace,
+        values,
+        values_from: _,
+        depends_on: _,
+        service_account_name: _,
+        suspend,
+        interval,
+        timeout,
+        wait,
+        waves,
+        install,
+        upgrade,
+        rollback_to: _,
+        test: _,
+        uninstall,
+        crds,
+        drift,
+        history,
+        approval: _,
+    } = &release.spec;
+    let install = install.clone().unwrap_or_default();
+    let Install {
+        retries: install_retries,
+        on_failure: _,
+        adopt,
+    } = install;
+    let upgrade = upgrade.clone().unwrap_or_default();
+    let Upgrade {
+        retries: upgrade_retries,
+        on_failure: _,
+        immutable_fields: _,
+        paused,
+    } = upgrade;
+    let drift = drift.clone().unwrap_or_default();
+    let Drift {
+        mode,
+        strict: _,
+        ignore: _,
+    } = drift;
+    let history = history.clone().unwrap_or_default();
+    let History {
+        limit,
+        storage: _,
+        namespace: _,
+        compression,
+        large: _,
+    } = history;
+
+    if pack.is_some() == lock.is_some() {
+        return Err(Invalid::spec(
+            "spec.pack",
+            "set exactly one of spec.pack and spec.lock",
+        ));
+    }
+    let pack = pack
+        .as_ref()
+        .map(|pack| pack_from(pack, policy))
+        .transpose()?
+        .flatten();
+    let release_name = checked_release_name(release)?;
+    let target_namespace = checked_target_namespace(release)?;
+    let interval = positive("spec.interval", interval.as_deref(), INTERVAL)?;
+    let timeout = positive("spec.timeout", timeout.as_deref(), TIMEOUT)?;
+    let uninstall = uninstall_from(uninstall.as_ref())?;
+    let requests = requests(release)?;
+    let history_limit = limit.unwrap_or(HISTORY_LIMIT);
+    if history_limit == 0 {
+        return Err(Invalid::spec(
+            "spec.history.limit",
+            "is 0: at least 1 revision must be kept",
+        ));
+    }
+    // Of no effect yet, but a typing error is better told now than when it begins to matter.
+    let wave_timeout = waves.as_ref().and_then(|waves| waves.timeout.as_deref());
+    positive("spec.waves.timeout", wave_timeout, TIMEOUT)?;
+    let crd_timeout = crds.as_ref().and_then(|crds| crds.wait_timeout.as_deref());
+    positive("spec.crds.waitTimeout", crd_timeout, TIMEOUT)?;
+
+    refuse_unsupported(release)?;
+    // Every other source is in the table of what is not supported.
+    let pack =
+        pack.ok_or_else(|| Invalid::spec("spec.pack", "no source is set: set one, such as configMap"))?;
+    Ok(Settings {
+        release_name,
+        target_namespace,
+        create_namespace: create_namespace.unwrap_or(false),
+        pack,
+        values: Value::Object(values.clone().unwrap_or_default()),
+        suspend: suspend.unwrap_or(false),
+        interval,
+        timeout,
+        wait: wait.unwrap_or(true),
+        install_retries: install_retries.unwrap_or(RETRIES),
+        adopt: adopt.unwrap_or_default(),
+        upgrade_retries: upgrade_retries.unwrap_or(RETRIES),
+        paused: paused.unwrap_or(false),
+        uninstall,
+        history_limit,
+        compression: compression.unwrap_or_default(),
+        drift: mode.unwrap_or_default(),
+        requests,
+    })
+}
+
+/// What happens on deletion, for any release: deletion must not wait for an author who repairs the spec, so an
+/// unreadable timeout counts as unset.
+#[must_use]
+pub fn uninstall_settings(release: &SherpackRelease) -> UninstallSettings {
+    let uninstall = release.spec.uninstall.as_ref();
+    uninstall_from(uninstall).unwrap_or_else(|_| {
+        let without_timeout = uninstall.cloned().map(|uninstall| Uninstall {
+            timeout: None,
+            ..uninstall
+        });
+        resolve_uninstall(without_timeout.as_ref(), TIMEOUT)
+    })
+}
+
+fn uninstall_from(uninstall: Option<&Uninstall>) -> Result<UninstallSettings, Invalid> {
+    let timeout = uninstall.and_then(|uninstall| uninstall.timeout.as_deref());
+    Ok(resolve_uninstall(
+        uninstall,
+        positive("spec.uninstall.timeout", timeout, TIMEOUT)?,
+    ))
+}
+
+fn resolve_uninstall(uninstall: Option<&Uninstall>, timeout: Duration) -> UninstallSettings {
+    let uninstall = uninstall.cloned().unwrap_or_default();
+    let Uninstall {
+        policy,
+        wait,
+        keep_history: _,
+        timeout: _,
+    } = uninstall;
+    UninstallSettings {
+        policy: policy.unwrap_or_default(),
+        wait: wait.unwrap_or(true),
+        timeout,
+    }
+}
+
+fn refuse_unsupported(release: &SherpackRelease) -> Result<(), Invalid> {
+    let asked = unsupported::asked_for(release);
+    let Some((first, others)) = asked.split_first() else {
+        return Ok(());
+    };
+    let mut message = "this value is not supported yet: remove it or set its default".to_owned();
+    if !others.is_empty() {
+        message.push_str(&format!("; the same goes for {}", others.join(", ")));
+    }
+    Err(Invalid {
+        reason: reasons::NOT_SUPPORTED,
+        field: (*first).to_owned(),
+        message,
+    })
+}
+
+/// The supported source that is set; none when it is another one.
+fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Invalid> {
+    let PackSource {
+        config_map,
+        secret,
+        http,
+        repository,
+        oci,
+        artifact,
+        path,
+    } = pack;
+    let set = [
+        config_map.is_some(),
+        secret.is_some(),
+        http.is_some(),
+        repository.is_some(),
+        oci.is_some(),
+        artifact.is_some(),
+        path.is_some(),
+    ];
+    match set.iter().filter(|set| **set).count() {
+        0 => {
+            return Err(Invalid::spec(
+                "spec.pack",
+                "no source is set: set one, such as configMap",
+            ));
+        }
+        1 => {}
+        more => {
+            let message = format!("{more} sources are set: exactly one must be");
+            return Err(Invalid::spec("spec.pack", message));
+        }
+    }
+    if let Some(ObjectKey { name, key }) = config_map {
+        if name.is_empty() {
+            return Err(Invalid::spec(
+                "spec.pack.configMap.name",
+                "is empty: name the ConfigMap",
+            ));
+        }
+        return Ok(Some(PackFrom::ConfigMap {
+            name: name.clone(),
+            key: key.clone(),
+        }));
+    }
+    let Some(path) = path else { return Ok(None) };
+    if !policy.pack_dir_enabled {
+        return Err(Invalid::spec(
+            "spec.pack.path",
+            "the operator was started without a pack directory: start it with --pack-dir, or use another source",
+        ));
+    }
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
+    if !path.split('/').all(plain) {
+        let message = format!(
+            "`{path}` is not a plain relative path: write it below --pack-dir, without `.`, `..` or a leading `/`"
+        );
+        return Err(Invalid::spec("spec.pack.path", message));
+    }
+    Ok(Some(PackFrom::Path(path.clone())))
+}
+
+fn checked_release_name(release: &SherpackRelease) -> Result<String, Invalid> {
+    let name = release.release_name();
+    let unset = release.spec.release_name.is_none();
+    let field = if unset {
+        "metadata.name"
+    } else {
+        "spec.releaseName"
+    };
+    let cure = if unset {
+        "; set spec.releaseName to give the release another name"
+    } else {
+        ""
+    };
+    if name.len() > RELEASE_NAME_MAX {
+        let length = name.len();
+        let message =
+            format!("`{name}` has {length} characters, a release's name at most {RELEASE_NAME_MAX}{cure}");
+        return Err(Invalid::spec(field, message));
+    }
+    if !is_dns_label(name) {
+        let message = format!(
+            "`{name}` is no name for a release: use a-z, 0-9 and `-`, with a letter or digit at both ends{cure}"
+        );
+        return Err(Invalid::spec(field, message));
+    }
+    Ok(name.to_owned())
+}
+
+fn checked_target_namespace(release: &SherpackRelease) -> Result<String, Invalid> {
+    let namespace = release.target_namespace();
+    if is_dns_label(namespace) {
+        return Ok(namespace.to_owned());
+    }
+    let unset = release.spec.target_namespace.is_none();
+    let field = if unset {
+        "metadata.namespace"
+    } else {
+        "spec.targetNamespace"
+    };
+    let message = format!(
+        "`{namespace}` is no name for a namespace: use at most 63 of a-z, 0-9 and `-`, with a letter or digit at both ends"
+    );
+    Err(Invalid::spec(field, message))
+}
+
+/// A duration that is more than zero.
+fn positive(field: &str, text: Option<&str>, default: Duration) -> Result<Duration, Invalid> {
+    let Some(text) = text else { return Ok(default) };
+    match duration::parse(text) {
+        Ok(Duration::ZERO) => Err(Invalid::spec(
+            field,
+            format!("`{text}` is zero: it must be longer"),
+        )),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(Invalid::spec(field, error.to_string())),
+    }
+}
+
+fn requests(release: &SherpackRelease) -> Result<Requests, Invalid> {
+    let annotation = |name: &str| {
+        release
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(name))
+    };
+    let drift_pause_until = annotation(DRIFT_PAUSE_UNTIL)
+        .map(|text| {
+            text.parse::<Timestamp>().map_err(|error| {
+                let field = format!("metadata.annotations[{DRIFT_PAUSE_UNTIL}]");
+                let message = format!("`{text}` is no RFC 3339 time such as 2030-01-31T12:00:00Z: {error}");
+                Invalid::spec(&field, message)
+            })
+        })
+        .transpose()?;
+    Ok(Requests {
+        reconcile_at: annotation(RECONCILE_AT).cloned(),
+        reset_at: annotation(RESET_AT).cloned(),
+        drift_pause_until,
+    })
+}
+
+#[cfg(test)]
+#[path = "validate_tests.rs"]
+mod tests;

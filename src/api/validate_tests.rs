@@ -1,0 +1,382 @@
+use serde_json::json;
+
+use super::*;
+use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
+
+const NO_DIR: Policy = Policy {
+    pack_dir_enabled: false,
+};
+const DIR: Policy = Policy {
+    pack_dir_enabled: true,
+};
+
+/// A release with a pack in a ConfigMap, and `patch` merged over the whole object (null removes).
+fn release(patch: Value) -> SherpackRelease {
+    let mut object = json!({
+        "apiVersion": "sherpack.io/v1alpha1",
+        "kind": "SherpackRelease",
+        "metadata": {"name": "web", "namespace": "apps"},
+        "spec": {"pack": {"configMap": {"name": "web-pack"}}}
+    });
+    json_patch::merge(&mut object, &patch);
+    serde_json::from_value(object).expect("a SherpackRelease")
+}
+
+fn spec(patch: Value) -> SherpackRelease {
+    release(json!({ "spec": patch }))
+}
+
+fn settings(patch: Value) -> Settings {
+    validate(&spec(patch), &NO_DIR).expect("valid")
+}
+
+fn refusal(release: &SherpackRelease, policy: &Policy) -> Invalid {
+    validate(release, policy).expect_err("invalid")
+}
+
+#[test]
+fn a_minimal_release_gets_the_documented_defaults() {
+    let expected = Settings {
+        release_name: "web".into(),
+        target_namespace: "apps".into(),
+        create_namespace: false,
+        pack: PackFrom::ConfigMap {
+            name: "web-pack".into(),
+            key: None,
+        },
+        values: json!({}),
+        suspend: false,
+        interval: Duration::from_secs(600),
+        timeout: Duration::from_secs(300),
+        wait: true,
+        install_retries: 3,
+        adopt: Adopt::Never,
+        upgrade_retries: 3,
+        paused: false,
+        uninstall: UninstallSettings {
+            policy: UninstallPolicy::Delete,
+            wait: true,
+            timeout: Duration::from_secs(300),
+        },
+        history_limit: 10,
+        compression: Compression::Zstd,
+        drift: DriftMode::Enabled,
+        requests: Requests::default(),
+    };
+    assert_eq!(settings(json!({})), expected);
+    let empty_blocks = json!({
+        "install": {}, "upgrade": {}, "uninstall": {}, "history": {}, "drift": {}, "waves": {}, "test": {},
+        "crds": {"confirmChanges": []}, "valuesFrom": [], "dependsOn": []
+    });
+    assert_eq!(settings(empty_blocks), expected);
+}
+
+#[test]
+fn defaults_that_are_written_out_ask_for_nothing() {
+    let written = json!({
+        "createNamespace": false, "suspend": false, "interval": "10m", "timeout": "5m", "wait": true,
+        "waves": {"wait": true, "timeout": "2m"},
+        "install": {"retries": 3, "onFailure": "Retain", "adopt": "Never"},
+        "upgrade": {"retries": 3, "onFailure": "Retain", "immutableFields": "Fail", "paused": false},
+        "test": {"enabled": false, "ignoreFailures": true},
+        "uninstall": {"policy": "Delete", "wait": true, "keepHistory": false, "timeout": "5m"},
+        "drift": {"mode": "Enabled", "strict": {"managers": []}, "ignore": []},
+        "history": {"limit": 10, "storage": "Secret", "namespace": "apps", "compression": "Zstd", "large": "Chunked"},
+        "approval": "Automatic"
+    });
+    assert_eq!(settings(written), settings(json!({})));
+}
+
+#[test]
+fn everything_supported_is_taken_over() {
+    let mut release = release(json!({
+        "metadata": {"annotations": {
+            "sherpack.io/reconcile-at": "a", "sherpack.io/reset-at": "b",
+            "sherpack.io/drift-pause-until": "2030-01-01T01:00:00+01:00"
+        }},
+        "spec": {
+            "pack": {"configMap": null, "path": "team/podinfo"},
+            "releaseName": "shop", "targetNamespace": "prod", "createNamespace": true,
+            "suspend": true, "interval": "1h", "timeout": "90s", "wait": false,
+            "install": {"retries": 0, "adopt": "Unowned"},
+            "upgrade": {"retries": 7, "paused": true},
+            "uninstall": {"policy": "Orphan", "wait": false, "timeout": "1m30s"},
+            "history": {"limit": 1, "compression": "Gzip", "namespace": "prod"},
+            "drift": {"mode": "Warn"}
+        }
+    }));
+    release.spec.values = json!({"a": null, "b": {"c": [1]}}).as_object().cloned();
+    let expected = Settings {
+        release_name: "shop".into(),
+        target_namespace: "prod".into(),
+        create_namespace: true,
+        pack: PackFrom::Path("team/podinfo".into()),
+        values: json!({"a": null, "b": {"c": [1]}}),
+        suspend: true,
+        interval: Duration::from_secs(3600),
+        timeout: Duration::from_secs(90),
+        wait: false,
+        install_retries: 0,
+        adopt: Adopt::Unowned,
+        upgrade_retries: 7,
+        paused: true,
+        uninstall: UninstallSettings {
+            policy: UninstallPolicy::Orphan,
+            wait: false,
+            timeout: Duration::from_secs(90),
+        },
+        history_limit: 1,
+        compression: Compression::Gzip,
+        drift: DriftMode::Warn,
+        requests: Requests {
+            reconcile_at: Some("a".into()),
+            reset_at: Some("b".into()),
+            drift_pause_until: Some("2030-01-01T00:00:00Z".parse().expect("a time")),
+        },
+    };
+    assert_eq!(validate(&release, &DIR), Ok(expected));
+}
+
+#[test]
+fn what_is_not_built_yet_is_refused_by_its_path() {
+    let source = |source: Value| {
+        let mut pack = json!({"configMap": null});
+        json_patch::merge(&mut pack, &source);
+        json!({ "pack": pack })
+    };
+    let cases = [
+        ("spec.pack.secret", source(json!({"secret": {"name": "p"}}))),
+        ("spec.pack.http", source(json!({"http": {"url": "https://x"}}))),
+        (
+            "spec.pack.repository",
+            source(json!({"repository": {"url": "https://x", "name": "p"}})),
+        ),
+        ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
+        (
+            "spec.pack.artifact",
+            source(json!({"artifact": {"kind": "Bucket", "name": "p"}})),
+        ),
+        (
+            "spec.lock",
+            json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}}),
+        ),
+        (
+            "spec.valuesFrom",
+            json!({"valuesFrom": [{"kind": "Secret", "name": "v"}]}),
+        ),
+        ("spec.dependsOn", json!({"dependsOn": [{"name": "db"}]})),
+        (
+            "spec.serviceAccountName",
+            json!({"serviceAccountName": "deployer"}),
+        ),
+        ("spec.waves.wait", json!({"waves": {"wait": false}})),
+        ("spec.waves.timeout", json!({"waves": {"timeout": "121s"}})),
+        (
+            "spec.install.onFailure",
+            json!({"install": {"onFailure": "Uninstall"}}),
+        ),
+        (
+            "spec.upgrade.onFailure",
+            json!({"upgrade": {"onFailure": "Rollback"}}),
+        ),
+        (
+            "spec.upgrade.immutableFields",
+            json!({"upgrade": {"immutableFields": "Recreate"}}),
+        ),
+        (
+            "spec.upgrade.immutableFields",
+            json!({"upgrade": {"immutableFields": "Skip"}}),
+        ),
+        ("spec.rollbackTo", json!({"rollbackTo": 3})),
+        ("spec.test.enabled", json!({"test": {"enabled": true}})),
+        (
+            "spec.uninstall.keepHistory",
+            json!({"uninstall": {"keepHistory": true}}),
+        ),
+        ("spec.crds", json!({"crds": {"install": true}})),
+        ("spec.crds", json!({"crds": {"upgrade": "Safe"}})),
+        ("spec.crds", json!({"crds": {"onUninstall": "Keep"}})),
+        ("spec.crds", json!({"crds": {"waitReady": true}})),
+        ("spec.crds", json!({"crds": {"waitTimeout": "60s"}})),
+        ("spec.crds", json!({"crds": {"confirmChanges": ["a@sha256:0"]}})),
+        ("spec.crds", json!({"crds": {"confirmDeletion": ["a"]}})),
+        (
+            "spec.drift.strict",
+            json!({"drift": {"strict": {"managers": ["m"]}}}),
+        ),
+        (
+            "spec.drift.ignore",
+            json!({"drift": {"ignore": [{"paths": ["/spec"]}]}}),
+        ),
+        (
+            "spec.history.storage",
+            json!({"history": {"storage": "ConfigMap"}}),
+        ),
+        ("spec.history.storage", json!({"history": {"storage": "File"}})),
+        (
+            "spec.history.namespace",
+            json!({"history": {"namespace": "other"}}),
+        ),
+        (
+            "spec.history.large",
+            json!({"history": {"large": "SeparateManifests"}}),
+        ),
+        ("spec.approval", json!({"approval": "Manual"})),
+    ];
+    for (field, patch) in cases {
+        let invalid = refusal(&spec(patch.clone()), &NO_DIR);
+        assert_eq!(
+            (invalid.reason, invalid.field.as_str()),
+            (NOT_SUPPORTED, field),
+            "{patch}"
+        );
+    }
+    let asked = release(json!({"metadata": {"annotations": {"sherpack.io/test-at": "now"}}}));
+    assert_eq!(
+        refusal(&asked, &NO_DIR).field,
+        "metadata.annotations[sherpack.io/test-at]"
+    );
+}
+
+#[test]
+fn all_that_is_not_built_yet_is_named_at_once() {
+    let invalid = refusal(
+        &spec(json!({"rollbackTo": 1, "approval": "Manual", "dependsOn": [{"name": "a"}]})),
+        &NO_DIR,
+    );
+    assert_eq!(invalid.field, "spec.dependsOn");
+    assert!(
+        invalid
+            .message
+            .ends_with("the same goes for spec.rollbackTo, spec.approval"),
+        "{invalid}"
+    );
+    assert_eq!(
+        (invalid.class(), invalid.reason()),
+        (Class::FixSpec, NOT_SUPPORTED)
+    );
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused_by_their_path() {
+    let cases = [
+        ("spec.pack", json!({"pack": null})),
+        ("spec.pack", json!({"lock": {"helmRelease": {"name": "h"}}})),
+        ("spec.pack", json!({"pack": {"configMap": null}})),
+        ("spec.pack", json!({"pack": {"path": "p"}})),
+        ("spec.pack", json!({"pack": {"oci": {"repository": "oci://x"}}})),
+        (
+            "spec.pack.configMap.name",
+            json!({"pack": {"configMap": {"name": ""}}}),
+        ),
+        ("spec.releaseName", json!({"releaseName": "a".repeat(54)})),
+        ("spec.releaseName", json!({"releaseName": ""})),
+        ("spec.releaseName", json!({"releaseName": "a.b"})),
+        ("spec.targetNamespace", json!({"targetNamespace": "a".repeat(64)})),
+        ("spec.targetNamespace", json!({"targetNamespace": "A"})),
+        ("spec.interval", json!({"interval": "0s"})),
+        ("spec.interval", json!({"interval": "soon"})),
+        ("spec.timeout", json!({"timeout": "0h0m"})),
+        ("spec.timeout", json!({"timeout": "-5m"})),
+        ("spec.timeout", json!({"timeout": "9999999h"})),
+        ("spec.uninstall.timeout", json!({"uninstall": {"timeout": "0s"}})),
+        ("spec.waves.timeout", json!({"waves": {"timeout": "5"}})),
+        ("spec.crds.waitTimeout", json!({"crds": {"waitTimeout": ""}})),
+        ("spec.history.limit", json!({"history": {"limit": 0}})),
+    ];
+    for (field, patch) in cases {
+        let invalid = refusal(&spec(patch.clone()), &DIR);
+        assert_eq!(
+            (invalid.reason, invalid.field.as_str()),
+            (INVALID_SPEC, field),
+            "{patch}"
+        );
+    }
+    for name in [&"a".repeat(54), "a.b"] {
+        let invalid = refusal(&release(json!({"metadata": {"name": name}})), &DIR);
+        assert_eq!(
+            (invalid.reason, invalid.field.as_str()),
+            (INVALID_SPEC, "metadata.name")
+        );
+        assert!(invalid.message.contains("spec.releaseName"), "{invalid}");
+    }
+    let annotated = release(json!({"metadata": {"annotations": {"sherpack.io/drift-pause-until": "soon"}}}));
+    assert_eq!(
+        refusal(&annotated, &DIR).field,
+        "metadata.annotations[sherpack.io/drift-pause-until]"
+    );
+}
+
+#[test]
+fn a_long_object_name_is_fine_when_the_release_has_a_short_one() {
+    let release = release(json!({"metadata": {"name": "a.b".repeat(30)}, "spec": {"releaseName": "web"}}));
+    assert_eq!(
+        validate(&release, &NO_DIR).map(|s| s.release_name),
+        Ok("web".into())
+    );
+}
+
+#[test]
+fn a_pack_path_needs_the_flag_and_stays_below_the_directory() {
+    let at = |path: &str| spec(json!({"pack": {"configMap": null, "path": path}}));
+    let refused = refusal(&at("podinfo"), &NO_DIR);
+    assert_eq!(
+        (refused.reason, refused.field.as_str()),
+        (INVALID_SPEC, "spec.pack.path")
+    );
+    assert!(refused.message.contains("--pack-dir"), "{refused}");
+    for path in ["podinfo", "a/b/podinfo-1.0.0.tgz", "..a", "a..b"] {
+        assert_eq!(
+            validate(&at(path), &DIR).map(|s| s.pack),
+            Ok(PackFrom::Path(path.into()))
+        );
+    }
+    for path in [
+        "",
+        "/etc",
+        "..",
+        "../x",
+        "a/../../x",
+        "a//b",
+        "a/",
+        "./a",
+        "a\\b",
+        "a\0b",
+    ] {
+        assert_eq!(refusal(&at(path), &DIR).field, "spec.pack.path", "{path:?}");
+    }
+}
+
+#[test]
+fn deletion_does_not_need_a_valid_spec() {
+    let broken =
+        spec(json!({"rollbackTo": 1, "uninstall": {"policy": "Orphan", "wait": false, "timeout": "x"}}));
+    assert!(validate(&broken, &NO_DIR).is_err());
+    let expected = UninstallSettings {
+        policy: UninstallPolicy::Orphan,
+        wait: false,
+        timeout: Duration::from_secs(300),
+    };
+    assert_eq!(uninstall_settings(&broken), expected);
+    let fine = spec(json!({"uninstall": {"timeout": "7s"}}));
+    assert_eq!(uninstall_settings(&fine).timeout, Duration::from_secs(7));
+}
+
+#[test]
+fn a_drift_pause_lasts_until_its_moment_and_at_most_a_day() {
+    let release = release(
+        json!({"metadata": {"annotations": {"sherpack.io/drift-pause-until": "2030-01-02T00:00:00Z"}}}),
+    );
+    let settings = validate(&release, &NO_DIR).expect("valid");
+    let at = |time: &str| time.parse::<Timestamp>().expect("a time");
+    let until = at("2030-01-02T00:00:00Z");
+    for (now, expected) in [
+        ("2029-12-31T23:59:59Z", DriftPause::TooFar(until)),
+        ("2030-01-01T00:00:00Z", DriftPause::Until(until)),
+        ("2030-01-01T23:59:59Z", DriftPause::Until(until)),
+        ("2030-01-02T00:00:00Z", DriftPause::Off),
+    ] {
+        assert_eq!(settings.drift_pause(at(now)), expected, "{now}");
+    }
+    assert_eq!(self::settings(json!({})).drift_pause(until), DriftPause::Off);
+}

@@ -1,0 +1,118 @@
+use std::time::Duration;
+
+use crate::api::Class;
+use crate::manifest::ObjectId;
+
+/// Why a call for an object of a release failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{verb} {id}: the API server did not answer within {}s", after.as_secs())]
+    Timeout { verb: &'static str, id: ObjectId, after: Duration },
+    #[error("{verb} {id}: {}", describe(.source))]
+    Api { verb: &'static str, id: ObjectId, source: Box<kube::Error> },
+    #[error("the API server does not serve {api_version} {kind}: install its CustomResourceDefinition or correct apiVersion and kind")]
+    UnknownKind { api_version: String, kind: String },
+    #[error("discovery of {api_version}: {}", describe(.source))]
+    Discovery { api_version: String, source: Box<kube::Error> },
+    #[error("{id} exists and is not owned by this release{}: delete it, or set spec.install.adopt to Unowned", owner_phrase(.owner))]
+    NotOwned { id: ObjectId, owner: Option<String> },
+    #[error("{id} is being deleted: waiting until it is gone")]
+    Terminating { id: ObjectId },
+    #[error("the namespace `{namespace}` does not exist: create it, or set spec.createNamespace")]
+    NamespaceNotFound { namespace: String },
+    #[error("the watch of {kind} did not list within {}s: {message}", after.as_secs())]
+    Watch { kind: String, message: String, after: Duration },
+}
+
+fn owner_phrase(owner: &Option<String>) -> String {
+    owner.as_ref().map(|owner| format!(" but by {owner}")).unwrap_or_default()
+}
+
+impl Error {
+    /// Who must act.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Timeout { .. } | Self::Terminating { .. } | Self::Watch { .. } | Self::Discovery { .. } => Class::Retry,
+            Self::Api { source, .. } => match status_code(source) {
+                Some(400 | 413 | 422) => Class::FixSpec,
+                Some(401 | 403) => Class::FixCluster,
+                _ => Class::Retry,
+            },
+            Self::UnknownKind { .. } => Class::FixSpec,
+            Self::NotOwned { .. } | Self::NamespaceNotFound { .. } => Class::FixCluster,
+        }
+    }
+
+    /// The stable word for conditions, events and metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Timeout { .. } => "ApiTimeout",
+            Self::Api { source, .. } => match status_code(source) {
+                Some(400 | 413 | 422) => "ObjectInvalid",
+                Some(401 | 403) if namespace_terminating(source) => "NamespaceTerminating",
+                Some(401 | 403) => "Forbidden",
+                _ => "ApplyFailed",
+            },
+            Self::UnknownKind { .. } => "UnknownKind",
+            Self::Discovery { .. } => "DiscoveryFailed",
+            Self::NotOwned { .. } => "ObjectNotOwned",
+            Self::Terminating { .. } => "ObjectTerminating",
+            Self::NamespaceNotFound { .. } => "NamespaceNotFound",
+            Self::Watch { .. } => "WatchFailed",
+        }
+    }
+
+    /// The object is not there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if status_code(source) == Some(404))
+    }
+
+    /// A precondition (uid, resourceVersion) did not hold.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if status_code(source) == Some(409))
+    }
+}
+
+/// The HTTP status that the API server answered, when it answered.
+#[must_use]
+pub fn status_code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// The API server refused a create because the namespace is being deleted.
+#[must_use]
+pub fn namespace_terminating(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+/// An error of the client in one line: what the API server said, or what broke on the way to it.
+#[must_use]
+pub fn describe(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({} {})", status.message, status.code, status.reason),
+        other => {
+            let mut text = other.to_string();
+            let mut cause = std::error::Error::source(other);
+            while let Some(error) = cause {
+                let line = error.to_string();
+                if !text.contains(&line) {
+                    text = format!("{text}: {line}");
+                }
+                cause = error.source();
+            }
+            text
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Which REST resource serves a kind: discovery, one call for each group and version, cached.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use kube::core::{ApiResource, GroupVersion, GroupVersionKind};
+use kube::discovery::{self, Scope};
+use kube::{Client, api::TypeMeta};
+
+use super::Error;
+
+/// How long the absence of a kind is believed before the API server is asked again.
+const ABSENT_FOR: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// A kind as the API server serves it.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub resource: ApiResource,
+    pub namespaced: bool,
+}
+
+impl Kind {
+    /// The scope in the form that dynamic APIs take.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        if self.namespaced { Scope::Namespaced } else { Scope::Cluster }
+    }
+}
+
+/// The kinds of the cluster, looked up on first use.
+///
+/// A kind that is not in the cache costs one call for its group and version; a kind that the API server
+/// does not know is asked for again after five seconds at the earliest.
+#[derive(Default)]
+pub struct Kinds {
+    known: Mutex<HashMap<GroupVersionKind, Lookup>>,
+}
+
+#[derive(Clone)]
+enum Lookup {
+    Served(Kind),
+    Absent(Instant),
+}
+
+impl Kinds {
+    /// Resolves `api_version` and `kind`.
+    ///
+    /// # Errors
+    /// `UnknownKind` when the API server does not serve it, `Discovery` when it cannot be asked.
+    pub async fn resolve(&self, client: &Client, api_version: &str, kind: &str) -> Result<Kind, Error> {
+        let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        let unknown = || Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        let gvk = GroupVersionKind::try_from(types).map_err(|_| unknown())?;
+        match self.cached(&gvk) {
+            Some(Lookup::Served(kind)) => return Ok(kind),
+            Some(Lookup::Absent(since)) if since.elapsed() < ABSENT_FOR => return Err(unknown()),
+            _ => {}
+        }
+        let gv = GroupVersion::gv(&gvk.group, &gvk.version);
+        let failed = |source| Error::Discovery { api_version: api_version.to_owned(), source: Box::new(source) };
+        let group = match tokio::time::timeout(DEADLINE, discovery::pinned_group(client, &gv)).await {
+            Ok(Ok(group)) => group,
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+                self.remember(gvk, Lookup::Absent(Instant::now()));
+                return Err(unknown());
+            }
+            Ok(Err(kube::Error::Discovery(_))) => {
+                self.remember(gvk, Lookup::Absent(Instant::now()));
+                return Err(unknown());
+            }
+            Ok(Err(error)) => return Err(failed(error)),
+            Err(_) => {
+                let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer within 15s");
+                return Err(failed(kube::Error::Service(Box::new(late))));
+            }
+        };
+        let mut found = None;
+        for (resource, capabilities) in group.versioned_resources(&gvk.version) {
+            let served = Kind { namespaced: capabilities.scope == Scope::Namespaced, resource };
+            let name = GroupVersionKind::gvk(&gvk.group, &gvk.version, &served.resource.kind);
+            if name == gvk {
+                found = Some(served.clone());
+            }
+            self.remember(name, Lookup::Served(served));
+        }
+        found.ok_or_else(|| {
+            self.remember(gvk.clone(), Lookup::Absent(Instant::now()));
+            unknown()
+        })
+    }
+
+    /// Forgets a kind, because a call for it was answered as if it did not exist.
+    pub fn forget(&self, gvk: &GroupVersionKind) {
+        self.lock().remove(gvk);
+    }
+
+    fn cached(&self, gvk: &GroupVersionKind) -> Option<Lookup> {
+        self.lock().get(gvk).cloned()
+    }
+
+    fn remember(&self, gvk: GroupVersionKind, lookup: Lookup) {
+        self.lock().insert(gvk, lookup);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupVersionKind, Lookup>> {
+        // The map is valid at every step, so a panic elsewhere while it was held does no harm.
+        self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,274 @@
+//! Calls for the objects of releases: apply, read, delete. Every call has a deadline.
+//!
+//! Manager `sherpack` is only for full applies of release objects: an apply of anything less by that manager
+//! would delete the fields it leaves out.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::api::{Api, DeleteParams, DynamicObject, PartialObjectMeta, Patch, PatchParams, Preconditions, PropagationPolicy, ValidationDirective};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::{Error, Kind, Kinds};
+use crate::api::names;
+use crate::manifest::{ObjectId, fingerprint};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The one way to the objects of releases.
+pub struct Cluster {
+    client: Client,
+    kinds: Kinds,
+}
+
+/// What an apply returned: the object as the API server holds it now.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    pub live: DynamicObject,
+    pub fingerprint: Option<String>,
+    /// The resourceVersion, 0 when the API server gave none that can be compared.
+    pub version: u64,
+}
+
+impl Applied {
+    fn new(live: DynamicObject) -> Self {
+        let fingerprint = fingerprint_of(&live.metadata);
+        let version = version_of(&live.metadata);
+        Self { live, fingerprint, version }
+    }
+
+    #[must_use]
+    pub fn uid(&self) -> Option<String> {
+        self.live.uid()
+    }
+
+    #[must_use]
+    pub fn generation(&self) -> Option<i64> {
+        self.live.metadata.generation
+    }
+
+    /// The whole object as data, for health rules.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::to_value(&self.live).unwrap_or_default()
+    }
+}
+
+type Meta = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The fingerprint of what manager `sherpack` owns of an object.
+#[must_use]
+pub fn fingerprint_of(meta: &Meta) -> Option<String> {
+    let managed: &[ManagedFieldsEntry] = meta.managed_fields.as_deref().unwrap_or_default();
+    fingerprint::of(managed, meta.annotations.as_ref())
+}
+
+/// The resourceVersion as a number: the API server promises that they compare.
+#[must_use]
+pub fn version_of(meta: &Meta) -> u64 {
+    meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+/// How an apply is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Real,
+    /// The API server does everything but store it.
+    DryRun,
+}
+
+impl Cluster {
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, kinds: Kinds::default() }
+    }
+
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Resolves a kind; see [`Kinds::resolve`].
+    ///
+    /// # Errors
+    /// As [`Kinds::resolve`].
+    pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Kind, Error> {
+        self.kinds.resolve(&self.client, api_version, kind).await
+    }
+
+    async fn api(&self, api_version: &str, id: &ObjectId) -> Result<Api<DynamicObject>, Error> {
+        let kind = self.kind(api_version, &id.kind).await?;
+        let api = Api::dynamic(self.client.clone(), &kind.resource, &kind.scope());
+        Ok(match &id.namespace {
+            Some(namespace) => api.constrain(namespace),
+            None => api,
+        })
+    }
+
+    /// A full forced apply by manager `sherpack`: creates the object or puts every field of `body` back.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn apply(&self, api_version: &str, id: &ObjectId, body: &Value, mode: Mode) -> Result<Applied, Error> {
+        let mut params = PatchParams::apply(names::MANAGER_APPLY).force().validation(ValidationDirective::Strict);
+        if mode == Mode::DryRun {
+            params = params.dry_run();
+        }
+        self.patch(api_version, id, &params, &Patch::Apply(body)).await
+    }
+
+    /// Applies the live value of fields that are about to be left out of our applies, so that they keep it.
+    ///
+    /// # Errors
+    /// As [`Cluster::apply`].
+    pub async fn hand_over(&self, api_version: &str, id: &ObjectId, fields: &Value) -> Result<(), Error> {
+        let params = PatchParams::apply(names::MANAGER_HANDOVER).force();
+        self.patch(api_version, id, &params, &Patch::Apply(fields)).await.map(drop)
+    }
+
+    /// Takes ownership of fields away from the tools that managed an adopted object before, so that fields
+    /// which are dropped later really go. Ends with `Conflict` when the object changed meanwhile.
+    ///
+    /// # Errors
+    /// As [`Cluster::apply`].
+    pub async fn strip_managers(&self, api_version: &str, id: &ObjectId, applied: &Applied) -> Result<Applied, Error> {
+        let managed = applied.live.metadata.managed_fields.clone().unwrap_or_default();
+        let kept: Vec<&ManagedFieldsEntry> = managed.iter().filter(|entry| !is_legacy(entry)).collect();
+        if kept.len() == managed.len() {
+            return Ok(applied.clone());
+        }
+        let version = applied.live.metadata.resource_version.clone();
+        let patch: json_patch::Patch = serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": kept},
+        ]))
+        .unwrap_or_default();
+        let params = PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
+        self.patch(api_version, id, &params, &Patch::Json::<()>(patch)).await
+    }
+
+    async fn patch<P: serde::Serialize + std::fmt::Debug>(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        params: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<Applied, Error> {
+        let api = self.api(api_version, id).await?;
+        let answer = within("apply", id, api.patch(&id.name, params, patch)).await;
+        if let Err(error) = &answer
+            && error.is_not_found()
+        {
+            return Err(self.explain_not_found(api_version, id).await);
+        }
+        answer.map(Applied::new)
+    }
+
+    /// An apply answers 404 when the namespace or the kind is gone; says which.
+    async fn explain_not_found(&self, api_version: &str, id: &ObjectId) -> Error {
+        match &id.namespace {
+            Some(namespace) if !self.namespace_exists(namespace).await => {
+                Error::NamespaceNotFound { namespace: namespace.clone() }
+            }
+            _ => {
+                if let Ok(kind) = self.kind(api_version, &id.kind).await {
+                    let gvk = kube::core::GroupVersionKind::gvk(&kind.resource.group, &kind.resource.version, &kind.resource.kind);
+                    self.kinds.forget(&gvk);
+                }
+                Error::UnknownKind { api_version: api_version.to_owned(), kind: id.kind.clone() }
+            }
+        }
+    }
+
+    async fn namespace_exists(&self, namespace: &str) -> bool {
+        // Anything but a clear "no" counts as yes: the caller's own error is then the better one.
+        !matches!(self.namespace(namespace).await, Ok(None))
+    }
+
+    /// The metadata of a namespace, `None` when there is none.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn namespace(&self, name: &str) -> Result<Option<Meta>, Error> {
+        let id = ObjectId { group: String::new(), kind: "Namespace".to_owned(), namespace: None, name: name.to_owned() };
+        self.metadata("v1", &id).await
+    }
+
+    /// The metadata of an object, `None` when there is none.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn metadata(&self, api_version: &str, id: &ObjectId) -> Result<Option<Meta>, Error> {
+        let api = self.api(api_version, id).await?;
+        let found: Option<PartialObjectMeta<DynamicObject>> =
+            within("get", id, api.get_metadata_opt(&id.name)).await?;
+        Ok(found.map(|object| object.metadata))
+    }
+
+    /// The whole object, `None` when there is none.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn get(&self, api_version: &str, id: &ObjectId) -> Result<Option<Applied>, Error> {
+        let api = self.api(api_version, id).await?;
+        Ok(within("get", id, api.get_opt(&id.name)).await?.map(Applied::new))
+    }
+
+    /// Deletes exactly the object with `uid`; `true` when it was there. Pods and other dependents go in the background.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`. An object of another uid counts as gone.
+    pub async fn delete(&self, api_version: &str, id: &ObjectId, uid: &str) -> Result<bool, Error> {
+        let api = self.api(api_version, id).await?;
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match within("delete", id, api.delete(&id.name, &params)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates a namespace when there is none. It is never deleted by us.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn ensure_namespace(&self, name: &str) -> Result<(), Error> {
+        use k8s_openapi::api::core::v1::Namespace;
+        if self.namespace(name).await?.is_some() {
+            return Ok(());
+        }
+        let id = ObjectId { group: String::new(), kind: "Namespace".to_owned(), namespace: None, name: name.to_owned() };
+        let namespace = Namespace { metadata: Meta { name: Some(name.to_owned()), ..Meta::default() }, ..Namespace::default() };
+        let params = kube::api::PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..Default::default() };
+        match within("create", &id, Api::all(self.client.clone()).create(&params, &namespace)).await {
+            Ok(_) => Ok(()),
+            // Somebody was faster.
+            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Managers that leave `Update` entries behind when an object moves from another tool to us.
+fn is_legacy(entry: &ManagedFieldsEntry) -> bool {
+    let manager = entry.manager.as_deref().unwrap_or_default();
+    let named = manager == "helm" || manager == "Helm" || manager == "before-first-apply" || manager.starts_with("kubectl");
+    named && entry.subresource.is_none()
+}
+
+async fn within<T>(
+    verb: &'static str,
+    id: &ObjectId,
+    call: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(source)) => Err(Error::Api { verb, id: id.clone(), source: Box::new(source) }),
+        Err(_) => Err(Error::Timeout { verb, id: id.clone(), after: DEADLINE }),
+    }
+}

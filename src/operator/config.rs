@@ -1,0 +1,65 @@
+//! What an operator process is told at its start, checked and with defaults filled in.
+//!
+//! Imports cluster only. Invariant: nothing here was read from the environment; the command line did that.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use crate::cluster::client::Wrap;
+
+/// The settings of one operator.
+#[derive(Clone)]
+pub struct Config {
+    /// Where the API server and the credentials are found.
+    pub cluster: Cluster,
+    /// Only releases of this namespace are looked at; `None`: of all. Their objects may be elsewhere.
+    pub watch_namespace: Option<String>,
+    /// Where the operator keeps what is its own: the key of the records' MAC, the lease.
+    pub operator_namespace: String,
+    /// The directory below which `spec.pack.path` is looked up; `None`: such releases are refused.
+    pub pack_dir: Option<PathBuf>,
+    /// How many releases are worked on at once.
+    pub concurrency: NonZeroUsize,
+    /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
+    pub listen: SocketAddr,
+    /// This process, told apart from every other one, also from its own predecessor in the same pod.
+    pub holder: String,
+    /// Put between the client and the API server. Only tests do.
+    pub through: Option<Wrap>,
+}
+
+/// Where the API server and the credentials are found.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// This kubeconfig; `None`: as kubectl does it, else the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// This context of the kubeconfig; `None`: its current one.
+    pub context: Option<String>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            cluster,
+            watch_namespace,
+            operator_namespace,
+            pack_dir,
+            concurrency,
+            listen,
+            holder,
+            through,
+        } = self;
+        f.debug_struct("Config")
+            .field("cluster", cluster)
+            .field("watch_namespace", watch_namespace)
+            .field("operator_namespace", operator_namespace)
+            .field("pack_dir", pack_dir)
+            .field("concurrency", concurrency)
+            .field("listen", listen)
+            .field("holder", holder)
+            .field("through", &through.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,100 @@
+//! Runs passes: kube's controller over the releases, fed by our own watches.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::channel::mpsc::UnboundedReceiver;
+use kube::runtime::controller::{Action, Config as Limits};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{Controller, watcher};
+use kube::{Api, Client};
+use tokio_util::sync::CancellationToken;
+
+use super::Config;
+use super::metrics::Metrics;
+use crate::api::SherpackRelease;
+use crate::reconcile::{self, Context};
+use crate::release::ReleaseKey;
+
+/// A pass that could tell its error in no status is repeated after this time.
+const AFTER_ERROR: Duration = Duration::from_secs(5);
+const PAGE: u32 = 100;
+
+/// The controller before it runs: its store is needed to build the context.
+pub(super) fn new(client: Client, config: &Config) -> Controller<SherpackRelease> {
+    let api = match &config.watch_namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let concurrency = u16::try_from(config.concurrency.get()).unwrap_or(u16::MAX);
+    Controller::new(api, watcher::Config::default().page_size(PAGE))
+        .with_config(Limits::default().concurrency(concurrency))
+}
+
+/// Runs until `shutdown`, then lets running passes finish.
+pub(super) async fn run(
+    controller: Controller<SherpackRelease>,
+    ctx: Arc<Context>,
+    wake_rx: UnboundedReceiver<ReleaseKey>,
+    metrics: Arc<Metrics>,
+    shutdown: CancellationToken,
+) {
+    let queue = Arc::new(Queue { metrics, waiting: Mutex::default() });
+    let woken = Arc::clone(&queue);
+    let wake = wake_rx.map(move |key| {
+        woken.enter(&key);
+        ObjectRef::new(&key.name).within(&key.namespace)
+    });
+    let passes = controller.reconcile_on(wake).graceful_shutdown_on(async move { shutdown.cancelled().await }).run(
+        move |release, ctx: Arc<Context>| {
+            queue.leave(&ReleaseKey::of(&release));
+            pass(release, ctx)
+        },
+        |_, error, ctx| {
+            ctx.report.failed(error.reason());
+            Action::requeue(AFTER_ERROR)
+        },
+        ctx,
+    );
+    passes
+        .for_each(|ended| async {
+            if let Err(error) = ended {
+                // A release that went away while it was queued is the usual cause.
+                tracing::debug!(%error, "a pass ended in an error");
+            }
+        })
+        .await;
+}
+
+async fn pass(release: Arc<SherpackRelease>, ctx: Arc<Context>) -> Result<Action, reconcile::Error> {
+    let again = reconcile::reconcile(release, &ctx).await?;
+    Ok(again.map_or_else(Action::await_change, Action::requeue))
+}
+
+/// Releases that a watch woke and that wait for a free worker.
+struct Queue {
+    metrics: Arc<Metrics>,
+    waiting: Mutex<HashMap<ReleaseKey, Instant>>,
+}
+
+impl Queue {
+    fn enter(&self, key: &ReleaseKey) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.entry(key.clone()).or_insert_with(Instant::now);
+        self.tell(&waiting);
+    }
+
+    fn leave(&self, key: &ReleaseKey) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.remove(key).is_some() {
+            self.tell(&waiting);
+        }
+    }
+
+    fn tell(&self, waiting: &HashMap<ReleaseKey, Instant>) {
+        let oldest = waiting.values().map(Instant::elapsed).max().unwrap_or_default();
+        self.metrics.queue(waiting.len(), oldest);
+    }
+}

@@ -1,0 +1,73 @@
+//! What ends the operator process.
+
+use std::net::SocketAddr;
+
+use crate::api::Class;
+
+/// Why the operator could not start or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A signal handler or another thing of the operating system was refused.
+    #[error("the operating system refused {what}: {source}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// Its answer.
+        source: std::io::Error,
+    },
+    /// The address of the health server.
+    #[error("cannot listen on {address}: {source}; choose another address with --listen")]
+    Listen {
+        /// What was asked for.
+        address: SocketAddr,
+        /// The answer of the operating system.
+        source: std::io::Error,
+    },
+    /// The metrics registry refuses a metric.
+    #[error("cannot set up the metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    /// No usable kubeconfig, and not in a pod.
+    #[error(
+        "no usable cluster configuration (--kubeconfig, --context, KUBECONFIG, ~/.kube/config or a pod's service account)"
+    )]
+    NoCluster(#[source] Box<kube::Error>),
+    /// A configuration was found, and the API server does not answer or does not let us in.
+    #[error("cannot talk to the API server at {url}")]
+    Unreachable {
+        /// Where it should be.
+        url: String,
+        /// What happened.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// A part did not end in time after the signal.
+    #[error("not everything ended within {seconds} s of the signal")]
+    ShutdownOverdue {
+        /// How long was waited.
+        seconds: u64,
+    },
+}
+
+impl Error {
+    /// Who must act.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::System { .. } | Self::Unreachable { .. } | Self::ShutdownOverdue { .. } => Class::Retry,
+            Self::Listen { .. } | Self::Metrics(_) | Self::NoCluster(_) => Class::FixCluster,
+        }
+    }
+
+    /// The stable name of the error.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::System { .. } => "SystemRefused",
+            Self::Listen { .. } => "ListenFailed",
+            Self::Metrics(_) => "MetricsFailed",
+            Self::NoCluster(_) => "NoCluster",
+            Self::Unreachable { .. } => "ApiServerUnreachable",
+            Self::ShutdownOverdue { .. } => "ShutdownOverdue",
+        }
+    }
+}

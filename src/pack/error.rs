@@ -1,0 +1,115 @@
+use crate::api::Class;
+
+/// Why bytes are not a pack, or a text is not values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A size limit is exceeded.
+    #[error("the {what} is larger than {limit} bytes")]
+    TooLarge {
+        /// `archive`, `unpacked archive`, `unpacked pack`.
+        what: &'static str,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// Too many files and directories.
+    #[error("the pack has more than {limit} entries")]
+    TooManyEntries {
+        /// The limit.
+        limit: usize,
+    },
+    /// Not a gzip stream with a tar archive inside.
+    #[error("the archive is not a gzip-compressed tar: {message}")]
+    NotAnArchive {
+        /// What the decoder says.
+        message: String,
+    },
+    /// A path that could leave the pack or is not plain.
+    #[error("path `{path}` is refused: {why}")]
+    Path {
+        /// The path, shortened and with unprintable characters escaped.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A link: it could point outside of the pack.
+    #[error("`{path}` is a link: a pack holds regular files only")]
+    Link {
+        /// Path of the link.
+        path: String,
+    },
+    /// A device, pipe, or another entry that is no file.
+    #[error("`{path}` is {what}: a pack holds regular files only")]
+    NotAFile {
+        /// Path of the entry.
+        path: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The same path twice.
+    #[error("`{path}` is in the archive twice")]
+    Duplicate {
+        /// The path.
+        path: String,
+    },
+    /// No `Pack.yaml` at the root or in the one directory at the root.
+    #[error("the pack has no Pack.yaml at its root or in its only top-level directory")]
+    NoPackYaml,
+    /// `Pack.yaml` says something that cannot be understood.
+    #[error("Pack.yaml: {message}")]
+    Definition {
+        /// Field and what is wrong.
+        message: String,
+    },
+    /// `Pack.yaml` is not YAML.
+    #[error("{message}")]
+    Syntax {
+        /// Starts with the file and line.
+        message: String,
+    },
+    /// A text is not YAML, or not an object.
+    #[error("{file}: {message}")]
+    Values {
+        /// Name of the text.
+        file: String,
+        /// Line when known, and what is wrong.
+        message: String,
+    },
+    /// A `--set` expression is malformed.
+    #[error("cannot set `{expression}`: {why}")]
+    Set {
+        /// What the user wrote.
+        expression: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// `MANIFEST` does not agree with the files.
+    #[error("MANIFEST disagrees with the files: {message}; package the pack again")]
+    ManifestMismatch {
+        /// The first disagreement.
+        message: String,
+    },
+}
+
+impl Error {
+    /// Everything here is in the bytes of the pack or in the values: only their author can act.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        Class::FixSpec
+    }
+
+    /// Stable PascalCase reason for conditions and metric labels.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } | Self::TooManyEntries { .. } => "PackTooLarge",
+            Self::NotAnArchive { .. } => "PackNotAnArchive",
+            Self::Path { .. } => "PackPathRefused",
+            Self::Link { .. } => "PackLinkRefused",
+            Self::NotAFile { .. } => "PackEntryRefused",
+            Self::Duplicate { .. } => "PackDuplicatePath",
+            Self::NoPackYaml | Self::Definition { .. } | Self::Syntax { .. } => "PackInvalid",
+            Self::Values { .. } | Self::Set { .. } => "ValuesInvalid",
+            Self::ManifestMismatch { .. } => "ManifestMismatch",
+        }
+    }
+}

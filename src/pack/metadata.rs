@@ -1,0 +1,292 @@
+//! `Pack.yaml`: what a pack says about itself.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Error, Files, values};
+
+/// What a pack is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Can be installed.
+    #[default]
+    Application,
+    /// Only gives templates to others.
+    Library,
+}
+
+/// `metadata` of `Pack.yaml`, the published fields. Serialises to the shape in a stored release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    /// Name of the pack.
+    pub name: String,
+    /// Version of the pack: strict semantic versioning.
+    pub version: semver::Version,
+    /// One line about it.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Version of what it runs, any text.
+    #[serde(default)]
+    pub app_version: Option<String>,
+    /// Range of Kubernetes versions, such as `>=1.28.0`.
+    #[serde(default)]
+    pub kube_version: Option<String>,
+    /// Home page.
+    #[serde(default)]
+    pub home: Option<String>,
+    /// Picture.
+    #[serde(default)]
+    pub icon: Option<String>,
+    /// Where its sources are.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// Words to find it by.
+    #[serde(default)]
+    pub keywords: Vec<String>,
+    /// Who looks after it.
+    #[serde(default)]
+    pub maintainers: Vec<Maintainer>,
+    /// Anything else.
+    #[serde(default)]
+    pub annotations: std::collections::BTreeMap<String, String>,
+}
+
+/// One maintainer of a pack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Maintainer {
+    /// Name.
+    pub name: String,
+    /// E-mail address.
+    #[serde(default)]
+    pub email: Option<String>,
+    /// Home page.
+    #[serde(default)]
+    pub url: Option<String>,
+}
+
+/// One entry of `dependencies`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Dependency {
+    /// Name of the other pack.
+    pub name: String,
+    /// Range of its versions.
+    pub version: String,
+    /// Where it comes from.
+    pub repository: String,
+    /// Switched off when false. Default true.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// Dotted path in the values that switches it.
+    #[serde(default)]
+    pub condition: Option<String>,
+    /// `always`, `when-enabled` or `never`.
+    #[serde(default)]
+    pub resolve: Option<String>,
+    /// Groups that can be switched together.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Another name inside this pack.
+    #[serde(default)]
+    pub alias: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+pub(super) struct Definition {
+    pub(super) kind: Kind,
+    pub(super) metadata: Metadata,
+    pub(super) strict: bool,
+    pub(super) dependencies: Vec<Dependency>,
+    pub(super) crds: Value,
+    pub(super) warnings: Vec<String>,
+}
+
+const ROOT_KEYS: &[&str] = &["apiVersion", "kind", "metadata", "dependencies", "engine", "crds"];
+const METADATA_KEYS: &[&str] = &[
+    "name", "version", "description", "appVersion", "kubeVersion", "home", "icon", "sources", "keywords",
+    "maintainers", "annotations",
+];
+const MAINTAINER_KEYS: &[&str] = &["name", "email", "url"];
+const DEPENDENCY_KEYS: &[&str] = &["name", "version", "repository", "enabled", "condition", "resolve", "tags", "alias"];
+const ENGINE_KEYS: &[&str] = &["strict"];
+const CRDS_KEYS: &[&str] = &["install", "upgrade", "uninstall", "waitReady", "waitTimeout"];
+
+/// Reads `Pack.yaml` of these files.
+pub(super) fn read(files: &Files) -> Result<Definition, Error> {
+    let text = files.get("Pack.yaml").ok_or(Error::NoPackYaml)?;
+    let wrong = |message: String| Error::Definition { message };
+    let root = match values::parse(text, "Pack.yaml") {
+        Ok(Value::Object(root)) => root,
+        Ok(_) => return Err(wrong("it is not an object".to_owned())),
+        // Says file and line itself.
+        Err(error @ Error::Values { .. }) => return Err(Error::Syntax { message: error.to_string() }),
+        Err(other) => return Err(other),
+    };
+    let mut warnings = Vec::new();
+    unknown(&root, "", ROOT_KEYS, &mut warnings);
+    match root.get("apiVersion").and_then(Value::as_str) {
+        Some("sherpack/v1") => {}
+        Some(other) => return Err(wrong(format!("`apiVersion` is `{}`, not `sherpack/v1`", short(other)))),
+        None => return Err(wrong("`apiVersion: sherpack/v1` is missing".to_owned())),
+    }
+    let kind = match root.get("kind") {
+        None | Some(Value::Null) => Kind::Application,
+        Some(Value::String(kind)) if kind == "application" => Kind::Application,
+        Some(Value::String(kind)) if kind == "library" => Kind::Library,
+        Some(other) => {
+            return Err(wrong(format!("`kind` is {}, not `application` or `library`", short(&other.to_string()))));
+        }
+    };
+    let Some(metadata) = root.get("metadata") else {
+        return Err(wrong("`metadata` with `name` and `version` is missing".to_owned()));
+    };
+    if let Some(map) = metadata.as_object() {
+        unknown(map, "metadata.", METADATA_KEYS, &mut warnings);
+        let maintainers = map.get("maintainers").and_then(Value::as_array);
+        for (index, item) in maintainers.into_iter().flatten().enumerate() {
+            if let Some(map) = item.as_object() {
+                unknown(map, &format!("metadata.maintainers[{index}]."), MAINTAINER_KEYS, &mut warnings);
+            }
+        }
+    }
+    let metadata = read_metadata(metadata.clone()).map_err(|message| wrong(format!("`metadata`: {message}")))?;
+    check_name(&metadata.name).map_err(wrong)?;
+    let dependencies: Vec<Dependency> = match root.get("dependencies") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(list) => {
+            for (index, item) in list.as_array().into_iter().flatten().enumerate() {
+                if let Some(map) = item.as_object() {
+                    unknown(map, &format!("dependencies[{index}]."), DEPENDENCY_KEYS, &mut warnings);
+                }
+            }
+            serde_json::from_value(list.clone()).map_err(|error| wrong(format!("`dependencies`: {error}")))?
+        }
+    };
+    let strict = match root.get("engine") {
+        None | Some(Value::Null) => true,
+        Some(Value::Object(engine)) => {
+            unknown(engine, "engine.", ENGINE_KEYS, &mut warnings);
+            match engine.get("strict") {
+                None | Some(Value::Null) => true,
+                Some(Value::Bool(strict)) => *strict,
+                Some(_) => return Err(wrong("`engine.strict` is not true or false".to_owned())),
+            }
+        }
+        Some(_) => return Err(wrong("`engine` is not an object".to_owned())),
+    };
+    if let Some(crds) = root.get("crds").and_then(Value::as_object) {
+        unknown(crds, "crds.", CRDS_KEYS, &mut warnings);
+    }
+    let crds = root.get("crds").cloned().unwrap_or(Value::Null);
+    Ok(Definition { kind, metadata, strict, dependencies, crds, warnings })
+}
+
+/// `appVersion: 1.10` is a number in YAML, and most people forget the quotes.
+fn read_metadata(mut metadata: Value) -> Result<Metadata, String> {
+    for key in ["appVersion", "kubeVersion"] {
+        if let Some(number @ Value::Number(_)) = metadata.get_mut(key) {
+            *number = Value::String(number.to_string());
+        }
+    }
+    for key in ["sources", "keywords", "maintainers", "annotations"] {
+        if metadata.get(key).is_some_and(Value::is_null) {
+            metadata.as_object_mut().map(|map| map.remove(key));
+        }
+    }
+    serde_json::from_value(metadata).map_err(|error| error.to_string())
+}
+
+/// The name ends up in labels and in archive names.
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    if name.len() <= 63 && name.chars().all(plain) && edge(name.chars().next()) && edge(name.chars().last()) {
+        return Ok(());
+    }
+    Err(format!(
+        "`metadata.name` is `{}`: at most 63 letters, digits, `-`, `_` or `.`, a letter or digit at both ends",
+        short(name)
+    ))
+}
+
+fn unknown(map: &Map<String, Value>, prefix: &str, known: &[&str], warnings: &mut Vec<String>) {
+    // A hostile file may have thousands of them.
+    let room = 20_usize.saturating_sub(warnings.len());
+    let names = map.keys().filter(|key| !known.contains(&key.as_str())).take(room);
+    warnings.extend(names.map(|key| format!("Pack.yaml: unknown key `{prefix}{}` is ignored", short(key))));
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(80).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::tests::{MINIMAL, files};
+
+    fn definition(text: &str) -> Result<Definition, Error> {
+        read(&files(&[("Pack.yaml", text)]))
+    }
+
+    #[test]
+    fn the_defaults_are_a_strict_application() {
+        let pack = definition("apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.2.3}\n").unwrap();
+        assert_eq!((pack.kind, pack.strict), (Kind::Application, true));
+        assert_eq!(pack.metadata.version, semver::Version::new(1, 2, 3));
+        assert!(pack.warnings.is_empty() && pack.crds.is_null() && pack.dependencies.is_empty());
+    }
+
+    #[test]
+    fn everything_published_is_read() {
+        let text = format!(
+            "{}{}",
+            "apiVersion: sherpack/v1\nkind: library\nengine: {strict: false}\ncrds: {install: false}\n",
+            "metadata:\n  name: web\n  version: 1.0.0-rc.1\n  appVersion: 1.5\n  kubeVersion: '>=1.28.0'\n  \
+             maintainers: [{name: a, email: a@b.c}]\n  annotations: {a: b}\n\
+             dependencies: [{name: redis, version: ^7, repository: 'https://x', condition: redis.enabled}]\n"
+        );
+        let pack = definition(&text).unwrap();
+        assert_eq!((pack.kind, pack.strict), (Kind::Library, false));
+        assert_eq!(pack.metadata.app_version.as_deref(), Some("1.5"));
+        assert!(pack.dependencies[0].enabled);
+        assert_eq!(pack.crds["install"], false);
+        assert_eq!(pack.warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn unknown_keys_are_warnings_that_name_the_path() {
+        let text = format!("{MINIMAL}replicas: 3\nengine: {{strct: true}}\n");
+        assert_eq!(
+            definition(&text).unwrap().warnings,
+            [
+                "Pack.yaml: unknown key `replicas` is ignored",
+                "Pack.yaml: unknown key `engine.strct` is ignored"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wrong_definition_names_the_field() {
+        for (text, part) in [
+            ("", "apiVersion"),
+            ("- a", "not an object"),
+            ("a: [", "Pack.yaml:1"),
+            ("apiVersion: v2\nmetadata: {name: a, version: 1.0.0}", "`apiVersion` is `v2`"),
+            ("apiVersion: sherpack/v1", "`metadata`"),
+            ("apiVersion: sherpack/v1\nkind: chart\nmetadata: {name: a, version: 1.0.0}", "`kind`"),
+            ("apiVersion: sherpack/v1\nmetadata: {version: 1.0.0}", "name"),
+            ("apiVersion: sherpack/v1\nmetadata: {name: a, version: '1.0'}", "`metadata`"),
+            ("apiVersion: sherpack/v1\nmetadata: {name: 'a/b', version: 1.0.0}", "`metadata.name`"),
+            ("apiVersion: sherpack/v1\nengine: {strict: 1}\nmetadata: {name: a, version: 1.0.0}", "engine.strict"),
+            ("apiVersion: sherpack/v1\ndependencies: [{name: a}]\nmetadata: {name: a, version: 1.0.0}", "dependencies"),
+        ] {
+            let error = definition(text).map(|_| ()).unwrap_err();
+            assert_eq!(error.reason(), "PackInvalid", "{text}");
+            assert!(error.to_string().contains(part), "{text}: {error}");
+        }
+    }
+}

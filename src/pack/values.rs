@@ -1,0 +1,254 @@
+//! What merging and setting values means.
+
+use serde_json::{Map, Value};
+
+use super::Error;
+use crate::manifest;
+
+/// Parses one YAML document that must be an object; nothing at all is an empty object.
+///
+/// # Errors
+/// Not UTF-8, not YAML, more than one document, or not an object. The message has the line.
+pub fn parse(text: &[u8], file: &str) -> Result<Value, Error> {
+    let wrong = |message: String| Error::Values { file: file.to_owned(), message };
+    let text = std::str::from_utf8(text).map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
+    match manifest::yaml::parse_value(text, file) {
+        Ok(Value::Null) => Ok(Value::Object(Map::new())),
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err(wrong("it is not an object".to_owned())),
+        Err(manifest::Error::Yaml { line, message, .. }) if line > 0 => {
+            Err(Error::Values { file: format!("{file}:{line}"), message })
+        }
+        Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+/// Lays `over` on `base`: objects merge key by key, `null` removes a key, everything else replaces.
+///
+/// A `null` that removes nothing leaves nothing behind either, so merging is the same whatever the
+/// defaults say.
+#[must_use]
+pub fn merge(base: Value, over: Value) -> Value {
+    match (base, over) {
+        (Value::Object(mut base), Value::Object(over)) => {
+            for (key, over) in over {
+                if over.is_null() {
+                    base.remove(&key);
+                    continue;
+                }
+                let below = base.remove(&key).unwrap_or(Value::Null);
+                base.insert(key, merge(below, over));
+            }
+            Value::Object(base)
+        }
+        (_, over @ Value::Object(_)) => merge(Value::Object(Map::new()), over),
+        (_, over) => over,
+    }
+}
+
+/// Joins two layers of values of a user, the second one stronger. A `null` stays, unlike in [`merge`]:
+/// it is still to remove a default of the pack.
+#[must_use]
+pub fn overlay(base: Value, over: Value) -> Value {
+    match (base, over) {
+        (Value::Object(mut base), Value::Object(over)) => {
+            for (key, over) in over {
+                let below = base.remove(&key).unwrap_or(Value::Null);
+                base.insert(key, overlay(below, over));
+            }
+            Value::Object(base)
+        }
+        (_, over) => over,
+    }
+}
+
+/// Applies one `path=value` to a layer of values.
+///
+/// Keys are separated by dots; `\.` is a dot inside a key, `\,` a comma and `\\` a backslash. `a[0]` addresses a list
+/// item; a list grows by at most one item at a time. The value is typed by Helm's rule: `true`,
+/// `false` and `null` (removes the default of the pack), an integer only in its canonical form (`8080`, `-1`, but
+/// `0123` stays text), everything else text: `1.10` is the text `1.10`.
+///
+/// # Errors
+/// No `=`, an empty key, a list index that is no number or leaves a gap, or a path through a scalar.
+pub fn set(values: Value, expression: &str) -> Result<Value, Error> {
+    let wrong = |why: String| Error::Set { expression: expression.chars().take(120).collect(), why };
+    let Some((path, text)) = expression.split_once('=') else {
+        return Err(wrong("write it as path=value".to_owned()));
+    };
+    let steps = steps(path).map_err(wrong)?;
+    let mut values = if values.is_object() { values } else { Value::Object(Map::new()) };
+    put(&mut values, &steps, scalar(&unescape(text))).map_err(wrong)?;
+    Ok(values)
+}
+
+#[derive(Debug)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+fn steps(path: &str) -> Result<Vec<Step>, String> {
+    let mut steps = Vec::new();
+    let mut key = String::new();
+    let mut expects_key = true;
+    let mut chars = path.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => key.extend(chars.next()),
+            '.' | '[' => {
+                if !key.is_empty() {
+                    steps.push(Step::Key(std::mem::take(&mut key)));
+                } else if expects_key {
+                    return Err("a key is empty".to_owned());
+                }
+                expects_key = c == '.';
+                if c == '[' {
+                    let index: String = chars.by_ref().take_while(|c| *c != ']').collect();
+                    let index = index.parse().map_err(|_| format!("`{index}` is not a list index"))?;
+                    steps.push(Step::Index(index));
+                }
+            }
+            c => {
+                expects_key = false;
+                key.push(c);
+            }
+        }
+    }
+    if !key.is_empty() {
+        steps.push(Step::Key(key));
+    } else if expects_key {
+        return Err("a key is empty".to_owned());
+    }
+    Ok(steps)
+}
+
+fn put(target: &mut Value, steps: &[Step], value: Value) -> Result<(), String> {
+    let Some((step, rest)) = steps.split_first() else {
+        *target = value;
+        return Ok(());
+    };
+    match step {
+        Step::Key(key) => {
+            if target.is_null() {
+                *target = Value::Object(Map::new());
+            }
+            let Value::Object(map) = target else {
+                return Err(format!("`{key}` is below something that is not an object"));
+            };
+            put(map.entry(key.as_str()).or_insert(Value::Null), rest, value)
+        }
+        Step::Index(index) => {
+            if target.is_null() {
+                *target = Value::Array(Vec::new());
+            }
+            let Value::Array(list) = target else {
+                return Err(format!("`[{index}]` is on something that is not a list"));
+            };
+            if *index > list.len() {
+                return Err(format!("`[{index}]` leaves a gap: the list has {} items", list.len()));
+            }
+            if *index == list.len() {
+                list.push(Value::Null);
+            }
+            put(&mut list[*index], rest, value)
+        }
+    }
+}
+
+/// A comma may be written `\,` as Helm wants it. Only that: a value may well be a Windows path.
+fn unescape(text: &str) -> String {
+    text.replace("\\,", ",")
+}
+
+fn scalar(text: &str) -> Value {
+    match text {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        "null" => Value::Null,
+        _ => match text.parse::<i64>() {
+            Ok(number) if number.to_string() == text => number.into(),
+            _ => text.into(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn objects_merge_null_removes_and_the_rest_replaces() {
+        let base = json!({"a": {"b": 1, "c": [1, 2], "d": {"e": 1}}, "x": 1});
+        let over = json!({"a": {"c": [3], "d": null, "n": {"deep": null, "kept": 1}}, "x": {"y": 2}, "gone": null});
+        let merged = json!({"a": {"b": 1, "c": [3], "n": {"kept": 1}}, "x": {"y": 2}});
+        assert_eq!(merge(base, over), merged);
+        assert_eq!(merge(json!({"a": {"b": 1}}), json!({"a": 5})), json!({"a": 5}));
+    }
+
+    #[test]
+    fn a_null_survives_between_layers_until_it_meets_the_defaults() {
+        let user = overlay(json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null}, "x": null}));
+        assert_eq!(user, json!({"a": {"b": null, "c": 2}, "x": null}));
+        assert_eq!(merge(json!({"a": {"b": 5}, "x": 1, "y": 1}), user), json!({"a": {"c": 2}, "y": 1}));
+    }
+
+    #[test]
+    fn set_types_only_what_keeps_its_text() {
+        for (text, value) in [
+            ("true", json!(true)),
+            ("False", json!("False")),
+            ("8080", json!(8080)),
+            ("-1", json!(-1)),
+            ("0", json!(0)),
+            ("0123", json!("0123")),
+            ("+1", json!("+1")),
+            ("1.10", json!("1.10")),
+            ("1e3", json!("1e3")),
+            ("99999999999999999999", json!("99999999999999999999")),
+            ("", json!("")),
+            ("a=b", json!("a=b")),
+            (r"a\,b", json!("a,b")),
+        ] {
+            assert_eq!(set(json!({}), &format!("k={text}")).unwrap(), json!({"k": value}), "{text}");
+        }
+        assert_eq!(set(json!({"k": 1, "l": 2}), "k=null").unwrap(), json!({"k": null, "l": 2}));
+    }
+
+    #[test]
+    fn set_follows_dots_escaped_dots_and_indices() {
+        let values = set(json!({}), r"ingress.annotations.nginx\.ingress\.io/x=on").unwrap();
+        assert_eq!(values, json!({"ingress": {"annotations": {"nginx.ingress.io/x": "on"}}}));
+        let values = set(json!({"hosts": [{"name": "a"}]}), "hosts[0].name=b").unwrap();
+        assert_eq!(set(values, "hosts[1]=c").unwrap(), json!({"hosts": [{"name": "b"}, "c"]}));
+        assert_eq!(set(json!({}), "a[0][0]=1").unwrap(), json!({"a": [[1]]}));
+    }
+
+    #[test]
+    fn a_malformed_set_says_what_is_wrong() {
+        for (expression, part) in [
+            ("novalue", "path=value"),
+            ("=1", "empty"),
+            ("a..b=1", "empty"),
+            ("a.=1", "empty"),
+            ("a[x]=1", "not a list index"),
+            ("a[4000000000]=1", "gap"),
+            ("s.t=1", "not an object"),
+            ("s[0]=1", "not a list"),
+        ] {
+            let error = set(json!({"s": "text"}), expression).unwrap_err();
+            assert!(error.to_string().contains(part), "{expression}: {error}");
+        }
+    }
+
+    #[test]
+    fn values_are_one_object() {
+        assert_eq!(parse(b"", "v").unwrap(), json!({}));
+        assert_eq!(parse(b"# only a comment\n", "v").unwrap(), json!({}));
+        assert_eq!(parse(b"a: {kind: List, items: [1]}\nmode: 0644", "v").unwrap(), json!({"a": {"kind": "List", "items": [1]}, "mode": 420}));
+        for text in [&b"- a"[..], b"text", b"a: 1\na: 2", b"\xff", b"a: [", b"a: 1\n---\nb: 2"] {
+            assert_eq!(parse(text, "v").unwrap_err().reason(), "ValuesInvalid", "{text:?}");
+        }
+    }
+}

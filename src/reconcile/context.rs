@@ -1,0 +1,239 @@
+//! What every pass shares, and the writes to the `SherpackRelease` itself.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::reflector::Store;
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use super::memory::{Memory, Remembered};
+use super::packs::Packs;
+use super::{Error, status};
+use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, conditions, names};
+use crate::cluster::{Cluster, version_of};
+use crate::release::{Action, Owner, ReleaseKey};
+use crate::render::Capabilities;
+use crate::storage::{Head, SecretRecords};
+use crate::watch::{ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
+
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// Shared by all passes.
+pub struct Context {
+    pub cluster: Cluster,
+    pub records: SecretRecords,
+    pub objects: ObjectWatches,
+    pub record_watch: RecordWatch,
+    pub references: ReferenceWatch,
+    pub packs: Packs,
+    pub pack_dir: Option<PathBuf>,
+    /// All releases, from the controller's own watch.
+    pub releases: Store<SherpackRelease>,
+    pub memory: Memory,
+    /// Newest records read at start, taken by the first pass of each release.
+    pub preloaded: Mutex<HashMap<RecordsOf, Head>>,
+    pub capabilities: Arc<Capabilities>,
+    pub policy: Policy,
+    /// Identity of this process.
+    pub holder: String,
+    pub report: Arc<dyn Report>,
+}
+
+/// What the outside is told about releases: metrics and Events.
+pub trait Report: Send + Sync {
+    /// A pass left this status.
+    fn release(&self, key: &ReleaseKey, snapshot: Snapshot<'_>);
+    /// A release is gone.
+    fn forget(&self, key: &ReleaseKey);
+    /// Something a person should know.
+    fn event(&self, release: &SherpackRelease, warning: bool, reason: &str, action: &str, note: String);
+    fn operation(&self, key: &ReleaseKey, action: Action, outcome: &'static str, took: Duration);
+    /// An object was put back; `seconds` since its change was seen.
+    fn reverted(&self, key: &ReleaseKey, kind: &str, manager: Option<&str>, seconds: Option<f64>);
+    fn fetched(&self, kind: &'static str, succeeded: bool);
+    fn decided(&self, decision: &'static str, took: Duration);
+    fn failed(&self, reason: &'static str);
+}
+
+/// What metrics show of a release.
+pub struct Snapshot<'a> {
+    pub status: &'a SherpackReleaseStatus,
+    /// State of the newest record.
+    pub state: Option<&'static str>,
+}
+
+impl Context {
+    /// The release as it is now: the cached one, or a read when the cache is older than our own last write.
+    pub(super) async fn current(
+        &self,
+        cached: &Arc<SherpackRelease>,
+        own_version: u64,
+    ) -> Result<Option<Arc<SherpackRelease>>, Error> {
+        if version_of(&cached.metadata) >= own_version {
+            return Ok(Some(Arc::clone(cached)));
+        }
+        let name = cached.name_any();
+        let found = own("state", self.api(cached).get_opt(&name)).await?;
+        // One of the same name that was made anew is another release.
+        Ok(found.filter(|found| found.uid() == cached.uid()).map(Arc::new))
+    }
+
+    pub(super) async fn add_finalizer(
+        &self,
+        release: &SherpackRelease,
+        mem: &mut Remembered,
+    ) -> Result<Arc<SherpackRelease>, Error> {
+        let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.push(names::FINALIZER.to_owned());
+        self.set_finalizers(release, mem, &finalizers).await.map(Arc::new)
+    }
+
+    pub(super) async fn drop_finalizer(&self, release: &SherpackRelease, mem: &mut Remembered) -> Result<(), Error> {
+        let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.retain(|finalizer| finalizer != names::FINALIZER);
+        match self.set_finalizers(release, mem, &finalizers).await {
+            Ok(_) => Ok(()),
+            Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(404) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn set_finalizers(
+        &self,
+        release: &SherpackRelease,
+        mem: &mut Remembered,
+        finalizers: &[String],
+    ) -> Result<SherpackRelease, Error> {
+        // The resourceVersion keeps a finalizer that somebody else added meanwhile. Ours may be newer than the
+        // object at hand: this pass may have written the status.
+        let version = mem.own_version.max(version_of(&release.metadata)).to_string();
+        let patch = serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
+        ]))
+        .unwrap_or_default();
+        let params = PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
+        let written =
+            own("finalizer", self.api(release).patch(&release.name_any(), &params, &Patch::Json::<()>(patch))).await?;
+        mem.own_version = version_of(&written.metadata);
+        Ok(written)
+    }
+
+    /// Writes the status unless nothing but times differ. `true`: it was written.
+    pub(super) async fn write_status(
+        &self,
+        release: &SherpackRelease,
+        key: &ReleaseKey,
+        mem: &mut Remembered,
+        status: SherpackReleaseStatus,
+    ) -> Result<bool, Error> {
+        let state = mem.head.as_ref().and_then(|(head, _)| head.stored()).map(|stored| stored.record.state.name());
+        self.report.release(key, Snapshot { status: &status, state });
+        let before = release.status.clone().unwrap_or_default();
+        if conditions::same_but_time(&before, &status) {
+            return Ok(false);
+        }
+        let body = json!({
+            "apiVersion": names::API_VERSION, "kind": names::KIND,
+            "metadata": {"name": release.name_any(), "uid": release.uid()},
+            "status": status,
+        });
+        let params = PatchParams::apply(names::MANAGER_OWN).force();
+        let written =
+            own("status", self.api(release).patch_status(&release.name_any(), &params, &Patch::Apply(&body))).await?;
+        mem.own_version = version_of(&written.metadata);
+        Ok(true)
+    }
+
+    pub(super) async fn checkpoint_records(
+        &self,
+        release: &SherpackRelease,
+        key: &ReleaseKey,
+        mem: &mut Remembered,
+        now: jiff::Timestamp,
+    ) -> Result<(), Error> {
+        let status = status::records_going(release, now);
+        self.write_status(release, key, mem, status).await.map(drop)
+    }
+
+    fn api(&self, release: &SherpackRelease) -> Api<SherpackRelease> {
+        let client: Client = self.cluster.client().clone();
+        Api::namespaced(client, release.namespace().as_deref().unwrap_or_default())
+    }
+
+    /// Ends everything that is kept for a release that is gone.
+    pub(super) fn forget(&self, key: &ReleaseKey, release: &SherpackRelease) {
+        let of = (release.target_namespace().to_owned(), release.release_name().to_owned());
+        self.record_watch.unclaim(&of, key);
+        self.objects.table().forget_all(key);
+        self.objects.retain_kinds(key, &std::collections::BTreeSet::new());
+        self.references.refer(key, std::collections::HashSet::new());
+        self.memory.forget(key);
+        self.report.forget(key);
+    }
+
+    /// The living release with this uid.
+    pub(super) fn living(&self, uid: &str) -> Option<ReleaseKey> {
+        let found = self.releases.find(|release| release.metadata.uid.as_deref() == Some(uid));
+        found.map(|release| ReleaseKey::of(&release))
+    }
+
+    /// Another living release that owns the same target and name: the owner of the newest record, else the oldest.
+    pub(super) fn name_taken_by(
+        &self,
+        release: &SherpackRelease,
+        settings: &Settings,
+        head_owner: Option<&Owner>,
+    ) -> Option<String> {
+        let me = ReleaseKey::of(release);
+        let age = |release: &SherpackRelease| {
+            let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
+            (created, release.metadata.uid.clone())
+        };
+        let same = |other: &&Arc<SherpackRelease>| {
+            other.release_name() == settings.release_name
+                && other.target_namespace() == settings.target_namespace
+                && ReleaseKey::of(other) != me
+        };
+        let state = self.releases.state();
+        let mut rivals: Vec<&Arc<SherpackRelease>> = state.iter().filter(same).collect();
+        rivals.sort_by_key(|rival| age(rival));
+        let owns = |key: &ReleaseKey, owner: &Owner| key.namespace == owner.namespace && key.name == owner.name;
+        if let Some(owner) = head_owner {
+            if owns(&me, owner) {
+                return None;
+            }
+            if let Some(rival) = rivals.iter().find(|rival| owns(&ReleaseKey::of(rival), owner)) {
+                return Some(ReleaseKey::of(rival).to_string());
+            }
+        }
+        let oldest = rivals.first()?;
+        (age(oldest) < age(release)).then(|| ReleaseKey::of(oldest).to_string())
+    }
+
+    /// The newest record of a name as the start-up list showed it; given once.
+    pub(super) fn preloaded(&self, of: &RecordsOf) -> Option<Head> {
+        self.preloaded.lock().unwrap_or_else(PoisonError::into_inner).remove(of)
+    }
+}
+
+impl ReleaseKey {
+    /// The key of a release.
+    #[must_use]
+    pub fn of(release: &SherpackRelease) -> Self {
+        Self { namespace: release.namespace().unwrap_or_default(), name: release.name_any() }
+    }
+}
+
+async fn own<T>(what: &'static str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(source)) => Err(Error::Own { what, source: Box::new(source) }),
+        Err(_) => Err(Error::OwnTimeout { what, after: DEADLINE }),
+    }
+}

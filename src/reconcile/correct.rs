@@ -1,0 +1,247 @@
+//! Puts back what others changed in a deployed release. No new revision, no hooks.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use serde_json::Value;
+
+use super::memory::{DriftAction, Drifted};
+use super::prepare::stored_objects;
+use super::{Error, Pass};
+use crate::api::DriftMode;
+use crate::cluster::Mode;
+use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
+use crate::plan;
+use crate::release::Private;
+use crate::storage::Head;
+use crate::watch::{Sighting, Suspicion};
+
+/// Status and Event about drift follow this long after a revert, so that a storm makes one of each.
+const REPORT_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+const PARALLEL: usize = 8;
+
+impl Pass<'_> {
+    /// Makes sure that the watches know what the deployed revision left behind. After a restart this is where
+    /// drift made meanwhile becomes visible.
+    pub(super) async fn expect_deployed(&mut self) -> Result<(), Error> {
+        let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
+        let revision = stored.record.version;
+        if self.mem.expected_of == Some(revision) {
+            return Ok(());
+        }
+        let inventory = stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
+        {
+            let mut table = self.ctx.objects.table();
+            let known = table.tracked(&self.key);
+            for entry in inventory.iter().filter(|entry| !known.contains(&entry.id)) {
+                if table.track(&self.key, &entry.id).is_ok() {
+                    table.expect(&entry.id, entry.fingerprint.clone(), entry.uid.clone());
+                }
+            }
+        }
+        self.watch(&inventory).await?;
+        // Objects of kinds that were listed before we said what we expect: one read each.
+        let unseen = self.ctx.objects.table().unseen(&self.key);
+        for entry in inventory.iter().filter(|entry| unseen.contains(&entry.id)) {
+            let meta = self.ctx.cluster.metadata(&entry.api_version, &entry.id).await?;
+            let mut table = self.ctx.objects.table();
+            match meta {
+                Some(meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
+                None => drop(table.lost(&entry.id, 0)),
+            }
+        }
+        self.mem.expected_of = Some(revision);
+        Ok(())
+    }
+
+    /// Acts on every suspicion of this release.
+    pub(super) async fn correct(&mut self) -> Result<(), Error> {
+        self.expect_deployed().await?;
+        self.mem.drift.cool(self.now);
+        self.mem.drift.revert_at = None;
+        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) =
+            self.ctx.objects.suspicions(&self.key).into_iter().partition(|suspicion| {
+                let heat = self.mem.drift.heat.get(&suspicion.id);
+                heat.is_some_and(|heat| heat.wait_until(self.now).is_some())
+            });
+        let waits = hot.iter().filter_map(|s| self.mem.drift.heat.get(&s.id)?.wait_until(self.now));
+        self.mem.drift.revert_at = waits.min();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let stored = self.read_head_whole().await?;
+        let objects: BTreeMap<ObjectId, Object> =
+            stored_objects(&stored.record)?.into_iter().map(|object| (object.id.clone(), object)).collect();
+        let Some(mut private) = stored.private.clone() else { return Ok(()) };
+        let entries: BTreeMap<ObjectId, InventoryEntry> =
+            private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
+        let work = due.into_iter().filter_map(|suspicion| {
+            let (object, entry) = (objects.get(&suspicion.id)?, entries.get(&suspicion.id)?.clone());
+            Some(self.correct_one(suspicion, object, entry, &private))
+        });
+        let results: Vec<_> = stream::iter(work.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
+        let mut first_error = None;
+        let mut changed = false;
+        for (id, result) in results {
+            match result {
+                Ok(None) => {}
+                Ok(Some(corrected)) => {
+                    changed |= self.took_note(&id, corrected, &mut private);
+                }
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        if changed {
+            // What is expected of an object is another now: a restart must know.
+            let mut stored = stored;
+            stored.private = Some(private);
+            let stored = self.save(&stored, true).await?;
+            self.wrote(&stored);
+        }
+        self.mem.drift.error = first_error.as_ref().map(ToString::to_string);
+        first_error.map_or(Ok(()), Err)
+    }
+
+    async fn correct_one(
+        &self,
+        suspicion: Suspicion,
+        object: &Object,
+        mut entry: InventoryEntry,
+        private: &Private,
+    ) -> (ObjectId, Result<Option<Corrected>, Error>) {
+        let id = suspicion.id.clone();
+        let result = self.put_back(&suspicion, object, &mut entry, private).await;
+        (id, result.map(|done| done.map(|(action, changed)| Corrected { suspicion, entry, action, changed, object: object.clone() })))
+    }
+
+    async fn put_back(
+        &self,
+        suspicion: &Suspicion,
+        object: &Object,
+        entry: &mut InventoryEntry,
+        private: &Private,
+    ) -> Result<Option<(DriftAction, bool)>, Error> {
+        let id = &suspicion.id;
+        let marks = plan::Marks {
+            release_name: &self.settings.release_name,
+            release_namespace: &self.key.namespace,
+            uid: &private.owner.uid,
+        };
+        let mut action = DriftAction::Reverted;
+        if suspicion.gone {
+            // Deleted, or only without our label; an object on its way out is awaited.
+            match self.ctx.cluster.metadata(&entry.api_version, id).await? {
+                Some(meta) if meta.deletion_timestamp.is_some() => return Ok(None),
+                Some(_) => {}
+                None => action = DriftAction::Recreated,
+            }
+        } else {
+            let taken = left_to_others(&object.body, &suspicion.managed_fields);
+            let new: Vec<String> = taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
+            if !new.is_empty() {
+                entry.handed_over.extend(new);
+                action = DriftAction::HandedOver;
+            }
+        }
+        if self.settings.drift == DriftMode::Warn {
+            return self.confirm(object, entry, marks, action).await;
+        }
+        // A create applies the whole object: there is no live value to keep.
+        let body = if action == DriftAction::Recreated {
+            let whole = InventoryEntry { handed_over: Vec::new(), ..entry.clone() };
+            plan::apply_body(object, &whole, marks)
+        } else {
+            plan::apply_body(object, entry, marks)
+        };
+        self.ctx.objects.table().begin(id);
+        let applied = match self.ctx.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
+            Ok(applied) => applied,
+            Err(error) => {
+                self.ctx.objects.table().abandon(id);
+                return Err(error.into());
+            }
+        };
+        let fingerprint = applied.fingerprint.clone();
+        let again = self.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
+        if again {
+            self.ctx.objects.wake(&self.key);
+        }
+        let expectation_changed = entry.fingerprint != applied.fingerprint || entry.uid != applied.uid();
+        entry.fingerprint = applied.fingerprint.clone();
+        entry.uid = applied.uid();
+        // The apply changed nothing: a false alarm, unless it taught us what to expect.
+        let changed = suspicion.gone || suspicion.version != applied.version;
+        Ok((changed || expectation_changed).then_some((action, expectation_changed)))
+    }
+
+    /// Warn mode: the API server says what an apply would change; nothing is written.
+    async fn confirm(
+        &self,
+        object: &Object,
+        entry: &InventoryEntry,
+        marks: plan::Marks<'_>,
+        action: DriftAction,
+    ) -> Result<Option<(DriftAction, bool)>, Error> {
+        if matches!(action, DriftAction::Recreated | DriftAction::HandedOver) {
+            return Ok((action == DriftAction::Recreated).then_some((DriftAction::Reported, false)));
+        }
+        let body = plan::apply_body(object, entry, marks);
+        let live = self.ctx.cluster.get(&entry.api_version, &entry.id).await?;
+        let would = self.ctx.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await?;
+        let differs = live.is_none_or(|live| live.live.data != would.live.data || live.live.metadata.labels != would.live.metadata.labels
+            || live.live.metadata.annotations != would.live.metadata.annotations);
+        Ok(differs.then_some((DriftAction::Reported, false)))
+    }
+
+    /// Remembers one correction for status, Event and metrics. `true`: the inventory changed.
+    fn took_note(&mut self, id: &ObjectId, corrected: Corrected, private: &mut Private) -> bool {
+        let Corrected { suspicion, entry, action, changed, object } = corrected;
+        let rival = fingerprint::rivals(&object.body, &suspicion.managed_fields).into_iter().next();
+        let manager = rival.as_ref().map(|taken| taken.manager.clone());
+        let paths = match rival {
+            Some(taken) => taken.paths,
+            // Removed fields have no owner any more.
+            None if suspicion.gone => Vec::new(),
+            None => fingerprint::lost_paths(&object.body, &suspicion.managed_fields),
+        };
+        let drift = &mut self.mem.drift;
+        let known = drift.seen.iter().any(|seen| seen.id == *id && seen.action == action);
+        if action == DriftAction::Reported && known {
+            return false;
+        }
+        if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
+            drift.heat.entry(id.clone()).or_default().reverted(self.now);
+            drift.last_reverted = Some(self.now);
+            let seconds = suspicion.since.map(|since| since.elapsed().as_secs_f64());
+            self.ctx.report.reverted(&self.key, &id.kind, manager.as_deref(), seconds);
+        }
+        drift.unreported += 1;
+        drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.now });
+        let due = self.now.checked_add(REPORT_AFTER).unwrap_or(jiff::Timestamp::MAX);
+        drift.report_at.get_or_insert(due);
+        if changed && let Some(stored) = private.inventory.iter_mut().find(|stored| stored.id == *id) {
+            *stored = entry;
+        }
+        changed
+    }
+}
+
+/// Fields that somebody in the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
+fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
+    let mut pointers = fingerprint::taken_ca_bundles(body, managed_fields);
+    let lost = fingerprint::lost_paths(body, managed_fields);
+    if fingerprint::autoscaled(managed_fields) && lost.iter().any(|path| path == plan::REPLICAS) {
+        pointers.push(plan::REPLICAS.to_owned());
+    }
+    pointers
+}
+
+struct Corrected {
+    suspicion: Suspicion,
+    entry: InventoryEntry,
+    action: DriftAction,
+    /// What is expected of the object is another than the record says.
+    changed: bool,
+    object: Object,
+}

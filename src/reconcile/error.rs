@@ -1,0 +1,105 @@
+use std::time::Duration;
+
+use crate::api::Class;
+use crate::{cluster, manifest, render, source, storage};
+
+/// Why a pass could not do what was decided.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Cluster(#[from] cluster::Error),
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    #[error(transparent)]
+    Source(#[from] source::Error),
+    #[error(transparent)]
+    Render(#[from] render::Error),
+    #[error(transparent)]
+    Manifest(#[from] manifest::Error),
+    #[error("the pack uses {what} ({object}), which is not supported yet")]
+    NotSupported { what: String, object: String },
+    #[error("the pack renders no object at all, but the release has {before}: nothing was changed; uninstall the release if that is meant")]
+    EmptyRender { before: usize },
+    #[error("two documents of the manifest describe {id}")]
+    DuplicateObject { id: manifest::ObjectId },
+    #[error("{id} has a namespace, but its kind is not namespaced: remove metadata.namespace")]
+    NamespaceOnClusterObject { id: manifest::ObjectId },
+    #[error("rendering took longer than {}s", after.as_secs())]
+    RenderTimeout { after: Duration },
+    #[error("rendering stopped unexpectedly: {message}")]
+    RenderAborted { message: String },
+    #[error("reading the pack stopped unexpectedly: {message}")]
+    PackAborted { message: String },
+    #[error("the ConfigMap {namespace}/{name} of spec.pack.configMap does not exist: create it, or correct the name")]
+    ConfigMapNotFound { namespace: String, name: String },
+    #[error("the ConfigMap {namespace}/{name} of spec.pack.configMap cannot be read: {message}")]
+    ConfigMap { namespace: String, name: String, message: String },
+    #[error("revision {revision} was changed by somebody else meanwhile")]
+    RecordChanged { revision: u32 },
+    #[error("no decision was reached: the record changes faster than it can be read")]
+    Undecided,
+    #[error("write of the release's {what}: {source}")]
+    Own { what: &'static str, source: Box<kube::Error> },
+    #[error("write of the release's {what}: no answer within {}s", after.as_secs())]
+    OwnTimeout { what: &'static str, after: Duration },
+}
+
+impl Error {
+    /// Who must act.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Cluster(error) => error.class(),
+            Self::Storage(error) => error.class(),
+            Self::Source(error) => error.class(),
+            Self::Render(error) => error.class(),
+            Self::Manifest(error) => error.class(),
+            Self::NotSupported { .. }
+            | Self::EmptyRender { .. }
+            | Self::DuplicateObject { .. }
+            | Self::NamespaceOnClusterObject { .. }
+            | Self::RenderTimeout { .. }
+            | Self::RenderAborted { .. }
+            | Self::PackAborted { .. } => Class::FixSpec,
+            // It may be created after the release.
+            Self::ConfigMapNotFound { .. } => Class::FixCluster,
+            Self::ConfigMap { .. }
+            | Self::RecordChanged { .. }
+            | Self::Undecided
+            | Self::Own { .. }
+            | Self::OwnTimeout { .. } => Class::Retry,
+        }
+    }
+
+    /// The stable word for conditions, events and metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Cluster(error) => error.reason(),
+            Self::Storage(error) => error.reason(),
+            Self::Source(error) => error.reason(),
+            Self::Render(error) => error.reason(),
+            Self::Manifest(error) => error.reason(),
+            Self::NotSupported { .. } => "NotSupported",
+            Self::EmptyRender { .. } => "EmptyRender",
+            Self::DuplicateObject { .. } | Self::NamespaceOnClusterObject { .. } => "ObjectInvalid",
+            Self::RenderTimeout { .. } | Self::RenderAborted { .. } => "RenderFailed",
+            Self::PackAborted { .. } => "PackInvalid",
+            Self::ConfigMapNotFound { .. } => "SourceNotFound",
+            Self::ConfigMap { .. } => "SourceUnreachable",
+            Self::RecordChanged { .. } | Self::Undecided => "RecordChanged",
+            Self::Own { .. } | Self::OwnTimeout { .. } => "StatusWriteFailed",
+        }
+    }
+
+    /// Somebody else wrote first; nothing is wrong.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        match self {
+            Self::RecordChanged { .. } => true,
+            Self::Storage(error) => matches!(error, storage::Error::Conflict { .. } | storage::Error::Missing { .. }),
+            Self::Own { source, .. } => matches!(cluster::status_code(source), Some(409 | 422)),
+            _ => false,
+        }
+    }
+}

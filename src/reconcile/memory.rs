@@ -1,0 +1,160 @@
+//! What the operator remembers of each release between passes. Losing all of it costs reads, never correctness.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use crate::health::Health;
+use crate::manifest::{Object, ObjectId};
+use crate::release::backoff::Heat;
+use crate::release::ReleaseKey;
+use crate::storage::{Head, Stored};
+use crate::watch::Newest;
+
+/// The memory of all releases.
+#[derive(Default)]
+pub struct Memory {
+    releases: Mutex<HashMap<ReleaseKey, Arc<tokio::sync::Mutex<Remembered>>>>,
+}
+
+impl Memory {
+    /// The memory of one release; made on first use.
+    pub fn of(&self, key: &ReleaseKey) -> Arc<tokio::sync::Mutex<Remembered>> {
+        let mut releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(releases.entry(key.clone()).or_default())
+    }
+
+    /// Forgets a release that is gone.
+    pub fn forget(&self, key: &ReleaseKey) {
+        self.releases.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+/// What is remembered of one release.
+#[derive(Default)]
+pub struct Remembered {
+    /// resourceVersion of the release after our own last write to it.
+    pub own_version: u64,
+    /// The newest record, without manifest and values, and what the record watch said when it was read.
+    pub head: Option<(Head, Newest)>,
+    /// The operation under way.
+    pub running: Option<Running>,
+    /// Whether the watches know what to expect of the deployed objects: of which revision.
+    pub expected_of: Option<u32>,
+    pub drift: DriftMemory,
+    /// Passes in a row that ended in an error before any record was made.
+    pub errors: u32,
+    /// No new try before this time.
+    pub retry_at: Option<Timestamp>,
+    /// When a running operation was last shown in the status.
+    pub shown_at: Option<Timestamp>,
+}
+
+/// An operation between two passes.
+pub struct Running {
+    pub stored: Stored,
+    pub objects: Vec<Object>,
+    pub deadline: Timestamp,
+    pub started: Timestamp,
+    pub stage: Stage,
+}
+
+/// How far a running operation is.
+pub enum Stage {
+    /// Objects are yet to be applied.
+    Apply,
+    /// Everything is applied; these are not healthy yet.
+    Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp },
+}
+
+/// An object that is waited for.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    pub api_version: String,
+    /// The generation that our apply returned.
+    pub generation: Option<i64>,
+    pub health: Health,
+    pub since: Timestamp,
+    /// When the health rule first said that it failed; a failure counts when it lasts.
+    pub failed_since: Option<Timestamp>,
+}
+
+/// Drift of one release: what was put back and what is being fought over.
+#[derive(Default)]
+pub struct DriftMemory {
+    pub heat: HashMap<ObjectId, Heat>,
+    /// Reverts, or in Warn mode findings, newest last, at most twenty.
+    pub seen: Vec<Drifted>,
+    pub last_reverted: Option<Timestamp>,
+    /// Reverts that no Event has spoken of yet.
+    pub unreported: u32,
+    /// When status and Event about drift are due.
+    pub report_at: Option<Timestamp>,
+    /// When a delayed revert may be made.
+    pub revert_at: Option<Timestamp>,
+    /// Reverting failed: the message.
+    pub error: Option<String>,
+}
+
+/// One object that somebody changed.
+#[derive(Clone, Debug)]
+pub struct Drifted {
+    pub id: ObjectId,
+    pub manager: Option<String>,
+    pub paths: Vec<String>,
+    pub action: DriftAction,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriftAction {
+    Reverted,
+    /// Created again.
+    Recreated,
+    /// Left to an autoscaler or an injector from now on.
+    HandedOver,
+    /// Warn mode.
+    Reported,
+}
+
+impl DriftAction {
+    /// The word in status and events.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reverted => "Reverted",
+            Self::Recreated => "Recreated",
+            Self::HandedOver => "HandedOver",
+            Self::Reported => "Reported",
+        }
+    }
+}
+
+/// Entries kept in [`DriftMemory::seen`].
+const DRIFT_ENTRIES: usize = 20;
+
+impl DriftMemory {
+    /// Takes note of one object; an older note of the same object goes.
+    pub fn note(&mut self, drifted: Drifted) {
+        self.seen.retain(|known| known.id != drifted.id);
+        if self.seen.len() == DRIFT_ENTRIES {
+            self.seen.remove(0);
+        }
+        self.seen.push(drifted);
+    }
+
+    /// Objects whose reverts are being delayed.
+    #[must_use]
+    pub fn contended(&self, now: Timestamp) -> Vec<&ObjectId> {
+        let mut ids: Vec<&ObjectId> =
+            self.heat.iter().filter(|(_, heat)| heat.contended(now)).map(|(id, _)| id).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Drops what is cold.
+    pub fn cool(&mut self, now: Timestamp) {
+        self.heat.retain(|_, heat| heat.cold_at().is_some_and(|at| now < at));
+    }
+}

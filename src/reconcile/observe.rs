@@ -1,0 +1,156 @@
+//! What a pass knows before it decides. Reads only what memory and watches do not tell.
+
+use jiff::Timestamp;
+
+use super::act::slim;
+use super::{Error, Pass};
+use crate::api::{DriftMode, DriftPause};
+use crate::release::decide::{Deletion, HeadState, Observation, OurHead, Retries};
+use crate::release::{State, decide};
+use crate::storage::{Head, Records, Stored};
+use crate::watch::Newest;
+
+impl Pass<'_> {
+    /// The newest record: from memory while the record watch agrees, else read.
+    pub(super) async fn observe_head(&mut self) -> Result<(), Error> {
+        let of = self.records_of();
+        self.ctx.record_watch.claim(&of, &self.key);
+        let newest = self.ctx.record_watch.newest(&of);
+        if self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest) {
+            return Ok(());
+        }
+        if self.mem.running.as_ref().is_some_and(|running| !same_record(&running.stored, newest)) {
+            // Somebody else wrote the record of our running operation.
+            self.mem.running = None;
+        }
+        let head = match (self.ctx.preloaded(&of), newest) {
+            (_, Newest::None) => Head::None,
+            (Some(head), newest) if head.stored().is_some_and(|stored| same_record(stored, newest)) => head,
+            _ => self.ctx.records.newest(&of.0, &of.1).await?,
+        };
+        let at = match &head {
+            Head::None => Newest::None,
+            Head::Ours(stored) | Head::Foreign(stored) => Newest::At {
+                revision: stored.record.version,
+                version: stored.resource_version.parse().unwrap_or(0),
+            },
+            Head::Unreadable(_) => newest,
+        };
+        self.ctx.record_watch.read(&of, at);
+        self.mem.head = Some((slim_head(head), at));
+        Ok(())
+    }
+
+    /// The newest record with manifest and values, verified again.
+    pub(super) async fn read_head_whole(&mut self) -> Result<Stored, Error> {
+        let revision = match &self.mem.head {
+            Some((Head::Ours(stored), _)) => stored.record.version,
+            _ => 0,
+        };
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let read = self.ctx.records.get(namespace, name, revision).await?;
+        match read {
+            Head::Ours(stored) => Ok(*stored),
+            Head::None | Head::Foreign(_) | Head::Unreadable(_) => {
+                // It changed under us: the next pass observes it anew.
+                self.mem.head = None;
+                self.mem.running = None;
+                Err(Error::RecordChanged { revision })
+            }
+        }
+    }
+
+    pub(super) fn observation(&self, inputs: Option<String>, deletion: Option<Deletion>, name_taken_by: Option<String>) -> Observation {
+        let settings = &self.settings;
+        Observation {
+            deletion,
+            suspended: settings.suspend,
+            name_taken_by,
+            head: self.observed_head(),
+            inputs,
+            reset_requested: self.request_pending(crate::api::names::RESET_AT),
+            paused: settings.paused,
+            retries: Retries { install: settings.install_retries, upgrade: settings.upgrade_retries },
+            drift: if self.drift_watched() { decide::Drift::Watched } else { decide::Drift::Ignored },
+            now: self.now,
+        }
+    }
+
+    fn drift_watched(&self) -> bool {
+        let paused = matches!(self.settings.drift_pause(self.now), DriftPause::Until(_));
+        self.settings.drift != DriftMode::Disabled && !paused
+    }
+
+    fn observed_head(&self) -> decide::Head {
+        match self.mem.head.as_ref().map(|(head, _)| head) {
+            None | Some(Head::None) => decide::Head::None { expected: self.record_expected() },
+            Some(Head::Unreadable(unreadable)) => decide::Head::Unreadable { message: unreadable.to_string() },
+            Some(Head::Foreign(stored)) => foreign(stored),
+            Some(Head::Ours(stored)) => match &stored.private {
+                Some(private) if self.owns(&private.owner) => decide::Head::Ours(OurHead {
+                    revision: stored.record.version,
+                    state: head_state(&stored.record.state),
+                    inputs: private.inputs.clone(),
+                    attempt: private.attempt,
+                    ever_deployed: private.last_deployed.is_some(),
+                }),
+                // Made for another release of another name: as good as another tool's.
+                _ => foreign(stored),
+            },
+        }
+    }
+
+    /// Something says that there was a record: our own status, or objects that carry our labels.
+    fn record_expected(&self) -> bool {
+        let status = self.release.status.as_ref();
+        let released = status.is_some_and(|status| status.revision.is_some_and(|revision| revision > 0));
+        let removed_by_us = status
+            .and_then(|status| status.operation.as_ref())
+            .is_some_and(|operation| operation.phase.as_deref() == Some(super::uninstall::PHASE_RECORDS));
+        let tracked = !self.ctx.objects.table().tracked(&self.key).is_empty();
+        (released || tracked) && !removed_by_us
+    }
+
+    pub(super) fn owns(&self, owner: &crate::release::Owner) -> bool {
+        owner.namespace == self.key.namespace && owner.name == self.key.name
+    }
+}
+
+fn foreign(stored: &Stored) -> decide::Head {
+    decide::Head::Foreign { revision: stored.record.version, state: head_state(&stored.record.state) }
+}
+
+fn head_state(state: &State) -> HeadState {
+    let pending = |started_at: &Timestamp, timeout: u64, uninstalling| HeadState::Pending {
+        started_at: *started_at,
+        timeout: std::time::Duration::from_secs(timeout),
+        uninstalling,
+    };
+    match state {
+        State::Deployed => HeadState::Deployed,
+        State::Superseded => HeadState::Superseded,
+        State::Uninstalled => HeadState::Uninstalled,
+        State::Failed { failed_at, .. } => HeadState::Failed { at: *failed_at },
+        State::PendingInstall { started_at, timeout }
+        | State::PendingUpgrade { started_at, timeout, .. }
+        | State::PendingRollback { started_at, timeout, .. } => pending(started_at, *timeout, false),
+        State::PendingUninstall { started_at, timeout } => pending(started_at, *timeout, true),
+        State::Recovering { started_at, .. } => {
+            pending(started_at, decide::RECOVERING_TIMEOUT.as_secs(), false)
+        }
+    }
+}
+
+fn same_record(stored: &Stored, newest: Newest) -> bool {
+    let version = stored.resource_version.parse().unwrap_or(0);
+    newest == Newest::At { revision: stored.record.version, version }
+}
+
+/// A head without manifest and values: what stays in memory.
+pub fn slim_head(head: Head) -> Head {
+    match head {
+        Head::Ours(stored) => Head::Ours(Box::new(slim(*stored))),
+        Head::Foreign(stored) => Head::Foreign(Box::new(slim(*stored))),
+        other @ (Head::None | Head::Unreadable(_)) => other,
+    }
+}

@@ -1,0 +1,269 @@
+//! The end of a pass: status, Event, finalizer, and when to come back.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::status::{self, Facts, Outcome, Progress, Verdict};
+use super::{Error, Pass, until};
+use crate::api::conditions::{self, Standing};
+use crate::api::reasons;
+use crate::api::Class;
+use crate::release::decide::{Hold, Operation};
+use crate::release::{Owner, State, backoff};
+use crate::storage::{Head, Records};
+
+/// An operation shorter than this writes its status once, at its end.
+const QUIET_FOR: Duration = Duration::from_secs(2);
+/// While an operation runs, what it waits for is shown at most this often.
+const SHOW_EVERY: Duration = Duration::from_secs(5);
+/// Somebody else wrote first: look again at once, but not in a tight loop.
+const CONFLICT_AGAIN: Duration = Duration::from_millis(100);
+
+impl Pass<'_> {
+    /// Turns the outcome of a pass into a status, an Event and a time to come back.
+    pub(super) async fn settle(&mut self, outcome: Result<Outcome, Error>) -> Result<Option<Duration>, Error> {
+        if let Err(error) = &outcome {
+            self.ctx.report.failed(error.reason());
+            if error.is_conflict() {
+                // Nothing is wrong: what we knew is not the newest any more.
+                self.mem.head = None;
+                self.mem.running = None;
+                return Ok(Some(CONFLICT_AGAIN));
+            }
+        }
+        if let Ok(Outcome { progress: Progress::Gone, decision, .. }) = &outcome {
+            let orphaned = matches!(decision.operation, Operation::Orphan);
+            return self.let_the_release_go(orphaned).await;
+        }
+        if let Ok(Outcome { progress: Progress::Running(run), .. }) = &outcome {
+            let quiet_until = run.started.checked_add(QUIET_FOR).unwrap_or(Timestamp::MAX);
+            if self.now < quiet_until {
+                return Ok(Some(until(self.now, run.until.min(quiet_until))));
+            }
+        }
+        let again = self.come_back(&outcome);
+        if self.shown_lately(&outcome) {
+            return Ok(again);
+        }
+        let none = Head::None;
+        let head = self.mem.head.as_ref().map_or(&none, |(head, _)| head);
+        let facts = Facts {
+            release: self.release,
+            head,
+            drift: &self.mem.drift,
+            history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
+            now: self.now,
+        };
+        let (status, verdict) = status::build(&facts, &outcome);
+        self.tell(&outcome, &verdict);
+        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        Ok(again)
+    }
+
+    /// Drift is reported a moment after it was put back, so that many reverts make one status write.
+    fn shown_lately(&self, outcome: &Result<Outcome, Error>) -> bool {
+        let idle = matches!(outcome, Ok(Outcome { progress: Progress::Nothing, .. }));
+        let generation = self.release.status.as_ref().and_then(|status| status.observed_generation);
+        let current = generation == self.release.metadata.generation;
+        let drift_later = self.mem.drift.report_at.is_some_and(|at| self.now < at);
+        if idle && current && drift_later {
+            return true;
+        }
+        let Ok(Outcome { progress: Progress::Running(run), .. }) = outcome else { return false };
+        // The first status of an operation is written at once; later ones when they say something new, not too often.
+        let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
+        let same = shown.is_some_and(|shown| {
+            shown.revision == Some(i64::from(run.revision)) && shown.phase.as_deref() == Some("Wait")
+        });
+        let recently = self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok()).is_some_and(|at| self.now < at);
+        same && recently
+    }
+
+    fn come_back(&mut self, outcome: &Result<Outcome, Error>) -> Option<Duration> {
+        let interval = self.settings.interval;
+        let mut next = Some(interval);
+        let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |next: Duration| next.min(wait)));
+        match outcome {
+            Ok(outcome) => {
+                let error = match &outcome.progress {
+                    Progress::Blocked(error) => Some(error),
+                    _ => None,
+                };
+                match error {
+                    Some(error) => sooner(self.back_off(error)),
+                    None => {
+                        self.mem.errors = 0;
+                        self.mem.retry_at = None;
+                    }
+                }
+                match &outcome.progress {
+                    Progress::Running(run) => {
+                        self.mem.shown_at = Some(self.now);
+                        sooner(until(self.now, run.until));
+                    }
+                    Progress::Uninstalling { until: at, .. } => sooner(until(self.now, *at)),
+                    Progress::Finished(finished) if finished.failure.is_some() => sooner(CONFLICT_AGAIN),
+                    _ => {}
+                }
+                if let Some(at) = outcome.decision.until {
+                    sooner(until(self.now, at));
+                }
+            }
+            Err(error) => sooner(self.back_off(error)),
+        }
+        let drift = &self.mem.drift;
+        let cold = drift.heat.values().filter(|heat| heat.contended(self.now)).filter_map(backoff::Heat::cold_at).min();
+        for at in [drift.revert_at, drift.report_at, cold].into_iter().flatten() {
+            sooner(until(self.now, at));
+        }
+        if let Some(at) = self.settings.requests.drift_pause_until.filter(|at| self.now < *at) {
+            sooner(until(self.now, at));
+        }
+        next
+    }
+
+    /// The wait after an error: doubled each time, and for what only a person can mend at least the interval.
+    fn back_off(&mut self, error: &Error) -> Duration {
+        self.mem.errors = self.mem.errors.saturating_add(1);
+        let wait = match error.class() {
+            Class::FixSpec => self.settings.interval.max(backoff::error(self.mem.errors)),
+            Class::Retry | Class::FixCluster => backoff::error(self.mem.errors),
+        };
+        self.mem.retry_at = Some(self.now.checked_add(wait).unwrap_or(Timestamp::MAX));
+        wait
+    }
+
+    /// Publishes an Event for what ended, and for a new reason not to be ready.
+    fn tell(&mut self, outcome: &Result<Outcome, Error>, verdict: &Verdict) {
+        let before = self.release.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+        let ready = conditions::find(before, reasons::condition::READY);
+        let finished = match outcome {
+            Ok(Outcome { progress: Progress::Finished(finished), .. }) => Some(finished),
+            _ => None,
+        };
+        let news = ready.is_none_or(|ready| ready.reason != verdict.reason);
+        let warning = matches!(verdict.standing, Standing::Retrying | Standing::Stalled);
+        if let Some(finished) = finished {
+            let action = status::action_name(finished.action);
+            self.ctx.report.event(self.release, warning, &verdict.reason, action, verdict.message.clone());
+        } else if news && warning {
+            self.ctx.report.event(self.release, true, &verdict.reason, "Reconcile", verdict.message.clone());
+        }
+        let drift = &mut self.mem.drift;
+        if drift.unreported > 0 && drift.report_at.is_none_or(|at| at <= self.now) {
+            if let Some(last) = drift.seen.last() {
+                let manager = last.manager.as_ref().map(|manager| format!(" by {manager}")).unwrap_or_default();
+                let paths = if last.paths.is_empty() { String::new() } else { format!(" at {}", last.paths.join(", ")) };
+                let more = if drift.unreported > 1 { format!(", and {} more changes", drift.unreported - 1) } else { String::new() };
+                let (reason, note) = match last.action {
+                    super::memory::DriftAction::Reported => {
+                        (reasons::DRIFT_DETECTED, format!("{} was changed{manager}{paths}{more}", last.id))
+                    }
+                    action => (
+                        reasons::DRIFT_REVERTED,
+                        format!("{} was changed{manager}{paths}: {}{more}", last.id, action.as_str()),
+                    ),
+                };
+                self.ctx.report.event(self.release, true, reason, "Correct", note);
+            }
+            drift.unreported = 0;
+        }
+        if drift.report_at.is_some_and(|at| at <= self.now) {
+            drift.report_at = None;
+        }
+    }
+
+    async fn let_the_release_go(&mut self, orphaned: bool) -> Result<Option<Duration>, Error> {
+        if orphaned && matches!(self.mem.head, Some((Head::Ours(_), _))) {
+            let note = "the release is gone; its objects and records stay as they are".to_owned();
+            self.ctx.report.event(self.release, false, reasons::ORPHANED, "Uninstall", note);
+        }
+        self.ctx.drop_finalizer(self.release, self.mem).await?;
+        self.ctx.forget(&self.key, self.release);
+        Ok(None)
+    }
+
+    /// Marks a pending record as failed, so that the next decision can go on.
+    pub(super) async fn end_pending(&mut self, operation: &Operation) -> Result<(), Error> {
+        self.mem.running = None;
+        let (namespace, name) = (self.settings.target_namespace.clone(), self.settings.release_name.clone());
+        let revision = match self.mem.head.as_ref().map(|(head, _)| head) {
+            Some(Head::Ours(stored) | Head::Foreign(stored)) => stored.record.version,
+            _ => return Ok(()),
+        };
+        let read = self.ctx.records.get(&namespace, &name, revision).await?;
+        let (Head::Ours(mut stored) | Head::Foreign(mut stored)) = read else {
+            self.mem.head = None;
+            return Err(Error::RecordChanged { revision });
+        };
+        if !stored.record.state.is_pending() {
+            self.mem.head = None;
+            return Ok(());
+        }
+        let reason = match operation {
+            Operation::Recover => "Recovered: the tool that held this revision pending did not end it in time".to_owned(),
+            _ => format!("{}: other inputs are wanted now", reasons::INTERRUPTED),
+        };
+        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
+        stored.record.updated_at = self.now;
+        let ours = stored.private.is_some();
+        let written = self.save(&stored, true).await?;
+        if ours {
+            self.wrote(&written);
+        } else {
+            self.mem.head = None;
+        }
+        Ok(())
+    }
+
+    /// A revision number that no record has, read from the records themselves.
+    pub(super) async fn next_free_revision(&mut self) -> Result<u32, Error> {
+        let all = self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let newest = all.last().map(|meta| meta.revision);
+        let known = self.release.status.as_ref().and_then(|status| status.revision).unwrap_or(0);
+        let known = u32::try_from(known).unwrap_or(0);
+        Ok(newest.unwrap_or(0).max(known) + 1)
+    }
+
+    /// Whom the newest record names as its owner, when it is one of ours.
+    pub(super) fn head_owner(&self) -> Option<&Owner> {
+        match self.mem.head.as_ref().map(|(head, _)| head) {
+            Some(Head::Ours(stored)) => stored.private.as_ref().map(|private| &private.owner),
+            _ => None,
+        }
+    }
+
+    /// Says that all objects are gone, before the last record goes.
+    pub(super) async fn checkpoint_records(&mut self) -> Result<(), Error> {
+        self.ctx.checkpoint_records(self.release, &self.key, self.mem, self.now).await
+    }
+}
+
+/// The word for a decision in metrics.
+#[must_use]
+pub(super) fn decision_name(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Orphan => "Orphan",
+        Operation::LetGo => "LetGo",
+        Operation::Uninstall => "Uninstall",
+        Operation::Recover => "Recover",
+        Operation::Resume => "Resume",
+        Operation::Interrupt => "Interrupt",
+        Operation::Wait => "Wait",
+        Operation::Install { .. } => "Install",
+        Operation::Upgrade { .. } => "Upgrade",
+        Operation::StartOver => "StartOver",
+        Operation::Nothing => "Nothing",
+        Operation::Hold(hold) => match hold {
+            Hold::Suspended => "HoldSuspended",
+            Hold::ReleaseNameTaken { .. } => "HoldReleaseNameTaken",
+            Hold::RecordLost => "HoldRecordLost",
+            Hold::RecordUnreadable { .. } => "HoldRecordUnreadable",
+            Hold::ForeignPending { .. } => "HoldForeignPending",
+            Hold::RetriesExceeded { .. } => "HoldRetriesExceeded",
+            Hold::Paused => "HoldPaused",
+            Hold::InputsUnknown => "HoldInputsUnknown",
+        },
+    }
+}

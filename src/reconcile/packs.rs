@@ -1,0 +1,146 @@
+//! Packs as releases refer to them: read once, decoded once, however many releases use them.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+
+use super::{Context, Error};
+use crate::api::PackFrom;
+use crate::pack::{Limits, Pack};
+use crate::release::ReleaseKey;
+use crate::source;
+use crate::watch::Reference;
+
+/// Decoded packs kept; the one that was not used for the longest time goes first.
+const KEPT: usize = 64;
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Where a pack was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    ConfigMap(Reference, Option<String>),
+    Path(String),
+}
+
+/// Decoded packs by where they were read.
+#[derive(Default)]
+pub struct Packs {
+    kept: Mutex<HashMap<Place, Kept>>,
+}
+
+struct Kept {
+    /// resourceVersion of the ConfigMap; empty for a path.
+    version: String,
+    read_at: Instant,
+    used_at: Instant,
+    pack: Arc<Pack>,
+}
+
+impl Packs {
+    fn get(&self, place: &Place, fresh: impl Fn(&Kept) -> bool) -> Option<Arc<Pack>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.get_mut(place).filter(|found| fresh(found))?;
+        found.used_at = Instant::now();
+        Some(Arc::clone(&found.pack))
+    }
+
+    fn put(&self, place: Place, version: String, pack: &Arc<Pack>) {
+        let now = Instant::now();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT && !kept.contains_key(&place) {
+            let oldest = kept.iter().min_by_key(|(_, entry)| entry.used_at).map(|(place, _)| place.clone());
+            oldest.map(|place| kept.remove(&place));
+        }
+        kept.insert(place, Kept { version, read_at: now, used_at: now, pack: Arc::clone(pack) });
+    }
+}
+
+impl Context {
+    /// The pack of a release. A ConfigMap is read again only when the watch says that it is another one, a path
+    /// when `max_age` has passed.
+    pub(super) async fn pack(&self, from: &PackFrom, key: &ReleaseKey, max_age: Duration) -> Result<Arc<Pack>, Error> {
+        let (kind, result) = match from {
+            PackFrom::ConfigMap { name, key: data_key } => {
+                ("ConfigMap", self.from_config_map(name, data_key.as_deref(), key).await)
+            }
+            PackFrom::Path(path) => {
+                self.references.refer(key, HashSet::new());
+                ("path", self.from_path(path, max_age).await)
+            }
+        };
+        match result {
+            Ok((pack, fetched)) => {
+                if fetched {
+                    self.report.fetched(kind, true);
+                }
+                Ok(pack)
+            }
+            Err(error) => {
+                self.report.fetched(kind, false);
+                Err(error)
+            }
+        }
+    }
+
+    async fn from_config_map(
+        &self,
+        name: &str,
+        data_key: Option<&str>,
+        key: &ReleaseKey,
+    ) -> Result<(Arc<Pack>, bool), Error> {
+        let reference: Reference = (key.namespace.clone(), name.to_owned());
+        // Before the read, so that no change falls between the two.
+        self.references.refer(key, HashSet::from([reference.clone()]));
+        let place = Place::ConfigMap(reference.clone(), data_key.map(str::to_owned));
+        if let Some(version) = self.references.version(&reference)
+            && let Some(pack) = self.packs.get(&place, |kept| kept.version == version)
+        {
+            return Ok((pack, false));
+        }
+        let map = read_config_map(self.cluster.client().clone(), &reference).await?;
+        let version = map.metadata.resource_version.clone().unwrap_or_default();
+        self.references.read(&reference, Some(version.clone()));
+        if let Some(pack) = self.packs.get(&place, |kept| kept.version == version) {
+            return Ok((pack, true));
+        }
+        let wanted = data_key.map(str::to_owned);
+        let pack = blocking(move || source::configmap::pack_from(&map, wanted.as_deref(), &Limits::default())).await?;
+        let pack = Arc::new(pack?);
+        self.packs.put(place, version, &pack);
+        Ok((pack, true))
+    }
+
+    async fn from_path(&self, path: &str, max_age: Duration) -> Result<(Arc<Pack>, bool), Error> {
+        let place = Place::Path(path.to_owned());
+        if let Some(pack) = self.packs.get(&place, |kept| kept.read_at.elapsed() < max_age) {
+            return Ok((pack, false));
+        }
+        let dir = self.pack_dir.clone().unwrap_or_default();
+        let relative = path.to_owned();
+        let pack = blocking(move || source::path::load(Path::new(&dir), &relative, &Limits::default())).await?;
+        let pack = Arc::new(pack?);
+        self.packs.put(place, String::new(), &pack);
+        Ok((pack, true))
+    }
+}
+
+async fn read_config_map(client: Client, reference: &Reference) -> Result<ConfigMap, Error> {
+    let (namespace, name) = reference;
+    let api: Api<ConfigMap> = Api::namespaced(client, namespace);
+    let failed = |message: String| Error::ConfigMap { namespace: namespace.clone(), name: name.clone(), message };
+    match tokio::time::timeout(DEADLINE, api.get_opt(name)).await {
+        Ok(Ok(Some(map))) => Ok(map),
+        Ok(Ok(None)) => Err(Error::ConfigMapNotFound { namespace: namespace.clone(), name: name.clone() }),
+        Ok(Err(error)) => Err(failed(crate::cluster::describe(&error))),
+        Err(_) => Err(failed(format!("no answer within {}s", DEADLINE.as_secs()))),
+    }
+}
+
+/// Unpacking uses the CPU and files block: neither belongs on an async thread.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::PackAborted { message: error.to_string() })
+}

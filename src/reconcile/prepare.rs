@@ -1,0 +1,198 @@
+//! From the wanted inputs to a revision that can be stored: fetch, render, check, plan. Touches no object.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Error, Pass};
+use crate::api::names;
+use crate::manifest::{self, Object, yaml};
+use crate::pack::{self, Pack};
+use crate::plan;
+use crate::release::{Action, Owner, PackIdentity, Person, Private, Record, State};
+use crate::render;
+use crate::storage::Head;
+
+/// A render that takes longer is abandoned.
+const RENDER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What the release asks for, before rendering.
+pub(super) struct Wanted {
+    pub pack: Arc<Pack>,
+    /// The values of the pack with those of the release on top.
+    pub values: Value,
+    /// Digest of everything that decides the manifest.
+    pub inputs: String,
+}
+
+/// A revision that is ready to be stored.
+pub(super) struct Prepared {
+    pub record: Record,
+    pub private: Private,
+    pub objects: Vec<Object>,
+}
+
+impl Pass<'_> {
+    /// Looks up the pack and computes the inputs digest.
+    pub(super) async fn wanted(&mut self) -> Result<Wanted, Error> {
+        // A request to reconcile also looks at the source again.
+        let asked = self.request_pending(names::RECONCILE_AT);
+        let max_age = if asked { Duration::ZERO } else { self.settings.interval };
+        let pack = self.ctx.pack(&self.settings.pack, &self.key, max_age).await?;
+        let values = pack::values::merge(pack.values.clone(), self.settings.values.clone());
+        let inputs = manifest::digest(&json!({
+            "pack": pack.digest,
+            "values": values,
+            "releaseName": self.settings.release_name,
+            "targetNamespace": self.settings.target_namespace,
+        }));
+        Ok(Wanted { pack, values, inputs })
+    }
+
+    /// Renders and checks everything that can be checked without touching an object.
+    pub(super) async fn prepare(&mut self, wanted: &Wanted, action: Action, revision: u32, attempt: u32, start_over: bool) -> Result<Prepared, Error> {
+        let rendered = self.render(wanted, action, revision).await?;
+        if let Some(unsupported) = render::unsupported(&wanted.pack, &rendered.objects) {
+            return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
+        }
+        let objects = self.objects(rendered.objects).await?;
+        let before = match &self.mem.head {
+            Some((Head::Ours(stored), _)) if !start_over => stored.private.clone(),
+            _ => None,
+        };
+        let (inventory, leftovers) =
+            before.as_ref().map_or((&[][..], &[][..]), |private| (&private.inventory[..], &private.leftovers[..]));
+        if objects.is_empty() && !inventory.is_empty() {
+            return Err(Error::EmptyRender { before: inventory.len() });
+        }
+        let next = plan::next_inventory(&objects, revision, inventory, leftovers);
+        let bodies: Vec<Value> = objects.iter().map(|object| object.body.clone()).collect();
+        let owner_uid = before.as_ref().map_or(&self.uid, |private| &private.owner.uid).clone();
+        let timeout = self.settings.timeout.as_secs().max(1);
+        let record = Record {
+            name: self.settings.release_name.clone(),
+            namespace: self.settings.target_namespace.clone(),
+            version: revision,
+            state: pending(action, self.now, timeout, revision),
+            pack: identity(&wanted.pack),
+            values: wanted.values.clone(),
+            values_provenance: crate::release::ValuesProvenance::default(),
+            manifest: yaml::join(&bodies),
+            hooks: Vec::new(),
+            labels: std::collections::BTreeMap::new(),
+            created_at: self.now,
+            updated_at: self.now,
+            notes: rendered.notes,
+        };
+        let private = Private {
+            version: crate::release::PRIVATE_VERSION,
+            owner: Owner { namespace: self.key.namespace.clone(), name: self.key.name.clone(), uid: owner_uid },
+            holder: self.ctx.holder.clone(),
+            action,
+            attempt,
+            inputs: wanted.inputs.clone(),
+            pack_digest: wanted.pack.digest.clone(),
+            inventory: next.wanted,
+            leftovers: next.leftovers,
+            operation: None,
+            last_deployed: before.as_ref().and_then(|private| private.last_deployed),
+        };
+        Ok(Prepared { record, private, objects })
+    }
+
+    async fn render(&self, wanted: &Wanted, action: Action, revision: u32) -> Result<render::Rendered, Error> {
+        let pack = Arc::clone(&wanted.pack);
+        let values = self.settings.values.clone();
+        let capabilities = Arc::clone(&self.ctx.capabilities);
+        let (name, namespace) = (self.settings.release_name.clone(), self.settings.target_namespace.clone());
+        // Off the async threads: a hostile template may use all the fuel it has.
+        let work = tokio::task::spawn_blocking(move || {
+            render::render(&pack, &render::Input {
+                release_name: &name,
+                namespace: &namespace,
+                revision,
+                is_upgrade: action != Action::Install,
+                values: &values,
+                capabilities: &capabilities,
+            })
+        });
+        match tokio::time::timeout(RENDER_DEADLINE, work).await {
+            Ok(Ok(rendered)) => Ok(rendered?),
+            Ok(Err(aborted)) => Err(Error::RenderAborted { message: aborted.to_string() }),
+            Err(_) => Err(Error::RenderTimeout { after: RENDER_DEADLINE }),
+        }
+    }
+
+    /// Turns rendered documents into objects: normalised, each in its namespace, none twice.
+    async fn objects(&self, documents: Vec<Value>) -> Result<Vec<Object>, Error> {
+        let mut objects = Vec::with_capacity(documents.len());
+        for mut document in documents {
+            manifest::normalise(&mut document);
+            let object = Object::from_value(document)?;
+            let kind = self.ctx.cluster.kind(&object.api_version, &object.id.kind).await?;
+            let object = match (kind.namespaced, &object.id.namespace) {
+                (true, Some(_)) | (false, None) => object,
+                (true, None) => object.with_namespace(Some(&self.settings.target_namespace)),
+                (false, Some(_)) => return Err(Error::NamespaceOnClusterObject { id: object.id }),
+            };
+            objects.push(object);
+        }
+        match manifest::duplicates(&objects) {
+            Some(id) => Err(Error::DuplicateObject { id }),
+            None => Ok(objects),
+        }
+    }
+}
+
+/// The objects of a stored manifest, as they were applied.
+pub(super) fn stored_objects(record: &Record) -> Result<Vec<Object>, manifest::Error> {
+    let file = format!("the manifest of revision {}", record.version);
+    let documents = yaml::parse_documents(&record.manifest, &file)?;
+    documents.into_iter().map(Object::from_value).collect()
+}
+
+/// What a record says of its pack.
+fn identity(pack: &Pack) -> PackIdentity {
+    let pack::Metadata {
+        name,
+        version,
+        description,
+        app_version,
+        kube_version,
+        home,
+        icon,
+        sources,
+        keywords,
+        maintainers,
+        annotations,
+    } = pack.metadata.clone();
+    let person = |maintainer: pack::Maintainer| Person { name: maintainer.name, email: maintainer.email, url: maintainer.url };
+    PackIdentity {
+        name,
+        version,
+        description,
+        app_version,
+        kube_version,
+        home,
+        icon,
+        sources,
+        keywords,
+        maintainers: maintainers.into_iter().map(person).collect(),
+        annotations,
+    }
+}
+
+fn pending(action: Action, started_at: Timestamp, timeout: u64, revision: u32) -> State {
+    match action {
+        Action::Install => State::PendingInstall { started_at, timeout },
+        Action::Upgrade => {
+            State::PendingUpgrade { started_at, timeout, previous_version: revision.saturating_sub(1) }
+        }
+        Action::Rollback => {
+            State::PendingRollback { started_at, timeout, target_version: revision.saturating_sub(1) }
+        }
+        Action::Uninstall => State::PendingUninstall { started_at, timeout },
+    }
+}

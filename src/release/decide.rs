@@ -1,0 +1,300 @@
+//! What to do next with one release: a total function from an observation to a decision.
+//!
+//! Owns the table of operations. The operation is the first row that matches; whether drift is
+//! corrected is decided beside it. Time is a value. Nothing here knows how an operation is carried out.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::backoff;
+
+/// How long a record in state `recovering`, which carries no timeout of its own, is respected.
+pub const RECOVERING_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Everything the decision depends on.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    pub deletion: Option<Deletion>,
+    pub suspended: bool,
+    /// `namespace/name` of another living release that owns the same target and name.
+    pub name_taken_by: Option<String>,
+    pub head: Head,
+    /// Digest of the wanted inputs. `None`: not looked up, because the release is being deleted or
+    /// held by something that comes first, or because its source cannot be read.
+    pub inputs: Option<String>,
+    /// A `reset-at` request that has not been acknowledged yet.
+    pub reset_requested: bool,
+    /// `upgrade.paused`: keep healing, roll nothing out.
+    pub paused: bool,
+    pub retries: Retries,
+    pub drift: Drift,
+    pub now: Timestamp,
+}
+
+/// The release is being deleted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deletion {
+    /// `uninstall.policy: Orphan`.
+    pub orphan: bool,
+    /// The operator's own CustomResourceDefinition is going away.
+    pub own_crd_terminating: bool,
+    /// The target namespace is going away or gone.
+    pub namespace_terminating: bool,
+}
+
+/// Retries after the first attempt, by what the attempt is.
+#[derive(Clone, Copy, Debug)]
+pub struct Retries {
+    pub install: u32,
+    pub upgrade: u32,
+}
+
+/// What `spec.drift` and the break-glass annotation ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drift {
+    /// Put back (`Enabled`) or report (`Warn`).
+    Watched,
+    /// `Disabled`, or paused by annotation.
+    Ignored,
+}
+
+/// The newest revision record.
+#[derive(Clone, Debug)]
+pub enum Head {
+    /// There is no record. `expected`: status or labelled objects say that there was one.
+    None { expected: bool },
+    /// There is a record that cannot be trusted to say anything.
+    Unreadable { message: String },
+    /// Written by another tool: no valid MAC of ours.
+    Foreign { revision: u32, state: HeadState },
+    /// Written by us for another object: a release of this name was deleted and made again, or the
+    /// record was copied.
+    Ours(OurHead),
+}
+
+/// A record of this very release, or of a predecessor of the same name and namespace.
+#[derive(Clone, Debug)]
+pub struct OurHead {
+    pub revision: u32,
+    pub state: HeadState,
+    pub inputs: String,
+    /// Attempts at these inputs so far, this one included.
+    pub attempt: u32,
+    /// Some revision of this release was deployed once.
+    pub ever_deployed: bool,
+}
+
+/// The state of a record, as far as decisions need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeadState {
+    Deployed,
+    Superseded,
+    Uninstalled,
+    Failed { at: Timestamp },
+    Pending { started_at: Timestamp, timeout: Duration, uninstalling: bool },
+}
+
+/// The row of the table that matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Touch no object, drop the finalizer.
+    Orphan,
+    /// The namespace is going: delete what may still be deleted, write no record, drop the finalizer.
+    LetGo,
+    /// Delete the objects and the records, then drop the finalizer. Also resumes itself.
+    Uninstall,
+    Hold(Hold),
+    /// Mark a record that its holder left pending as failed, then decide again.
+    Recover,
+    /// Go on with our own pending revision.
+    Resume,
+    /// Our own pending revision is for inputs that nobody wants any more: mark it failed, decide again.
+    Interrupt,
+    /// A failed attempt is cooling down.
+    Wait,
+    Install { revision: u32, attempt: u32 },
+    Upgrade { revision: u32, attempt: u32 },
+    /// Start over after a lost or unreadable record: the next free number, pruning nothing.
+    StartOver,
+    Nothing,
+}
+
+/// Why nothing is done although something might be wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Suspended,
+    ReleaseNameTaken { by: String },
+    RecordLost,
+    RecordUnreadable { message: String },
+    ForeignPending { until: Timestamp },
+    RetriesExceeded { attempts: u32 },
+    Paused,
+    /// The inputs could not be determined; the caller knows why.
+    InputsUnknown,
+}
+
+/// The outcome: an operation, whether to correct drift in this pass, and when to look again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub operation: Operation,
+    pub correct: bool,
+    pub until: Option<Timestamp>,
+}
+
+/// Decides. Total: every observation has exactly one decision.
+#[must_use]
+pub fn decide(seen: &Observation) -> Decision {
+    let (operation, until) = operation(seen);
+    let correct = corrects(seen, &operation);
+    Decision { operation, correct, until }
+}
+
+/// Drift is acted on whenever the head is deployed and ours and nothing else runs in this pass.
+fn corrects(seen: &Observation, operation: &Operation) -> bool {
+    let deployed = matches!(&seen.head, Head::Ours(head) if head.state == HeadState::Deployed);
+    let idle = match operation {
+        Operation::Nothing | Operation::Wait => true,
+        Operation::Hold(hold) => !matches!(hold, Hold::Suspended | Hold::ReleaseNameTaken { .. }),
+        Operation::Orphan
+        | Operation::LetGo
+        | Operation::Uninstall
+        | Operation::Recover
+        | Operation::Resume
+        | Operation::Interrupt
+        | Operation::Install { .. }
+        | Operation::Upgrade { .. }
+        | Operation::StartOver => false,
+    };
+    deployed && idle && seen.deletion.is_none() && !seen.suspended && seen.drift == Drift::Watched
+}
+
+fn operation(seen: &Observation) -> (Operation, Option<Timestamp>) {
+    if let Some(deletion) = seen.deletion {
+        return (deleting(seen, deletion), None);
+    }
+    if seen.suspended {
+        return (Operation::Hold(Hold::Suspended), None);
+    }
+    if let Some(by) = &seen.name_taken_by {
+        return (Operation::Hold(Hold::ReleaseNameTaken { by: by.clone() }), None);
+    }
+    match &seen.head {
+        Head::None { expected: true } if seen.reset_requested => (Operation::StartOver, None),
+        Head::None { expected: true } => (Operation::Hold(Hold::RecordLost), None),
+        Head::Unreadable { .. } if seen.reset_requested => (Operation::StartOver, None),
+        Head::Unreadable { message } => {
+            (Operation::Hold(Hold::RecordUnreadable { message: message.clone() }), None)
+        }
+        Head::None { expected: false } => match &seen.inputs {
+            Some(_) => (Operation::Install { revision: 1, attempt: 1 }, None),
+            None => (Operation::Hold(Hold::InputsUnknown), None),
+        },
+        Head::Foreign { revision, state } => foreign(seen, *revision, state),
+        Head::Ours(head) => ours(seen, head),
+    }
+}
+
+fn deleting(seen: &Observation, deletion: Deletion) -> Operation {
+    if deletion.orphan || deletion.own_crd_terminating {
+        return Operation::Orphan;
+    }
+    if deletion.namespace_terminating {
+        return Operation::LetGo;
+    }
+    match &seen.head {
+        // Without a record nobody knows what this release installed.
+        Head::None { expected: true } if !seen.reset_requested => Operation::Hold(Hold::RecordLost),
+        Head::Unreadable { message } if !seen.reset_requested => {
+            Operation::Hold(Hold::RecordUnreadable { message: message.clone() })
+        }
+        // Another tool's objects are not ours to delete.
+        Head::None { .. } | Head::Unreadable { .. } | Head::Foreign { .. } => Operation::Orphan,
+        Head::Ours(_) => Operation::Uninstall,
+    }
+}
+
+fn foreign(seen: &Observation, revision: u32, state: &HeadState) -> (Operation, Option<Timestamp>) {
+    if let HeadState::Pending { started_at, timeout, .. } = state {
+        let until = after(*started_at, *timeout);
+        if seen.now < until {
+            return (Operation::Hold(Hold::ForeignPending { until }), Some(until));
+        }
+        return (Operation::Recover, None);
+    }
+    if seen.inputs.is_none() {
+        return (Operation::Hold(Hold::InputsUnknown), None);
+    }
+    if seen.paused {
+        return (Operation::Hold(Hold::Paused), None);
+    }
+    // A record of theirs is superseded by an upgrade of ours, never resumed or locked.
+    let next = Operation::Upgrade { revision: revision + 1, attempt: 1 };
+    match state {
+        HeadState::Uninstalled => (Operation::Install { revision: revision + 1, attempt: 1 }, None),
+        _ => (next, None),
+    }
+}
+
+fn ours(seen: &Observation, head: &OurHead) -> (Operation, Option<Timestamp>) {
+    let same = seen.inputs.as_ref().map(|inputs| *inputs == head.inputs);
+    if let HeadState::Pending { uninstalling, .. } = head.state {
+        return match same {
+            // An uninstall that nobody wants any more cannot be resumed into a release.
+            _ if uninstalling => (Operation::Interrupt, None),
+            Some(false) => (Operation::Interrupt, None),
+            // Inputs that cannot be read are no reason to stop what is stored and under way.
+            Some(true) | None => (Operation::Resume, None),
+        };
+    }
+    let Some(same) = same else {
+        return (Operation::Hold(Hold::InputsUnknown), None);
+    };
+    if let HeadState::Failed { at } = head.state {
+        if same && !seen.reset_requested {
+            return retry(seen, head, at);
+        }
+    }
+    let fresh = !head.ever_deployed || head.state == HeadState::Uninstalled;
+    let next = if fresh {
+        Operation::Install { revision: head.revision + 1, attempt: 1 }
+    } else {
+        Operation::Upgrade { revision: head.revision + 1, attempt: 1 }
+    };
+    match head.state {
+        HeadState::Deployed if same => (Operation::Nothing, None),
+        _ if fresh => (next, None),
+        _ if seen.paused => (Operation::Hold(Hold::Paused), None),
+        _ => (next, None),
+    }
+}
+
+fn retry(seen: &Observation, head: &OurHead, failed_at: Timestamp) -> (Operation, Option<Timestamp>) {
+    let allowed = if head.ever_deployed { seen.retries.upgrade } else { seen.retries.install };
+    let exceeded = head.attempt > allowed;
+    let delay = if exceeded { backoff::slow(head.attempt - allowed) } else { backoff::retry(head.attempt) };
+    let until = after(failed_at, delay);
+    if seen.now < until {
+        let operation = if exceeded {
+            Operation::Hold(Hold::RetriesExceeded { attempts: head.attempt })
+        } else {
+            Operation::Wait
+        };
+        return (operation, Some(until));
+    }
+    if seen.paused && head.ever_deployed {
+        return (Operation::Hold(Hold::Paused), None);
+    }
+    let (revision, attempt) = (head.revision + 1, head.attempt + 1);
+    let next = if head.ever_deployed {
+        Operation::Upgrade { revision, attempt }
+    } else {
+        Operation::Install { revision, attempt }
+    };
+    (next, None)
+}
+
+/// `at + by`, at the end of time when that cannot be represented.
+fn after(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,220 @@
+//! What one render may cost, counted while it runs.
+//!
+//! Fuel bounds how many instructions run; this bounds what single instructions make: text, data and
+//! work. `guard` sees to it that every instruction that can make something large asks here.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Error, ErrorKind};
+
+/// Instructions of all templates of one pack together.
+pub(super) const FUEL: u64 = 2_000_000;
+/// Rendered text of one template.
+pub(super) const FILE: u64 = 8 << 20;
+/// Rendered text of all templates.
+pub(super) const TOTAL: u64 = 16 << 20;
+/// Bytes of one string or of all strings of one value.
+pub(super) const VALUE: u64 = 16 << 20;
+/// Scalars and containers of one value, counted as often as they would be printed.
+const NODES: u64 = 500_000;
+/// Nesting of one value. The native stack of the render thread bears far more.
+pub(super) const DEPTH: usize = 100;
+/// Bytes of all text and data made on the way: what bounds the memory of a render.
+const BYTES: u64 = 128 << 20;
+/// Values looked at in all filters, functions and guarded operators: what bounds their time.
+const STEPS: u64 = 50_000_000;
+/// What a value costs beside its text.
+pub(super) const NODE: u64 = 64;
+/// Templates inside templates.
+const TPL_DEPTH: u32 = 10;
+
+/// What is left. One per render.
+#[derive(Debug)]
+pub(super) struct Budget {
+    bytes: AtomicU64,
+    steps: AtomicU64,
+    tpl: AtomicU32,
+    exceeded: AtomicBool,
+}
+
+/// Size of one value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub(super) nodes: u64,
+    pub(super) bytes: u64,
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: AtomicU64::new(BYTES),
+            steps: AtomicU64::new(STEPS),
+            tpl: AtomicU32::new(0),
+            exceeded: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the render failed because of a limit and not because of a mistake.
+    pub(super) fn exceeded(&self) -> bool {
+        self.exceeded.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn over(&self, message: String) -> Error {
+        self.exceeded.store(true, Ordering::Relaxed);
+        Error::new(ErrorKind::InvalidOperation, message)
+    }
+
+    /// Pays for text or data that is about to be made.
+    pub(super) fn bytes(&self, count: u64) -> Result<(), Error> {
+        self.take(&self.bytes, count)
+            .ok_or_else(|| self.over(format!("the templates make more than {} MiB of text and data on the way", BYTES >> 20)))
+    }
+
+    /// Pays for work.
+    pub(super) fn steps(&self, count: u64) -> Result<(), Error> {
+        self.take(&self.steps, count)
+            .ok_or_else(|| self.over("the templates work through too much data".to_owned()))
+    }
+
+    fn take(&self, counter: &AtomicU64, count: u64) -> Option<()> {
+        counter
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count))
+            .ok()
+            .map(|_| ())
+    }
+
+    /// Refuses a string of this size before it is made, and pays for it.
+    pub(super) fn string(&self, length: u64) -> Result<(), Error> {
+        if length > VALUE {
+            return Err(self.over(format!("a text would be larger than {} MiB", VALUE >> 20)));
+        }
+        self.bytes(length)
+    }
+
+    /// Enters a template inside a template.
+    pub(super) fn enter_tpl(&self) -> Result<(), Error> {
+        if self.tpl.fetch_add(1, Ordering::Relaxed) >= TPL_DEPTH {
+            return Err(self.over(format!("`tpl` calls itself more than {TPL_DEPTH} levels deep")));
+        }
+        Ok(())
+    }
+
+    /// Leaves it again.
+    pub(super) fn leave_tpl(&self) {
+        self.tpl.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Walks through a value and pays for the way.
+    ///
+    /// Fails for a value that is too large or too deep, and for a namespace inside another value: a
+    /// namespace can change later, and could even contain itself.
+    pub(super) fn weigh(&self, value: &Value) -> Result<Weight, Error> {
+        let mut weight = Weight::default();
+        self.walk(value, 0, &mut weight)?;
+        Ok(weight)
+    }
+
+    fn walk(&self, value: &Value, depth: usize, weight: &mut Weight) -> Result<(), Error> {
+        weight.nodes += 1;
+        let bytes = value.as_str().map_or(0, str::len) as u64;
+        weight.bytes += bytes;
+        self.steps(1 + bytes / 256)?;
+        if weight.nodes > NODES || weight.bytes > VALUE {
+            return Err(self.over(format!("a value is larger than {} MiB or {NODES} items", VALUE >> 20)));
+        }
+        if depth > DEPTH {
+            return Err(self.over(format!("a value is nested more than {DEPTH} levels deep")));
+        }
+        if depth > 0 && is_namespace(value) {
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "a namespace cannot be stored inside another value",
+            ));
+        }
+        match value.kind() {
+            ValueKind::Seq | ValueKind::Iterable => {
+                for item in value.try_iter()? {
+                    self.walk(&item, depth + 1, weight)?;
+                }
+            }
+            ValueKind::Map => {
+                for key in value.try_iter()? {
+                    weight.bytes += key.as_str().map_or(8, str::len) as u64;
+                    self.walk(&value.get_item(&key)?, depth + 1, weight)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Accepts the result of an operation: bounded, paid for, and no longer lazy.
+    ///
+    /// A lazy sequence would keep its source and grow into a chain as deep as a loop is long.
+    pub(super) fn keep(&self, value: Value) -> Result<Value, Error> {
+        if let Some(text) = value.as_str() {
+            self.string(text.len() as u64)?;
+            return Ok(value);
+        }
+        match value.kind() {
+            ValueKind::Seq | ValueKind::Map => {
+                self.weigh(&value)?;
+                self.bytes(NODE * value.len().unwrap_or(1) as u64)?;
+                Ok(value)
+            }
+            ValueKind::Iterable => {
+                let mut items = Vec::new();
+                for item in value.try_iter()? {
+                    self.bytes(NODE)?;
+                    items.push(item);
+                }
+                let value = Value::from(items);
+                self.weigh(&value)?;
+                Ok(value)
+            }
+            _ => Ok(value),
+        }
+    }
+}
+
+/// Whether this is an object of `namespace()`. The engine keeps its type private.
+pub(super) fn is_namespace(value: &Value) -> bool {
+    value
+        .as_object()
+        .is_some_and(|object| object.type_name().ends_with("::Namespace"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_value_counts_as_often_as_it_would_be_printed() {
+        let mut value = Value::from(vec![1]);
+        for _ in 0..64 {
+            value = Value::from(vec![value.clone(), value]);
+        }
+        let budget = Budget::new();
+        assert!(budget.weigh(&value).is_err());
+        assert!(budget.exceeded());
+    }
+
+    #[test]
+    fn a_deep_value_is_refused() {
+        let mut value = Value::from(1);
+        for _ in 0..DEPTH {
+            value = Value::from(vec![value]);
+        }
+        assert!(Budget::new().weigh(&value).is_ok());
+        assert!(Budget::new().weigh(&Value::from(vec![value])).is_err());
+    }
+
+    #[test]
+    fn what_is_paid_is_gone() {
+        let budget = Budget::new();
+        budget.bytes(BYTES).unwrap();
+        assert!(budget.bytes(1).is_err());
+        assert!(Budget::new().string(VALUE + 1).is_err());
+    }
+}

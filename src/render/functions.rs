@@ -1,0 +1,305 @@
+//! Global functions, and the guards that `guard` writes into templates.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, State};
+
+use super::budget::{Budget, NODE, is_namespace};
+use super::filters::{from_json, from_yaml, is_empty, items, quote, repeat, to_float, to_int, wrong};
+use super::{guard, text};
+
+/// Functions of the published engine that do not exist here yet. Ignoring them would be worse.
+const NOT_YET: [&str; 4] = ["lookup", "generate_secret", "now", "uuidv4"];
+
+macro_rules! add {
+    ($engine:ident, $budget:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
+        let $b = Arc::clone($budget);
+        $engine.add_function($name, move |$($arg: $kind),*| -> Result<Value, Error> {
+            let value: Value = Value::from($body);
+            $b.keep(value)
+        });
+    };
+}
+
+pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
+    for name in NOT_YET {
+        engine.add_function(name, move |_: Rest<ValueOrKwargs>| -> Result<Value, Error> {
+            Err(wrong(format!("the function `{name}` is not supported yet")))
+        });
+    }
+    engine.add_function("fail", |message: Cow<'_, str>| -> Result<Value, Error> { Err(wrong(message.into_owned())) });
+    add!(engine, budget, "dict", |b, args: Rest<ValueOrKwargs>| dict(args, &b)?);
+    add!(engine, budget, "list", |b, args: Rest<Value>| spread(&args, &b)?);
+    add!(engine, budget, "get", |_b, of: &Value, key: &Value, default: Option<Value>| {
+        found(of, key).unwrap_or_else(|| default.unwrap_or_default())
+    });
+    add!(engine, budget, "set", |b, of: &Value, key: Cow<'_, str>, value: Value| {
+        let mut pairs = pairs(of, &b)?;
+        pairs.retain(|(name, _)| name.as_str() != Some(&key));
+        pairs.push((Value::from(key.into_owned()), value));
+        pairs.into_iter().collect::<Value>()
+    });
+    add!(engine, budget, "unset", |b, of: &Value, key: Cow<'_, str>| {
+        let pairs = pairs(of, &b)?;
+        pairs.into_iter().filter(|(name, _)| name.as_str() != Some(&key)).collect::<Value>()
+    });
+    add!(engine, budget, "dig", |_b, of: &Value, path: Rest<Value>| {
+        let Some((default, keys)) = path.split_last() else {
+            return Err(wrong("dig needs at least one key and a default"));
+        };
+        let end = keys.iter().try_fold(of.clone(), |at, key| found(&at, key));
+        end.unwrap_or_else(|| default.clone())
+    });
+    add!(engine, budget, "coalesce", |b, args: Rest<Value>| {
+        spread(&args, &b)?.into_iter().find(|value| !is_empty(value)).unwrap_or_default()
+    });
+    add!(engine, budget, "ternary", |_b, yes: Value, no: Value, condition: &Value| if condition.is_true() { yes } else { no });
+    add!(engine, budget, "tostring", |b, v: &Value| text::of(v, &b)?.into_owned());
+    add!(engine, budget, "toint", |_b, v: &Value| to_int(v)?);
+    add!(engine, budget, "tofloat", |_b, v: &Value| to_float(v)?);
+    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(&v, &b)?);
+    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(&v, &b)?);
+    add!(engine, budget, "printf", |b, format: Cow<'_, str>, args: Rest<Value>| printf(&format, &spread(&args, &b)?, &b)?);
+    let namespace_budget = Arc::clone(budget);
+    engine.add_function("namespace", move |defaults: Option<ValueOrKwargs>| -> Result<Value, Error> {
+        let defaults = defaults.map(|value| namespace_budget.weigh(&value.clone().into_value()).map(|_| value));
+        minijinja::functions::namespace(defaults.transpose()?)
+    });
+    register_tpl(engine, budget);
+    register_guards(engine, budget);
+}
+
+/// `tpl(text)` sees what every template sees; `tpl(text, map)` sees the map instead.
+fn register_tpl(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
+    for name in ["tpl", "tpl_ctx"] {
+        let budget = Arc::clone(budget);
+        engine.add_function(
+            name,
+            move |state: &State<'_, '_>, source: Cow<'_, str>, context: Option<Value>| -> Result<Value, Error> {
+                if !source.contains("{{") && !source.contains("{%") {
+                    return Ok(Value::from(source.into_owned()));
+                }
+                budget.enter_tpl()?;
+                budget.string(source.len() as u64 * 2)?;
+                // Compiling is work too, and starts anew each time.
+                budget.steps(1000 + source.len() as u64)?;
+                let context = context.or_else(|| state.lookup("__root")).unwrap_or_default();
+                let source = guard::instrument("tpl", &source, true)?;
+                let result = state.env().render_named_str("tpl", &source, context);
+                budget.leave_tpl();
+                budget.keep(Value::from(result?))
+            },
+        );
+    }
+}
+
+fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
+    add!(engine, budget, "__guard_raw", |b, size: u64| {
+        b.bytes(size)?;
+        ""
+    });
+    // Fuel starts anew in each `tpl`: what it used is paid here.
+    let end = Arc::clone(budget);
+    engine.add_function("__guard_end", move |state: &State<'_, '_>| -> Result<Value, Error> {
+        end.steps(state.fuel_levels().map_or(0, |(consumed, _)| consumed))?;
+        Ok(Value::from(""))
+    });
+    let each = Arc::clone(budget);
+    engine.add_function("__guard_each", move |value: Value, body: u64| -> Result<Value, Error> {
+        let rounds = match (value.len(), value.kind()) {
+            (Some(length), _) => length as u64,
+            (None, ValueKind::Iterable) => {
+                let kept = each.keep(value)?;
+                each.bytes(body * kept.len().unwrap_or(0) as u64)?;
+                return Ok(kept);
+            }
+            (None, _) => 0,
+        };
+        each.bytes(rounds.saturating_mul(body))?;
+        Ok(value)
+    });
+    let hold = Arc::clone(budget);
+    engine.add_function("__guard_hold", move |value: Value| -> Result<Value, Error> {
+        if is_namespace(&value) {
+            return Err(wrong("a namespace cannot be stored inside another value"));
+        }
+        hold.keep(value)
+    });
+    let call = Arc::clone(budget);
+    engine.add_function("__guard_call", move |value: Value| -> Result<Value, Error> {
+        if is_namespace(&value) { Ok(value) } else { call.keep(value) }
+    });
+    // The engine adds lists lazily and keeps such chains short; only texts are made at once.
+    let sum = Arc::clone(budget);
+    engine.add_function("__guard_sum", move |value: Value| -> Result<Value, Error> {
+        match value.as_str() {
+            Some(text) => sum.string(text.len() as u64)?,
+            None => {
+                sum.weigh(&value)?;
+                sum.bytes(NODE)?;
+            }
+        }
+        Ok(value)
+    });
+    let cat = Arc::clone(budget);
+    engine.add_function("__guard_cat", move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<Value, Error> {
+        for side in [&a, &b] {
+            if side.is_undefined() {
+                text::check_defined(state, side)?;
+            }
+        }
+        let (a, b) = (text::of(&a, &cat)?, text::of(&b, &cat)?);
+        cat.string((a.len() + b.len()) as u64)?;
+        Ok(Value::from([a, b].concat()))
+    });
+    let mul = Arc::clone(budget);
+    engine.add_function("__guard_mul", move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<Value, Error> {
+        for side in [&a, &b] {
+            if side.is_undefined() {
+                text::check_defined(state, side)?;
+            }
+        }
+        multiply(&a, &b, &mul)
+    });
+}
+
+fn multiply(a: &Value, b: &Value, budget: &Budget) -> Result<Value, Error> {
+    if a.kind() == ValueKind::Number && b.kind() == ValueKind::Number {
+        if a.is_integer() && b.is_integer() {
+            let product = i128::try_from(a.clone())?.checked_mul(i128::try_from(b.clone())?);
+            let product = product.ok_or_else(|| wrong(format!("unable to calculate {a} * {b}")))?;
+            return Ok(i64::try_from(product).map_or_else(|_| Value::from(product), Value::from));
+        }
+        return Ok(Value::from(f64::try_from(a.clone())? * f64::try_from(b.clone())?));
+    }
+    for (many, count) in [(a, b), (b, a)] {
+        let Some(count) = count.as_usize() else { continue };
+        if let Some(text) = many.as_str() {
+            return Ok(Value::from(repeat(text, count as u64, budget)?));
+        }
+        if matches!(many.kind(), ValueKind::Seq | ValueKind::Iterable) {
+            let once = items(many, budget)?;
+            budget.bytes((NODE * once.len() as u64).saturating_mul(count as u64))?;
+            let total = once.len() * count;
+            return budget.keep(Value::from(once.into_iter().cycle().take(total).collect::<Vec<_>>()));
+        }
+    }
+    Err(wrong(format!("unable to multiply {} and {}", a.kind(), b.kind())))
+}
+
+/// The arguments, or the items of the only argument when that is a list: both call forms.
+fn spread(args: &[Value], budget: &Budget) -> Result<Vec<Value>, Error> {
+    match args {
+        [list] if matches!(list.kind(), ValueKind::Seq | ValueKind::Iterable) => items(list, budget),
+        _ => Ok(args.to_vec()),
+    }
+}
+
+fn found(of: &Value, key: &Value) -> Option<Value> {
+    if of.is_undefined() || of.is_none() {
+        return None;
+    }
+    of.get_item(key).ok().filter(|value| !value.is_undefined())
+}
+
+fn pairs(of: &Value, budget: &Budget) -> Result<Vec<(Value, Value)>, Error> {
+    if of.kind() != ValueKind::Map {
+        return Err(wrong(format!("a map is needed, not a {}", of.kind())));
+    }
+    let mut pairs = Vec::new();
+    for key in of.try_iter()? {
+        budget.bytes(NODE)?;
+        let value = of.get_item(&key)?;
+        pairs.push((key, value));
+    }
+    Ok(pairs)
+}
+
+/// `dict("a", 1, "b", 2)`, `dict(["a", 1])`, `dict(a=1)` and `dict({"a": 1}, b=2)`.
+fn dict(args: Rest<ValueOrKwargs>, budget: &Budget) -> Result<Value, Error> {
+    let mut all = Vec::new();
+    let mut flat = Vec::new();
+    for arg in args.0 {
+        let value = arg.into_value();
+        match value.kind() {
+            ValueKind::Map if flat.len() % 2 == 0 => all.extend(pairs(&value, budget)?),
+            ValueKind::Seq | ValueKind::Iterable if flat.is_empty() => flat.extend(items(&value, budget)?),
+            _ => flat.push(value),
+        }
+    }
+    if flat.len() % 2 != 0 {
+        return Err(wrong("dict needs a value for each key"));
+    }
+    for pair in flat.chunks_exact(2) {
+        if pair[0].as_str().is_none() {
+            return Err(wrong(format!("a key of a dict is text, not a {}", pair[0].kind())));
+        }
+        all.push((pair[0].clone(), pair[1].clone()));
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// Verbs of Go: `%s %v %d %f %t %q %x %%`, with `-` and `0`, a width and a precision.
+fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<String, Error> {
+    let mut out = String::new();
+    let mut args = args.iter();
+    let mut rest = format;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let end = rest.find(|c: char| !matches!(c, '-' | '+' | '.' | '0'..='9'));
+        let (spec, tail) = rest.split_at(end.unwrap_or(rest.len()));
+        let mut tail = tail.chars();
+        let Some(verb) = tail.next() else { return Err(wrong("printf: the format ends inside a verb")) };
+        rest = tail.as_str();
+        if verb == '%' {
+            out.push('%');
+            continue;
+        }
+        let value = args.next().ok_or_else(|| wrong("printf: there are fewer arguments than verbs"))?;
+        let (width, precision) = spec.trim_start_matches(['-', '+', '0']).split_once('.').unwrap_or((
+            spec.trim_start_matches(['-', '+', '0']),
+            "",
+        ));
+        let number = |text: &str| match text.parse::<usize>() {
+            Ok(number) if number <= 999 => Ok(Some(number)),
+            Err(_) if text.is_empty() => Ok(None),
+            _ => Err(wrong(format!("printf: `{text}` is not a width up to 999"))),
+        };
+        let (width, precision) = (number(width)?.unwrap_or(0), number(precision)?);
+        let text = match verb {
+            's' | 'v' => match precision {
+                Some(precision) => text::of(value, budget)?.chars().take(precision).collect(),
+                None => text::of(value, budget)?.into_owned(),
+            },
+            'd' => to_int(value)?.to_string(),
+            'f' => format!("{:.*}", precision.unwrap_or(6), to_float(value)?),
+            't' => value.is_true().to_string(),
+            'q' => quote(&text::of(value, budget)?, budget)?,
+            'x' => format!("{:x}", to_int(value)?),
+            other => return Err(wrong(format!("printf: the verb `%{other}` is not known"))),
+        };
+        let text = if spec.contains('+') && verb == 'd' && !text.starts_with('-') { format!("+{text}") } else { text };
+        budget.string((text.len() + width) as u64)?;
+        let missing = width.saturating_sub(text.chars().count());
+        if spec.starts_with('-') {
+            out.push_str(&text);
+            out.push_str(&" ".repeat(missing));
+        } else if spec.starts_with('0') && matches!(verb, 'd' | 'f' | 'x') {
+            let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
+            out.push_str(sign);
+            out.push_str(&"0".repeat(missing));
+            out.push_str(digits);
+        } else {
+            out.push_str(&" ".repeat(missing));
+            out.push_str(&text);
+        }
+    }
+    out.push_str(rest);
+    if args.next().is_some() {
+        return Err(wrong("printf: there are more arguments than verbs"));
+    }
+    Ok(out)
+}

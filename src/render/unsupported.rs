@@ -1,0 +1,136 @@
+//! What a pack asks for that this version does not do.
+
+use serde_json::Value;
+
+
+use crate::pack::Pack;
+
+/// The first thing found. Applying the rest without it would not be what the author meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// What it is: `hook annotation helm.sh/hook`, `subpacks (charts/redis)`.
+    pub what: String,
+    /// Kind and name of the object, or the file of the pack.
+    pub object: String,
+}
+
+impl std::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {} is not supported yet", self.what, self.object)
+    }
+}
+
+/// Prefix of the annotations of this operator.
+const GROUP: &str = "sherpack.io";
+/// Annotations that change how an object is applied, without the prefix.
+const ANNOTATIONS: [(&str, &str); 10] = [
+    ("hook", "hook"),
+    ("hook-weight", "hook"),
+    ("hook-delete-policy", "hook"),
+    ("hook-failure-policy", "hook"),
+    ("hook-timeout", "hook"),
+    ("hook-retries", "hook"),
+    ("sync-wave", "sync wave"),
+    ("wait-for", "wait-for"),
+    ("skip-wait", "skip-wait"),
+    ("crd-policy", "CRD policy"),
+];
+
+/// The first thing that this pack uses and that would be ignored, if any.
+///
+/// Looks at the files of the pack first, then at the rendered objects in order.
+#[must_use]
+pub fn unsupported(pack: &Pack, objects: &[Value]) -> Option<Unsupported> {
+    let found = |what: &str, object: &str| Some(Unsupported { what: what.to_owned(), object: object.to_owned() });
+    if let Some(schema) = pack.schema() {
+        return found("a schema of the values", schema);
+    }
+    if let Some(dependency) = pack.dependencies.first() {
+        return found(&format!("the dependency `{}`", dependency.name), "Pack.yaml");
+    }
+    let below = |folder: &str| pack.files.keys().find(|path| path.starts_with(folder));
+    if let Some(path) = below("charts/") {
+        return found("a subpack", path);
+    }
+    if let Some(path) = below("crds/") {
+        return found("a CustomResourceDefinition", path);
+    }
+    objects.iter().find_map(object)
+}
+
+fn object(object: &Value) -> Option<Unsupported> {
+    let kind = object["kind"].as_str().unwrap_or("object");
+    let name = object["metadata"]["name"].as_str().unwrap_or("?");
+    let object_name = format!("{kind}/{name}");
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    if kind == "CustomResourceDefinition" && api_version.starts_with("apiextensions.k8s.io/") {
+        return Some(Unsupported { what: "a CustomResourceDefinition".to_owned(), object: object_name });
+    }
+    let annotations = object["metadata"]["annotations"].as_object()?;
+    annotations.keys().find_map(|key| {
+        let (prefix, name) = key.split_once('/')?;
+        if prefix != GROUP && prefix != "helm.sh" {
+            return None;
+        }
+        let topic = ANNOTATIONS.iter().find(|(known, _)| *known == name).map(|(_, topic)| *topic);
+        let topic = topic.or_else(|| name.starts_with("health-check").then_some("health check"))?;
+        Some(Unsupported { what: format!("the {topic} annotation `{key}`"), object: object_name.clone() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::pack::{Limits, from_files, tests::{MINIMAL, files}};
+
+    fn pack(extra: &[(&str, &str)]) -> Pack {
+        let mut all = files(extra);
+        all.entry("Pack.yaml".to_owned()).or_insert_with(|| MINIMAL.into());
+        from_files(all, &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn files_that_would_be_ignored_are_named() {
+        let dependency = format!("{MINIMAL}dependencies: [{{name: redis, version: '1', repository: x}}]");
+        for (file, text, what) in [
+            ("values.schema.yaml", "{}", "a schema of the values on values.schema.yaml"),
+            ("crds/a.yaml", "x", "a CustomResourceDefinition on crds/a.yaml"),
+            ("charts/redis/Pack.yaml", "x", "a subpack on charts/redis/Pack.yaml"),
+            ("Pack.yaml", dependency.as_str(), "the dependency `redis` on Pack.yaml"),
+        ] {
+            let found = unsupported(&pack(&[(file, text)]), &[]).unwrap().to_string();
+            assert_eq!(found, format!("{what} is not supported yet"));
+        }
+    }
+
+    #[test]
+    fn annotations_that_would_be_ignored_are_named_with_their_object() {
+        for key in [
+            "sherpack.io/hook",
+            "helm.sh/hook",
+            "helm.sh/hook-weight",
+            "sherpack.io/sync-wave",
+            "sherpack.io/wait-for",
+            "sherpack.io/skip-wait",
+            "sherpack.io/health-check",
+            "sherpack.io/health-check-path",
+            "sherpack.io/crd-policy",
+        ] {
+            let job = json!({"kind": "Job", "metadata": {"name": "a", "annotations": {key: "x"}}});
+            let found = unsupported(&pack(&[]), &[json!({"kind": "Pod"}), job]).unwrap();
+            assert!(found.what.contains(key) && found.object == "Job/a", "{found}");
+        }
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "a.b"}});
+        assert_eq!(unsupported(&pack(&[]), &[crd]).unwrap().object, "CustomResourceDefinition/a.b");
+    }
+
+    #[test]
+    fn what_is_done_already_and_what_is_not_ours_passes() {
+        for key in ["sherpack.io/resource-policy", "helm.sh/resource-policy", "sherpack.io/drift", "example.com/hook"] {
+            let object = json!({"kind": "Pod", "metadata": {"name": "a", "annotations": {key: "keep"}}});
+            assert_eq!(unsupported(&pack(&[]), &[object]), None, "{key}");
+        }
+    }
+}

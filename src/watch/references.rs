@@ -1,0 +1,159 @@
+//! A metadata-only watch of ConfigMaps that releases refer to.
+//!
+//! One stream for all of them; nothing is kept of a ConfigMap that no release refers to. It is not started
+//! before the first reference.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use futures::{StreamExt, channel::mpsc::UnboundedSender};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::{Api, PartialObjectMeta};
+use kube::runtime::{WatchStreamExt, watcher};
+
+use super::objects::{OnRestart, lock};
+use crate::release::ReleaseKey;
+
+const PAGE: u32 = 250;
+
+/// Namespace and name of a ConfigMap.
+pub type Reference = (String, String);
+
+#[derive(Debug, Default)]
+struct State {
+    references: HashMap<Reference, Referenced>,
+    by_release: HashMap<ReleaseKey, HashSet<Reference>>,
+    task: Option<tokio::task::AbortHandle>,
+}
+
+#[derive(Debug, Default)]
+struct Referenced {
+    /// The resourceVersion last seen or read; `None`: not known, or deleted.
+    version: Option<String>,
+    users: HashSet<ReleaseKey>,
+}
+
+/// The watch of referenced ConfigMaps.
+pub struct ReferenceWatch {
+    client: Client,
+    state: Arc<Mutex<State>>,
+    wake_tx: UnboundedSender<ReleaseKey>,
+    on_restart: OnRestart,
+}
+
+impl ReferenceWatch {
+    #[must_use]
+    pub fn new(client: Client, wake_tx: UnboundedSender<ReleaseKey>, on_restart: OnRestart) -> Self {
+        Self { client, state: Arc::default(), wake_tx, on_restart }
+    }
+
+    /// Sets what `release` refers to; changes of it wake the release from now on.
+    pub fn refer(&self, release: &ReleaseKey, references: HashSet<Reference>) {
+        let mut state = lock(&self.state);
+        let before = state.by_release.remove(release).unwrap_or_default();
+        for gone in before.difference(&references) {
+            if let Some(referenced) = state.references.get_mut(gone) {
+                referenced.users.remove(release);
+                if referenced.users.is_empty() {
+                    state.references.remove(gone);
+                }
+            }
+        }
+        for reference in &references {
+            state.references.entry(reference.clone()).or_default().users.insert(release.clone());
+        }
+        if !references.is_empty() {
+            state.by_release.insert(release.clone(), references);
+            if state.task.is_none() {
+                let run = run(
+                    self.client.clone(),
+                    Arc::clone(&self.state),
+                    self.wake_tx.clone(),
+                    Arc::clone(&self.on_restart),
+                );
+                state.task = Some(tokio::spawn(run).abort_handle());
+            }
+        }
+    }
+
+    /// The resourceVersion of a referenced ConfigMap when it is known to be current.
+    #[must_use]
+    pub fn version(&self, reference: &Reference) -> Option<String> {
+        lock(&self.state).references.get(reference)?.version.clone()
+    }
+
+    /// Takes note of the resourceVersion that a read returned.
+    pub fn read(&self, reference: &Reference, version: Option<String>) {
+        if let Some(referenced) = lock(&self.state).references.get_mut(reference) {
+            referenced.version = version;
+        }
+    }
+}
+
+impl Drop for ReferenceWatch {
+    fn drop(&mut self) {
+        if let Some(task) = lock(&self.state).task.take() {
+            task.abort();
+        }
+    }
+}
+
+async fn run(
+    client: Client,
+    state: Arc<Mutex<State>>,
+    wake_tx: UnboundedSender<ReleaseKey>,
+    on_restart: OnRestart,
+) {
+    let api: Api<PartialObjectMeta<ConfigMap>> = Api::all(client);
+    let mut events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff().boxed();
+    // References that the running list has shown; the others are gone at its end.
+    let mut listed: HashSet<Reference> = HashSet::new();
+    while let Some(event) = events.next().await {
+        let (shown, version) = match event {
+            Ok(watcher::Event::Init) => {
+                listed.clear();
+                continue;
+            }
+            Ok(watcher::Event::InitApply(map)) => {
+                let reference = reference(&map);
+                if lock(&state).references.contains_key(&reference) {
+                    listed.insert(reference.clone());
+                }
+                (vec![reference], map.metadata.resource_version)
+            }
+            Ok(watcher::Event::Apply(map)) => (vec![reference(&map)], map.metadata.resource_version),
+            Ok(watcher::Event::Delete(map)) => (vec![reference(&map)], None),
+            Ok(watcher::Event::InitDone) => {
+                let state = lock(&state);
+                let known = state.references.iter().filter(|(_, referenced)| referenced.version.is_some());
+                let gone = known.map(|(name, _)| name).filter(|name| !listed.contains(*name)).cloned().collect();
+                (gone, None)
+            }
+            Err(error) => {
+                on_restart("ConfigMap");
+                tracing::debug!(%error, "the watch of referenced ConfigMaps starts again");
+                continue;
+            }
+        };
+        for reference in shown {
+            for release in changed(&mut lock(&state), &reference, version.as_ref()) {
+                let _ = wake_tx.unbounded_send(release);
+            }
+        }
+    }
+}
+
+/// Notes the version of a ConfigMap if somebody refers to it; gives whom to wake because it is another one.
+fn changed(state: &mut State, reference: &Reference, version: Option<&String>) -> Vec<ReleaseKey> {
+    let Some(referenced) = state.references.get_mut(reference) else { return Vec::new() };
+    if referenced.version.as_ref() == version {
+        return Vec::new();
+    }
+    referenced.version = version.cloned();
+    referenced.users.iter().cloned().collect()
+}
+
+fn reference(map: &PartialObjectMeta<ConfigMap>) -> Reference {
+    (map.metadata.namespace.clone().unwrap_or_default(), map.metadata.name.clone().unwrap_or_default())
+}

@@ -1,0 +1,395 @@
+//! What the watches know of the objects of releases: last seen against last applied.
+//!
+//! Suspicion is a comparison, not a queued event: it stays until an apply makes the two equal, however long
+//! the release is busy, suspended or pending meanwhile. Only ids, hashes and versions are kept; managedFields
+//! stay for objects under suspicion alone, because they name who did it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+
+use crate::manifest::ObjectId;
+use crate::release::ReleaseKey;
+
+/// An object as one watch event showed it.
+#[derive(Clone, Debug, Default)]
+pub struct Sighting {
+    pub fingerprint: Option<String>,
+    pub version: u64,
+    pub uid: Option<String>,
+    pub terminating: bool,
+    pub managed_fields: Vec<ManagedFieldsEntry>,
+}
+
+#[derive(Clone, Debug)]
+enum Seen {
+    /// No event yet.
+    Unknown,
+    Live { fingerprint: Option<String>, version: u64, uid: Option<String>, terminating: bool },
+    Gone { version: u64 },
+}
+
+#[derive(Debug)]
+struct Tracked {
+    owner: ReleaseKey,
+    /// The fingerprint after our last apply; `None` until there is one.
+    expected: Option<String>,
+    /// The resourceVersion of our last apply; events not above it are its echo or older.
+    applied_version: u64,
+    uid: Option<String>,
+    seen: Seen,
+    evidence: Vec<ManagedFieldsEntry>,
+    /// When the object was first seen to differ from our last apply.
+    since: Option<Instant>,
+    /// An apply of ours is under way: whatever is seen now is compared once it has returned.
+    in_flight: bool,
+    /// The release waits for this object: any event wakes it.
+    wake: bool,
+    /// Applied or seen since the running list of its kind began, so that list cannot say that it is gone.
+    fresh: bool,
+}
+
+/// An object that is not as we last applied it.
+#[derive(Clone, Debug)]
+pub struct Suspicion {
+    pub id: ObjectId,
+    /// Deleted, or one of our labels was removed: one GET tells.
+    pub gone: bool,
+    /// Who holds which fields now; empty when the object is gone.
+    pub managed_fields: Vec<ManagedFieldsEntry>,
+    /// resourceVersion of the event.
+    pub version: u64,
+    /// When the event arrived.
+    pub since: Option<Instant>,
+}
+
+/// Objects by id, each owned by one release.
+#[derive(Debug, Default)]
+pub struct Table {
+    objects: HashMap<ObjectId, Tracked>,
+    by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
+}
+
+impl Table {
+    /// Begins to track `id` for `owner`. Says which other release owns it already.
+    ///
+    /// # Errors
+    /// The key of the release that owns the object.
+    pub fn track(&mut self, owner: &ReleaseKey, id: &ObjectId) -> Result<(), ReleaseKey> {
+        let tracked = self.objects.entry(id.clone()).or_insert_with(|| Tracked {
+            owner: owner.clone(),
+            expected: None,
+            applied_version: 0,
+            uid: None,
+            seen: Seen::Unknown,
+            evidence: Vec::new(),
+            since: None,
+            in_flight: false,
+            wake: false,
+            fresh: true,
+        });
+        if tracked.owner != *owner {
+            return Err(tracked.owner.clone());
+        }
+        self.by_owner.entry(owner.clone()).or_default().insert(id.clone());
+        Ok(())
+    }
+
+    /// What a stored record says of an object: used after a restart, before any event.
+    pub fn expect(&mut self, id: &ObjectId, fingerprint: Option<String>, uid: Option<String>) {
+        if let Some(tracked) = self.objects.get_mut(id) {
+            tracked.expected = fingerprint;
+            tracked.uid = uid;
+            tracked.fresh = false;
+        }
+    }
+
+    /// An apply of ours is about to be sent.
+    pub fn begin(&mut self, id: &ObjectId) {
+        if let Some(tracked) = self.objects.get_mut(id) {
+            tracked.in_flight = true;
+        }
+    }
+
+    /// An apply of ours ended without an answer that can be compared.
+    pub fn abandon(&mut self, id: &ObjectId) {
+        if let Some(tracked) = self.objects.get_mut(id) {
+            tracked.in_flight = false;
+        }
+    }
+
+    /// An apply of ours returned. `true`: something newer was seen meanwhile, so look again.
+    pub fn applied(&mut self, id: &ObjectId, fingerprint: Option<String>, version: u64, uid: Option<String>) -> bool {
+        let Some(tracked) = self.objects.get_mut(id) else { return false };
+        tracked.in_flight = false;
+        tracked.expected = fingerprint.clone();
+        tracked.applied_version = version;
+        tracked.uid = uid.clone();
+        tracked.fresh = true;
+        let newer = match &tracked.seen {
+            Seen::Unknown => false,
+            Seen::Live { version: seen, .. } | Seen::Gone { version: seen } => *seen > version,
+        };
+        if newer {
+            return suspicious(tracked);
+        }
+        tracked.evidence = Vec::new();
+        tracked.since = None;
+        tracked.seen = Seen::Live { fingerprint, version, uid, terminating: false };
+        false
+    }
+
+    /// The release waits for `ids` and for no others of its objects.
+    pub fn wake_on(&mut self, owner: &ReleaseKey, ids: &BTreeSet<ObjectId>) {
+        for id in self.by_owner.get(owner).into_iter().flatten() {
+            if let Some(tracked) = self.objects.get_mut(id) {
+                tracked.wake = ids.contains(id);
+            }
+        }
+    }
+
+    /// Stops to track one object.
+    pub fn forget(&mut self, owner: &ReleaseKey, id: &ObjectId) {
+        if self.objects.get(id).is_some_and(|tracked| tracked.owner == *owner) {
+            self.objects.remove(id);
+        }
+        if let Some(ids) = self.by_owner.get_mut(owner) {
+            ids.remove(id);
+        }
+    }
+
+    /// Stops to track everything of a release.
+    pub fn forget_all(&mut self, owner: &ReleaseKey) {
+        for id in self.by_owner.remove(owner).unwrap_or_default() {
+            self.objects.remove(&id);
+        }
+    }
+
+    /// The tracked objects of a release.
+    #[must_use]
+    pub fn tracked(&self, owner: &ReleaseKey) -> BTreeSet<ObjectId> {
+        self.by_owner.get(owner).cloned().unwrap_or_default()
+    }
+
+    /// Objects of a release with an expectation of which no event was seen.
+    #[must_use]
+    pub fn unseen(&self, owner: &ReleaseKey) -> Vec<ObjectId> {
+        let unseen = |id: &&ObjectId| {
+            let tracked = self.objects.get(*id);
+            tracked.is_some_and(|t| t.expected.is_some() && matches!(t.seen, Seen::Unknown))
+        };
+        self.by_owner.get(owner).into_iter().flatten().filter(unseen).cloned().collect()
+    }
+
+    /// The object was seen to be gone after our last apply.
+    #[must_use]
+    pub fn is_gone(&self, id: &ObjectId) -> bool {
+        matches!(self.objects.get(id).map(|tracked| &tracked.seen), Some(Seen::Gone { .. }))
+    }
+
+    /// Objects of a release that are not as we applied them.
+    #[must_use]
+    pub fn suspicions(&self, owner: &ReleaseKey) -> Vec<Suspicion> {
+        let ids = self.by_owner.get(owner).into_iter().flatten();
+        ids.filter_map(|id| {
+            let tracked = self.objects.get(id)?;
+            suspicious(tracked).then(|| Suspicion {
+                id: id.clone(),
+                gone: matches!(tracked.seen, Seen::Gone { .. }),
+                managed_fields: tracked.evidence.clone(),
+                version: match tracked.seen {
+                    Seen::Live { version, .. } | Seen::Gone { version } => version,
+                    Seen::Unknown => 0,
+                },
+                since: tracked.since,
+            })
+        })
+        .collect()
+    }
+
+    /// An event that shows the object. Gives the release to wake.
+    pub fn saw(&mut self, id: &ObjectId, sighting: Sighting) -> Option<ReleaseKey> {
+        let tracked = self.objects.get_mut(id)?;
+        tracked.fresh = true;
+        if sighting.version != 0 && sighting.version <= tracked.applied_version {
+            return None;
+        }
+        let Sighting { fingerprint, version, uid, terminating, managed_fields } = sighting;
+        tracked.seen = Seen::Live { fingerprint, version, uid, terminating };
+        let suspicious = suspicious(tracked);
+        tracked.since = if suspicious { tracked.since.or_else(|| Some(Instant::now())) } else { None };
+        tracked.evidence = if suspicious || tracked.in_flight { managed_fields } else { Vec::new() };
+        (tracked.wake || (suspicious && !tracked.in_flight)).then(|| tracked.owner.clone())
+    }
+
+    /// An event that says the object left the watch: deleted, or without our label.
+    pub fn lost(&mut self, id: &ObjectId, version: u64) -> Option<ReleaseKey> {
+        let tracked = self.objects.get_mut(id)?;
+        if version != 0 && version <= tracked.applied_version {
+            return None;
+        }
+        tracked.fresh = true;
+        tracked.seen = Seen::Gone { version };
+        tracked.evidence = Vec::new();
+        tracked.since.get_or_insert_with(Instant::now);
+        (tracked.wake || !tracked.in_flight).then(|| tracked.owner.clone())
+    }
+
+    /// A list of a kind begins: what it does not contain at its end is gone.
+    pub fn list_begins(&mut self, group: &str, kind: &str) {
+        for (id, tracked) in &mut self.objects {
+            if id.group == group && id.kind == kind {
+                tracked.fresh = false;
+            }
+        }
+    }
+
+    /// The list of a kind is complete. Gives the releases to wake.
+    pub fn list_ends(&mut self, group: &str, kind: &str) -> Vec<ReleaseKey> {
+        let mut owners = Vec::new();
+        for (id, tracked) in &mut self.objects {
+            if id.group != group || id.kind != kind || tracked.fresh || tracked.in_flight {
+                continue;
+            }
+            tracked.fresh = true;
+            if !matches!(tracked.seen, Seen::Gone { .. }) {
+                tracked.seen = Seen::Gone { version: tracked.applied_version.saturating_add(1) };
+                owners.push(tracked.owner.clone());
+            }
+        }
+        owners
+    }
+}
+
+fn suspicious(tracked: &Tracked) -> bool {
+    let Some(expected) = &tracked.expected else {
+        // Never applied by this process and no record of it: nothing to compare with.
+        return false;
+    };
+    match &tracked.seen {
+        Seen::Unknown => false,
+        Seen::Gone { .. } => true,
+        // An object on its way out is awaited, never applied.
+        Seen::Live { terminating: true, .. } => false,
+        Seen::Live { fingerprint, uid, .. } => {
+            fingerprint.as_ref() != Some(expected) || (tracked.uid.is_some() && *uid != tracked.uid)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ReleaseKey {
+        ReleaseKey { namespace: "apps".into(), name: name.into() }
+    }
+
+    fn id(name: &str) -> ObjectId {
+        ObjectId { group: "apps".into(), kind: "Deployment".into(), namespace: Some("apps".into()), name: name.into() }
+    }
+
+    fn live(fingerprint: &str, version: u64) -> Sighting {
+        Sighting { fingerprint: Some(fingerprint.into()), version, uid: Some("u1".into()), ..Sighting::default() }
+    }
+
+    fn applied() -> Table {
+        let mut table = Table::default();
+        table.track(&key("web"), &id("web")).unwrap();
+        table.begin(&id("web"));
+        assert!(!table.applied(&id("web"), Some("f1".into()), 10, Some("u1".into())));
+        table
+    }
+
+    #[test]
+    fn the_echo_of_our_own_apply_is_not_drift() {
+        let mut table = applied();
+        assert_eq!(table.saw(&id("web"), live("f1", 10)), None);
+        assert_eq!(table.saw(&id("web"), live("f0", 9)), None);
+        assert!(table.suspicions(&key("web")).is_empty());
+    }
+
+    #[test]
+    fn another_fingerprint_above_our_version_is_drift_until_we_apply_again() {
+        let mut table = applied();
+        assert_eq!(table.saw(&id("web"), live("f2", 11)), Some(key("web")));
+        assert_eq!(table.suspicions(&key("web")).len(), 1);
+        table.begin(&id("web"));
+        assert!(!table.applied(&id("web"), Some("f1".into()), 12, Some("u1".into())));
+        assert!(table.suspicions(&key("web")).is_empty());
+    }
+
+    #[test]
+    fn a_status_write_wakes_nobody_who_does_not_wait() {
+        let mut table = applied();
+        assert_eq!(table.saw(&id("web"), live("f1", 11)), None);
+        table.wake_on(&key("web"), &BTreeSet::from([id("web")]));
+        assert_eq!(table.saw(&id("web"), live("f1", 12)), Some(key("web")));
+        table.wake_on(&key("web"), &BTreeSet::new());
+        assert_eq!(table.saw(&id("web"), live("f1", 13)), None);
+    }
+
+    #[test]
+    fn a_change_seen_before_our_apply_returned_is_compared_afterwards() {
+        let mut table = applied();
+        table.begin(&id("web"));
+        assert_eq!(table.saw(&id("web"), live("f9", 15)), None);
+        assert!(table.applied(&id("web"), Some("f1".into()), 14, Some("u1".into())));
+        assert_eq!(table.suspicions(&key("web")).len(), 1);
+    }
+
+    #[test]
+    fn an_object_of_another_uid_is_drift_even_with_the_same_fields() {
+        let mut table = applied();
+        let other = Sighting { uid: Some("u2".into()), ..live("f1", 11) };
+        assert_eq!(table.saw(&id("web"), other), Some(key("web")));
+    }
+
+    #[test]
+    fn what_a_list_does_not_show_is_gone_unless_it_was_applied_meanwhile() {
+        let mut table = applied();
+        table.track(&key("web"), &id("api")).unwrap();
+        table.applied(&id("api"), Some("f1".into()), 11, None);
+        table.list_begins("apps", "Deployment");
+        table.applied(&id("api"), Some("f1".into()), 12, None);
+        assert_eq!(table.list_ends("apps", "Deployment"), [key("web")]);
+        let gone = table.suspicions(&key("web"));
+        assert_eq!(gone.len(), 1);
+        assert!(gone[0].gone && gone[0].id == id("web"));
+    }
+
+    #[test]
+    fn a_terminating_object_is_awaited() {
+        let mut table = applied();
+        let going = Sighting { terminating: true, ..live("f2", 11) };
+        assert_eq!(table.saw(&id("web"), going), None);
+        assert_eq!(table.lost(&id("web"), 12), Some(key("web")));
+        assert!(table.suspicions(&key("web"))[0].gone);
+    }
+
+    #[test]
+    fn a_stored_expectation_meets_the_first_list_after_a_restart() {
+        let mut table = Table::default();
+        table.track(&key("web"), &id("web")).unwrap();
+        table.expect(&id("web"), Some("f1".into()), Some("u1".into()));
+        table.list_begins("apps", "Deployment");
+        assert_eq!(table.saw(&id("web"), live("f2", 40)), Some(key("web")));
+        assert!(table.list_ends("apps", "Deployment").is_empty());
+    }
+
+    #[test]
+    fn two_releases_never_track_one_object() {
+        let mut table = applied();
+        assert_eq!(table.track(&key("other"), &id("web")), Err(key("web")));
+        table.forget_all(&key("web"));
+        assert_eq!(table.track(&key("other"), &id("web")), Ok(()));
+    }
+
+    #[test]
+    fn unknown_objects_are_ignored() {
+        let mut table = applied();
+        assert_eq!(table.saw(&id("stranger"), live("f1", 99)), None);
+        assert_eq!(table.lost(&id("stranger"), 99), None);
+    }
+}
