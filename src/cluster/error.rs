@@ -39,8 +39,8 @@ impl Error {
                 Some(401 | 403) => Class::FixCluster,
                 _ => Class::Retry,
             },
-            Self::UnknownKind { .. } => Class::FixSpec,
-            Self::NotOwned { .. } | Self::NamespaceNotFound { .. } => Class::FixCluster,
+            // Its CustomResourceDefinition may come later.
+            Self::UnknownKind { .. } | Self::NotOwned { .. } | Self::NamespaceNotFound { .. } => Class::FixCluster,
         }
     }
 
