@@ -88,7 +88,11 @@ fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
     let values = read_values(args)?;
     let capabilities = Capabilities {
         kube_version: args.kube_version.clone(),
-        api_versions: API_VERSIONS.iter().map(|name| (*name).to_owned()).chain(args.api_versions.clone()).collect(),
+        api_versions: API_VERSIONS
+            .iter()
+            .map(|name| (*name).to_owned())
+            .chain(args.api_versions.clone())
+            .collect(),
     };
     let input = Input {
         release_name: args.name.as_deref().unwrap_or(&pack.metadata.name),
@@ -118,6 +122,10 @@ fn read_values(args: &Args) -> Result<Value, (u8, String)> {
 
 /// Exit code and message of a failed source.
 pub(super) fn source_failure(error: source::Error) -> (u8, String) {
-    let code = if matches!(error, source::Error::Pack { .. }) { 1 } else { 2 };
+    let code = if matches!(error, source::Error::Pack { .. }) {
+        1
+    } else {
+        2
+    };
     (code, error.to_string())
 }

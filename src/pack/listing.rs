@@ -56,7 +56,11 @@ pub(super) fn verify(manifest: &[u8], listing: &Listing) -> Result<(), Error> {
     let mut section = "";
     let mut listed = Listing::new();
     let mut stated = None;
-    for line in manifest.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+    for line in manifest
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty())
+    {
         if line.starts_with('[') {
             section = line;
             continue;
@@ -100,10 +104,12 @@ pub(super) fn verify(manifest: &[u8], listing: &Listing) -> Result<(), Error> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
 }
 
 #[cfg(test)]
@@ -112,7 +118,11 @@ mod tests {
     use crate::pack::tests::files;
 
     fn listing() -> Listing {
-        hash(&files(&[("Pack.yaml", "a"), ("a b.txt", "b"), ("MANIFEST", "ignored")]))
+        hash(&files(&[
+            ("Pack.yaml", "a"),
+            ("a b.txt", "b"),
+            ("MANIFEST", "ignored"),
+        ]))
     }
 
     #[test]
@@ -127,9 +137,13 @@ mod tests {
     fn a_changed_missing_or_extra_file_is_named() {
         let text = text(&listing(), "web", "1.0.0");
         let message = |files| verify(text.as_bytes(), &hash(&files)).unwrap_err().to_string();
-        assert!(message(files(&[("Pack.yaml", "x"), ("a b.txt", "b")])).contains("`Pack.yaml` has another hash"));
+        assert!(
+            message(files(&[("Pack.yaml", "x"), ("a b.txt", "b")])).contains("`Pack.yaml` has another hash")
+        );
         assert!(message(files(&[("Pack.yaml", "a")])).contains("`a b.txt` is listed but missing"));
-        assert!(message(files(&[("Pack.yaml", "a"), ("a b.txt", "b"), ("x", "")])).contains("`x` is not listed"));
+        assert!(
+            message(files(&[("Pack.yaml", "a"), ("a b.txt", "b"), ("x", "")])).contains("`x` is not listed")
+        );
     }
 
     #[test]

@@ -99,7 +99,9 @@ impl Pack {
 /// missing or wrong.
 pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
     if files.len() > limits.entries {
-        return Err(Error::TooManyEntries { limit: limits.entries });
+        return Err(Error::TooManyEntries {
+            limit: limits.entries,
+        });
     }
     let mut size = 0_u64;
     for (name, content) in &files {
@@ -107,7 +109,10 @@ pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
         size = size.saturating_add(content.len() as u64);
     }
     if size > limits.unpacked {
-        return Err(Error::TooLarge { what: "unpacked pack", limit: limits.unpacked });
+        return Err(Error::TooLarge {
+            what: "unpacked pack",
+            limit: limits.unpacked,
+        });
     }
     let manifest = files.remove(listing::MANIFEST);
     let listing = listing::hash(&files);
@@ -164,9 +169,12 @@ pub(crate) mod tests {
     #[test]
     fn one_changed_byte_changes_the_digest() {
         let digest = |text| {
-            from_files(files(&[("Pack.yaml", MINIMAL), ("templates/a.yaml", text)]), &Limits::default())
-                .unwrap()
-                .digest
+            from_files(
+                files(&[("Pack.yaml", MINIMAL), ("templates/a.yaml", text)]),
+                &Limits::default(),
+            )
+            .unwrap()
+            .digest
         };
         assert_ne!(digest("a"), digest("b"));
     }
@@ -174,7 +182,11 @@ pub(crate) mod tests {
     #[test]
     fn a_schema_is_found_in_the_stated_order() {
         let pack = from_files(
-            files(&[("Pack.yaml", MINIMAL), ("schema.json", "{}"), ("values.schema.json", "{}")]),
+            files(&[
+                ("Pack.yaml", MINIMAL),
+                ("schema.json", "{}"),
+                ("values.schema.json", "{}"),
+            ]),
             &Limits::default(),
         );
         assert_eq!(pack.unwrap().schema(), Some("values.schema.json"));
@@ -182,10 +194,19 @@ pub(crate) mod tests {
 
     #[test]
     fn a_directory_above_the_limits_is_refused() {
-        let limits = Limits { unpacked: 80, ..Limits::default() };
+        let limits = Limits {
+            unpacked: 80,
+            ..Limits::default()
+        };
         let files = files(&[("Pack.yaml", MINIMAL), ("a", "0123456789")]);
-        assert_eq!(from_files(files.clone(), &limits).unwrap_err().reason(), "PackTooLarge");
-        let limits = Limits { entries: 1, ..Limits::default() };
+        assert_eq!(
+            from_files(files.clone(), &limits).unwrap_err().reason(),
+            "PackTooLarge"
+        );
+        let limits = Limits {
+            entries: 1,
+            ..Limits::default()
+        };
         assert_eq!(from_files(files, &limits).unwrap_err().reason(), "PackTooLarge");
     }
 }

@@ -43,15 +43,33 @@ mod tests {
         for path in ["Pack.yaml", "templates/a b.yaml", "a/..b/c...", "é/ü"] {
             assert_eq!(clean(path, 255), Ok(()), "{path}");
         }
-        for path in ["", "/etc/passwd", "../a", "a/../b", "a/..", "a//b", "./a", "a/", "a\\b", "a\nb", "a\0"] {
-            assert_eq!(clean(path, 255).unwrap_err().reason(), "PackPathRefused", "{path:?}");
+        for path in [
+            "",
+            "/etc/passwd",
+            "../a",
+            "a/../b",
+            "a/..",
+            "a//b",
+            "./a",
+            "a/",
+            "a\\b",
+            "a\nb",
+            "a\0",
+        ] {
+            assert_eq!(
+                clean(path, 255).unwrap_err().reason(),
+                "PackPathRefused",
+                "{path:?}"
+            );
         }
         assert!(clean(&"a".repeat(256), 255).is_err());
     }
 
     #[test]
     fn the_message_stays_short_and_printable() {
-        let message = clean(&format!("\u{1b}[31m{}", "a".repeat(9000)), 255).unwrap_err().to_string();
+        let message = clean(&format!("\u{1b}[31m{}", "a".repeat(9000)), 255)
+            .unwrap_err()
+            .to_string();
         assert!(message.len() < 300 && !message.contains('\u{1b}'));
     }
 }

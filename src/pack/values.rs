@@ -10,15 +10,19 @@ use crate::manifest;
 /// # Errors
 /// Not UTF-8, not YAML, more than one document, or not an object. The message has the line.
 pub fn parse(text: &[u8], file: &str) -> Result<Value, Error> {
-    let wrong = |message: String| Error::Values { file: file.to_owned(), message };
+    let wrong = |message: String| Error::Values {
+        file: file.to_owned(),
+        message,
+    };
     let text = std::str::from_utf8(text).map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
     match manifest::yaml::parse_value(text, file) {
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
         Ok(value @ Value::Object(_)) => Ok(value),
         Ok(_) => Err(wrong("it is not an object".to_owned())),
-        Err(manifest::Error::Yaml { line, message, .. }) if line > 0 => {
-            Err(Error::Values { file: format!("{file}:{line}"), message })
-        }
+        Err(manifest::Error::Yaml { line, message, .. }) if line > 0 => Err(Error::Values {
+            file: format!("{file}:{line}"),
+            message,
+        }),
         Err(error) => Err(wrong(error.to_string())),
     }
 }
@@ -72,12 +76,19 @@ pub fn overlay(base: Value, over: Value) -> Value {
 /// # Errors
 /// No `=`, an empty key, a list index that is no number or leaves a gap, or a path through a scalar.
 pub fn set(values: Value, expression: &str) -> Result<Value, Error> {
-    let wrong = |why: String| Error::Set { expression: expression.chars().take(120).collect(), why };
+    let wrong = |why: String| Error::Set {
+        expression: expression.chars().take(120).collect(),
+        why,
+    };
     let Some((path, text)) = expression.split_once('=') else {
         return Err(wrong("write it as path=value".to_owned()));
     };
     let steps = steps(path).map_err(wrong)?;
-    let mut values = if values.is_object() { values } else { Value::Object(Map::new()) };
+    let mut values = if values.is_object() {
+        values
+    } else {
+        Value::Object(Map::new())
+    };
     put(&mut values, &steps, scalar(&unescape(text))).map_err(wrong)?;
     Ok(values)
 }
@@ -105,7 +116,9 @@ fn steps(path: &str) -> Result<Vec<Step>, String> {
                 expects_key = c == '.';
                 if c == '[' {
                     let index: String = chars.by_ref().take_while(|c| *c != ']').collect();
-                    let index = index.parse().map_err(|_| format!("`{index}` is not a list index"))?;
+                    let index = index
+                        .parse()
+                        .map_err(|_| format!("`{index}` is not a list index"))?;
                     steps.push(Step::Index(index));
                 }
             }
@@ -146,7 +159,10 @@ fn put(target: &mut Value, steps: &[Step], value: Value) -> Result<(), String> {
                 return Err(format!("`[{index}]` is on something that is not a list"));
             };
             if *index > list.len() {
-                return Err(format!("`[{index}]` leaves a gap: the list has {} items", list.len()));
+                return Err(format!(
+                    "`[{index}]` leaves a gap: the list has {} items",
+                    list.len()
+                ));
             }
             if *index == list.len() {
                 list.push(Value::Null);
@@ -181,7 +197,8 @@ mod tests {
     #[test]
     fn objects_merge_null_removes_and_the_rest_replaces() {
         let base = json!({"a": {"b": 1, "c": [1, 2], "d": {"e": 1}}, "x": 1});
-        let over = json!({"a": {"c": [3], "d": null, "n": {"deep": null, "kept": 1}}, "x": {"y": 2}, "gone": null});
+        let over =
+            json!({"a": {"c": [3], "d": null, "n": {"deep": null, "kept": 1}}, "x": {"y": 2}, "gone": null});
         let merged = json!({"a": {"b": 1, "c": [3], "n": {"kept": 1}}, "x": {"y": 2}});
         assert_eq!(merge(base, over), merged);
         assert_eq!(merge(json!({"a": {"b": 1}}), json!({"a": 5})), json!({"a": 5}));
@@ -189,9 +206,15 @@ mod tests {
 
     #[test]
     fn a_null_survives_between_layers_until_it_meets_the_defaults() {
-        let user = overlay(json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null}, "x": null}));
+        let user = overlay(
+            json!({"a": {"b": 1, "c": 2}}),
+            json!({"a": {"b": null}, "x": null}),
+        );
         assert_eq!(user, json!({"a": {"b": null, "c": 2}, "x": null}));
-        assert_eq!(merge(json!({"a": {"b": 5}, "x": 1, "y": 1}), user), json!({"a": {"c": 2}, "y": 1}));
+        assert_eq!(
+            merge(json!({"a": {"b": 5}, "x": 1, "y": 1}), user),
+            json!({"a": {"c": 2}, "y": 1})
+        );
     }
 
     #[test]
@@ -211,17 +234,30 @@ mod tests {
             ("a=b", json!("a=b")),
             (r"a\,b", json!("a,b")),
         ] {
-            assert_eq!(set(json!({}), &format!("k={text}")).unwrap(), json!({"k": value}), "{text}");
+            assert_eq!(
+                set(json!({}), &format!("k={text}")).unwrap(),
+                json!({"k": value}),
+                "{text}"
+            );
         }
-        assert_eq!(set(json!({"k": 1, "l": 2}), "k=null").unwrap(), json!({"k": null, "l": 2}));
+        assert_eq!(
+            set(json!({"k": 1, "l": 2}), "k=null").unwrap(),
+            json!({"k": null, "l": 2})
+        );
     }
 
     #[test]
     fn set_follows_dots_escaped_dots_and_indices() {
         let values = set(json!({}), r"ingress.annotations.nginx\.ingress\.io/x=on").unwrap();
-        assert_eq!(values, json!({"ingress": {"annotations": {"nginx.ingress.io/x": "on"}}}));
+        assert_eq!(
+            values,
+            json!({"ingress": {"annotations": {"nginx.ingress.io/x": "on"}}})
+        );
         let values = set(json!({"hosts": [{"name": "a"}]}), "hosts[0].name=b").unwrap();
-        assert_eq!(set(values, "hosts[1]=c").unwrap(), json!({"hosts": [{"name": "b"}, "c"]}));
+        assert_eq!(
+            set(values, "hosts[1]=c").unwrap(),
+            json!({"hosts": [{"name": "b"}, "c"]})
+        );
         assert_eq!(set(json!({}), "a[0][0]=1").unwrap(), json!({"a": [[1]]}));
     }
 
@@ -246,9 +282,23 @@ mod tests {
     fn values_are_one_object() {
         assert_eq!(parse(b"", "v").unwrap(), json!({}));
         assert_eq!(parse(b"# only a comment\n", "v").unwrap(), json!({}));
-        assert_eq!(parse(b"a: {kind: List, items: [1]}\nmode: 0644", "v").unwrap(), json!({"a": {"kind": "List", "items": [1]}, "mode": 420}));
-        for text in [&b"- a"[..], b"text", b"a: 1\na: 2", b"\xff", b"a: [", b"a: 1\n---\nb: 2"] {
-            assert_eq!(parse(text, "v").unwrap_err().reason(), "ValuesInvalid", "{text:?}");
+        assert_eq!(
+            parse(b"a: {kind: List, items: [1]}\nmode: 0644", "v").unwrap(),
+            json!({"a": {"kind": "List", "items": [1]}, "mode": 420})
+        );
+        for text in [
+            &b"- a"[..],
+            b"text",
+            b"a: 1\na: 2",
+            b"\xff",
+            b"a: [",
+            b"a: 1\n---\nb: 2",
+        ] {
+            assert_eq!(
+                parse(text, "v").unwrap_err().reason(),
+                "ValuesInvalid",
+                "{text:?}"
+            );
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) const DEPTH: usize = 100;
 /// Bytes of all text and data made on the way: what bounds the memory of a render.
 const BYTES: u64 = 128 << 20;
 /// Values looked at in all filters, functions and guarded operators: what bounds their time.
-const STEPS: u64 = 50_000_000;
+const STEPS: u64 = 20_000_000;
 /// What a value costs beside its text.
 pub(super) const NODE: u64 = 64;
 /// Templates inside templates.
@@ -67,8 +67,12 @@ impl Budget {
 
     /// Pays for text or data that is about to be made.
     pub(super) fn bytes(&self, count: u64) -> Result<(), Error> {
-        self.take(&self.bytes, count)
-            .ok_or_else(|| self.over(format!("the templates make more than {} MiB of text and data on the way", BYTES >> 20)))
+        self.take(&self.bytes, count).ok_or_else(|| {
+            self.over(format!(
+                "the templates make more than {} MiB of text and data on the way",
+                BYTES >> 20
+            ))
+        })
     }
 
     /// Pays for work.
@@ -79,7 +83,9 @@ impl Budget {
 
     fn take(&self, counter: &AtomicU64, count: u64) -> Option<()> {
         counter
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(count)
+            })
             .ok()
             .map(|_| ())
     }
@@ -119,9 +125,12 @@ impl Budget {
         weight.nodes += 1;
         let bytes = value.as_str().map_or(0, str::len) as u64;
         weight.bytes += bytes;
-        self.steps(1 + bytes / 256)?;
+        self.steps(1 + bytes / 64)?;
         if weight.nodes > NODES || weight.bytes > VALUE {
-            return Err(self.over(format!("a value is larger than {} MiB or {NODES} items", VALUE >> 20)));
+            return Err(self.over(format!(
+                "a value is larger than {} MiB or {NODES} items",
+                VALUE >> 20
+            )));
         }
         if depth > DEPTH {
             return Err(self.over(format!("a value is nested more than {DEPTH} levels deep")));
@@ -140,7 +149,9 @@ impl Budget {
             }
             ValueKind::Map => {
                 for key in value.try_iter()? {
-                    weight.bytes += key.as_str().map_or(8, str::len) as u64;
+                    let bytes = key.as_str().map_or(8, str::len) as u64;
+                    weight.bytes += bytes;
+                    self.steps(bytes / 64)?;
                     self.walk(&value.get_item(&key)?, depth + 1, weight)?;
                 }
             }

@@ -23,7 +23,9 @@ pub(super) fn from_json(value: &Value) -> Engine {
         }
         Value::String(value) => Engine::from(value.as_str()),
         Value::Array(items) => Engine::from(items.iter().map(from_json).collect::<Vec<_>>()),
-        Value::Object(map) => Engine::from_pairs(map.iter().map(|(key, value)| (key.as_str(), from_json(value)))),
+        Value::Object(map) => {
+            Engine::from_pairs(map.iter().map(|(key, value)| (key.as_str(), from_json(value))))
+        }
     }
 }
 
@@ -40,7 +42,10 @@ fn convert(value: &Engine) -> Result<Value, Error> {
         ValueKind::Number => number(value)?,
         ValueKind::String => Value::String(value.as_str().unwrap_or_default().to_owned()),
         ValueKind::Seq | ValueKind::Iterable => Value::Array(
-            value.try_iter()?.map(|item| convert(&item)).collect::<Result<_, _>>()?,
+            value
+                .try_iter()?
+                .map(|item| convert(&item))
+                .collect::<Result<_, _>>()?,
         ),
         ValueKind::Map => {
             let mut map = Map::new();
@@ -51,13 +56,21 @@ fn convert(value: &Engine) -> Result<Value, Error> {
             Value::Object(map)
         }
         other => {
-            return Err(Error::new(ErrorKind::InvalidOperation, format!("a {other} cannot be written as data")));
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                format!("a {other} cannot be written as data"),
+            ));
         }
     })
 }
 
 fn number(value: &Engine) -> Result<Value, Error> {
-    let wrong = || Error::new(ErrorKind::InvalidOperation, format!("the number {value} cannot be written as data"));
+    let wrong = || {
+        Error::new(
+            ErrorKind::InvalidOperation,
+            format!("the number {value} cannot be written as data"),
+        )
+    };
     if value.is_integer() {
         if let Ok(integer) = i64::try_from(value.clone()) {
             return Ok(integer.into());

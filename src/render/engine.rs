@@ -46,16 +46,30 @@ pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Ve
     engine.add_global("__root", root.clone());
     let mut outputs = Vec::new();
     for (path, content) in &pack.files {
-        let Some(name) = path.strip_prefix(TEMPLATES) else { continue };
+        let Some(name) = path.strip_prefix(TEMPLATES) else {
+            continue;
+        };
         let helper = is_helper(name);
         if !helper && !is_output(name) {
             continue;
         }
-        let wrong = |message: &str| Error::Template { file: path.clone(), line: 0, message: message.to_owned() };
+        let wrong = |message: &str| Error::Template {
+            file: path.clone(),
+            line: 0,
+            message: message.to_owned(),
+        };
         let source = std::str::from_utf8(content).map_err(|_| wrong("it is not UTF-8 text"))?;
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-        guard::instrument(name, source, false)
-            .and_then(|source| engine.add_template_owned(name.to_owned(), source))
+        let guarded = guard::instrument(name, source, false).map_err(|refused| match refused {
+            guard::Refused::Engine(error) => explain(&error, name, &budget),
+            guard::Refused::Here { line, why } => Error::Template {
+                file: path.clone(),
+                line,
+                message: why.to_owned(),
+            },
+        })?;
+        engine
+            .add_template_owned(name.to_owned(), guarded)
             .map_err(|error| explain(&error, name, &budget))?;
         if !helper {
             outputs.push(name);
@@ -71,11 +85,20 @@ pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Ve
             template => json_value(&json!({"name": format!("{base}/{name}"), "basePath": base})),
             ..root.clone()
         };
-        let mut out = Capped { text: Vec::new(), left: FILE.min(TOTAL - total), exceeded: false };
+        let mut out = Capped {
+            text: Vec::new(),
+            left: FILE.min(TOTAL - total),
+            exceeded: false,
+        };
         let result = engine
             .get_template(name)
             .and_then(|template| template.render_captured_to(context, &mut out))
-            .map(|captured| captured.state().fuel_levels().map_or(0, |(_, remaining)| remaining));
+            .map(|captured| {
+                captured
+                    .state()
+                    .fuel_levels()
+                    .map_or(0, |(_, remaining)| remaining)
+            });
         fuel = match result {
             Ok(remaining) => remaining,
             Err(_) if out.exceeded => {
@@ -84,14 +107,21 @@ pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Ve
                     FILE >> 20,
                     TOTAL >> 20
                 );
-                return Err(Error::Limit { file: format!("{TEMPLATES}{name}"), line: 0, message });
+                return Err(Error::Limit {
+                    file: format!("{TEMPLATES}{name}"),
+                    line: 0,
+                    message,
+                });
             }
             Err(error) => return Err(explain(&error, name, &budget)),
         };
         total += out.text.len() as u64;
         // The engine writes whole strings only.
         let text = String::from_utf8_lossy(&out.text).into_owned();
-        texts.push(Text { file: format!("{TEMPLATES}{name}"), text });
+        texts.push(Text {
+            file: format!("{TEMPLATES}{name}"),
+            text,
+        });
     }
     Ok(texts)
 }
@@ -100,7 +130,9 @@ pub(super) fn environment(strict: bool, budget: &Arc<Budget>) -> Environment<'st
     // Only what is registered here exists: nothing that the engine adds later comes in unbounded.
     let mut engine = Environment::new();
     engine.remove_global("debug");
-    engine.set_debug(false);
+    // Undefined values remember the expression that gave them. What else the engine collects for errors (source,
+    // variables) is never printed: it may hold secrets.
+    engine.set_debug(true);
     engine.set_auto_escape_callback(|_| AutoEscape::None);
     engine.set_recursion_limit(RECURSION);
     engine.set_fuel(Some(FUEL));
@@ -120,7 +152,14 @@ fn json_value(value: &Value) -> minijinja::Value {
 }
 
 fn root(pack: &Pack, input: &Input<'_>, values: &Value) -> minijinja::Value {
-    let Input { release_name, namespace, revision, is_upgrade, values: _, capabilities } = input;
+    let Input {
+        release_name,
+        namespace,
+        revision,
+        is_upgrade,
+        values: _,
+        capabilities,
+    } = input;
     let kube = capabilities.kube_version.trim_start_matches('v');
     let mut parts = kube.split(['.', '-', '+']);
     let context = json!({
@@ -164,7 +203,9 @@ fn explain(error: &minijinja::Error, template: &str, budget: &Budget) -> Error {
         next = std::error::Error::source(current).and_then(|source| source.downcast_ref());
     }
     let message = match (innermost.kind(), innermost.detail()) {
-        (ErrorKind::OutOfFuel, _) => format!("the templates run more than {FUEL} instructions: an endless loop?"),
+        (ErrorKind::OutOfFuel, _) => {
+            format!("the templates run more than {FUEL} instructions: an endless loop?")
+        }
         (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
         (kind, Some(detail)) => format!("{kind}: {detail}"),
         (kind, None) => kind.to_string(),
@@ -211,10 +252,18 @@ mod tests {
 
     #[test]
     fn only_the_exact_name_is_notes() {
-        for file in ["templates/NOTES.txt", "templates/notes.txt.j2", "templates/Notes.j2"] {
+        for file in [
+            "templates/NOTES.txt",
+            "templates/notes.txt.j2",
+            "templates/Notes.j2",
+        ] {
             assert!(is_notes(file), "{file}");
         }
-        for file in ["templates/release-notes.yaml", "templates/notes-configmap.yaml", "templates/notes/a.yaml"] {
+        for file in [
+            "templates/release-notes.yaml",
+            "templates/notes-configmap.yaml",
+            "templates/notes/a.yaml",
+        ] {
             assert!(!is_notes(file), "{file}");
         }
     }

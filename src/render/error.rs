@@ -62,9 +62,10 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::Library { .. } | Self::KubeVersionRange { .. } | Self::Template { .. } | Self::Limit { .. } => {
-                Class::FixSpec
-            }
+            Self::Library { .. }
+            | Self::KubeVersionRange { .. }
+            | Self::Template { .. }
+            | Self::Limit { .. } => Class::FixSpec,
             Self::KubeVersion { .. } => Class::FixCluster,
             Self::Manifest(error) => error.class(),
             Self::Aborted { .. } => Class::FixSpec,

@@ -7,7 +7,8 @@ use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State};
 
 use super::budget::{Budget, NODE, is_namespace};
-use super::filters::{from_json, from_yaml, is_empty, items, quote, repeat, to_float, to_int, wrong};
+use super::filters::{from_json, from_yaml, is_empty, items, repeat, to_float, to_int, wrong};
+use super::printf::printf;
 use super::{guard, text};
 
 /// Functions of the published engine that do not exist here yet. Ignoring them would be worse.
@@ -29,23 +30,41 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
             Err(wrong(format!("the function `{name}` is not supported yet")))
         });
     }
-    engine.add_function("fail", |message: Cow<'_, str>| -> Result<Value, Error> { Err(wrong(message.into_owned())) });
-    add!(engine, budget, "dict", |b, args: Rest<ValueOrKwargs>| dict(args, &b)?);
+    engine.add_function("fail", |message: Cow<'_, str>| -> Result<Value, Error> {
+        Err(wrong(message.into_owned()))
+    });
+    add!(engine, budget, "dict", |b, args: Rest<ValueOrKwargs>| dict(
+        args, &b
+    )?);
     add!(engine, budget, "list", |b, args: Rest<Value>| spread(&args, &b)?);
-    add!(engine, budget, "get", |_b, of: &Value, key: &Value, default: Option<Value>| {
-        found(of, key).unwrap_or_else(|| default.unwrap_or_default())
-    });
-    add!(engine, budget, "set", |b, of: &Value, key: Cow<'_, str>, value: Value| {
-        let mut pairs = pairs(of, &b)?;
-        pairs.retain(|(name, _)| name.as_str() != Some(&key));
-        pairs.push((Value::from(key.into_owned()), value));
-        pairs.into_iter().collect::<Value>()
-    });
+    add!(
+        engine,
+        budget,
+        "get",
+        |b, of: &Value, key: &Value, default: Option<Value>| {
+            b.weigh(key)?;
+            found(of, key).unwrap_or_else(|| default.unwrap_or_default())
+        }
+    );
+    add!(
+        engine,
+        budget,
+        "set",
+        |b, of: &Value, key: Cow<'_, str>, value: Value| {
+            let mut pairs = pairs(of, &b)?;
+            pairs.retain(|(name, _)| name.as_str() != Some(&key));
+            pairs.push((Value::from(key.into_owned()), value));
+            Value::from_pairs(pairs)
+        }
+    );
     add!(engine, budget, "unset", |b, of: &Value, key: Cow<'_, str>| {
         let pairs = pairs(of, &b)?;
-        pairs.into_iter().filter(|(name, _)| name.as_str() != Some(&key)).collect::<Value>()
+        Value::from_pairs(pairs.into_iter().filter(|(name, _)| name.as_str() != Some(&key)))
     });
-    add!(engine, budget, "dig", |_b, of: &Value, path: Rest<Value>| {
+    add!(engine, budget, "dig", |b, of: &Value, path: Rest<Value>| {
+        for key in path.iter() {
+            b.weigh(key)?;
+        }
         let Some((default, keys)) = path.split_last() else {
             return Err(wrong("dig needs at least one key and a default"));
         };
@@ -53,20 +72,42 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         end.unwrap_or_else(|| default.clone())
     });
     add!(engine, budget, "coalesce", |b, args: Rest<Value>| {
-        spread(&args, &b)?.into_iter().find(|value| !is_empty(value)).unwrap_or_default()
+        spread(&args, &b)?
+            .into_iter()
+            .find(|value| !is_empty(value))
+            .unwrap_or_default()
     });
-    add!(engine, budget, "ternary", |_b, yes: Value, no: Value, condition: &Value| if condition.is_true() { yes } else { no });
-    add!(engine, budget, "tostring", |b, v: &Value| text::of(v, &b)?.into_owned());
+    add!(
+        engine,
+        budget,
+        "ternary",
+        |_b, yes: Value, no: Value, condition: &Value| if condition.is_true() { yes } else { no }
+    );
+    add!(engine, budget, "tostring", |b, v: &Value| text::of(v, &b)?
+        .into_owned());
     add!(engine, budget, "toint", |_b, v: &Value| to_int(v)?);
     add!(engine, budget, "tofloat", |_b, v: &Value| to_float(v)?);
-    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(&v, &b)?);
-    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(&v, &b)?);
-    add!(engine, budget, "printf", |b, format: Cow<'_, str>, args: Rest<Value>| printf(&format, &spread(&args, &b)?, &b)?);
+    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(
+        &v, &b
+    )?);
+    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(
+        &v, &b
+    )?);
+    add!(
+        engine,
+        budget,
+        "printf",
+        |b, format: Cow<'_, str>, args: Rest<Value>| printf(&format, &spread(&args, &b)?, &b)?
+    );
     let namespace_budget = Arc::clone(budget);
-    engine.add_function("namespace", move |defaults: Option<ValueOrKwargs>| -> Result<Value, Error> {
-        let defaults = defaults.map(|value| namespace_budget.weigh(&value.clone().into_value()).map(|_| value));
-        minijinja::functions::namespace(defaults.transpose()?)
-    });
+    engine.add_function(
+        "namespace",
+        move |defaults: Option<ValueOrKwargs>| -> Result<Value, Error> {
+            let defaults =
+                defaults.map(|value| namespace_budget.weigh(&value.clone().into_value()).map(|_| value));
+            minijinja::functions::namespace(defaults.transpose()?)
+        },
+    );
     register_tpl(engine, budget);
     register_guards(engine, budget);
 }
@@ -77,7 +118,10 @@ fn register_tpl(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
         let budget = Arc::clone(budget);
         engine.add_function(
             name,
-            move |state: &State<'_, '_>, source: Cow<'_, str>, context: Option<Value>| -> Result<Value, Error> {
+            move |state: &State<'_, '_>,
+                  source: Cow<'_, str>,
+                  context: Option<Value>|
+                  -> Result<Value, Error> {
                 if !source.contains("{{") && !source.contains("{%") {
                     return Ok(Value::from(source.into_owned()));
                 }
@@ -86,7 +130,7 @@ fn register_tpl(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
                 // Compiling is work too, and starts anew each time.
                 budget.steps(1000 + source.len() as u64)?;
                 let context = context.or_else(|| state.lookup("__root")).unwrap_or_default();
-                let source = guard::instrument("tpl", &source, true)?;
+                let source = guard::instrument("tpl", &source, true).map_err(Error::from)?;
                 let result = state.env().render_named_str("tpl", &source, context);
                 budget.leave_tpl();
                 budget.keep(Value::from(result?))
@@ -102,24 +146,30 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     });
     // Fuel starts anew in each `tpl`: what it used is paid here.
     let end = Arc::clone(budget);
-    engine.add_function("__guard_end", move |state: &State<'_, '_>| -> Result<Value, Error> {
-        end.steps(state.fuel_levels().map_or(0, |(consumed, _)| consumed))?;
-        Ok(Value::from(""))
-    });
+    engine.add_function(
+        "__guard_end",
+        move |state: &State<'_, '_>| -> Result<Value, Error> {
+            end.steps(state.fuel_levels().map_or(0, |(consumed, _)| consumed))?;
+            Ok(Value::from(""))
+        },
+    );
     let each = Arc::clone(budget);
-    engine.add_function("__guard_each", move |value: Value, body: u64| -> Result<Value, Error> {
-        let rounds = match (value.len(), value.kind()) {
-            (Some(length), _) => length as u64,
-            (None, ValueKind::Iterable) => {
-                let kept = each.keep(value)?;
-                each.bytes(body * kept.len().unwrap_or(0) as u64)?;
-                return Ok(kept);
-            }
-            (None, _) => 0,
-        };
-        each.bytes(rounds.saturating_mul(body))?;
-        Ok(value)
-    });
+    engine.add_function(
+        "__guard_each",
+        move |value: Value, body: u64| -> Result<Value, Error> {
+            let rounds = match (value.len(), value.kind()) {
+                (Some(length), _) => length as u64,
+                (None, ValueKind::Iterable) => {
+                    let kept = each.keep(value)?;
+                    each.bytes(body * kept.len().unwrap_or(0) as u64)?;
+                    return Ok(kept);
+                }
+                (None, _) => 0,
+            };
+            each.bytes(rounds.saturating_mul(body))?;
+            Ok(value)
+        },
+    );
     let hold = Arc::clone(budget);
     engine.add_function("__guard_hold", move |value: Value| -> Result<Value, Error> {
         if is_namespace(&value) {
@@ -129,7 +179,16 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     });
     let call = Arc::clone(budget);
     engine.add_function("__guard_call", move |value: Value| -> Result<Value, Error> {
-        if is_namespace(&value) { Ok(value) } else { call.keep(value) }
+        if is_namespace(&value) {
+            Ok(value)
+        } else {
+            call.keep(value)
+        }
+    });
+    let look = Arc::clone(budget);
+    engine.add_function("__guard_look", move |value: Value| -> Result<Value, Error> {
+        look.weigh(&value)?;
+        Ok(value)
     });
     // The engine adds lists lazily and keeps such chains short; only texts are made at once.
     let sum = Arc::clone(budget);
@@ -144,25 +203,84 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
         Ok(value)
     });
     let cat = Arc::clone(budget);
-    engine.add_function("__guard_cat", move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<Value, Error> {
-        for side in [&a, &b] {
-            if side.is_undefined() {
+    engine.add_function(
+        "__guard_cat",
+        move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<Value, Error> {
+            for side in [&a, &b] {
                 text::check_defined(state, side)?;
             }
-        }
-        let (a, b) = (text::of(&a, &cat)?, text::of(&b, &cat)?);
-        cat.string((a.len() + b.len()) as u64)?;
-        Ok(Value::from([a, b].concat()))
-    });
+            let (a, b) = (text::of(&a, &cat)?, text::of(&b, &cat)?);
+            cat.string((a.len() + b.len()) as u64)?;
+            Ok(Value::from([a, b].concat()))
+        },
+    );
+    let slice_budget = Arc::clone(budget);
+    engine.add_function(
+        "__guard_slice",
+        move |state: &mut State<'_, '_>, of: Value, from: Option<i64>, to: Option<i64>, step: Option<i64>| {
+            text::check_defined(state, &of)?;
+            slice_budget.keep(slice(&of, from, to, step.unwrap_or(1), &slice_budget)?)
+        },
+    );
     let mul = Arc::clone(budget);
-    engine.add_function("__guard_mul", move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<Value, Error> {
-        for side in [&a, &b] {
-            if side.is_undefined() {
+    engine.add_function(
+        "__guard_mul",
+        move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<Value, Error> {
+            for side in [&a, &b] {
                 text::check_defined(state, side)?;
             }
-        }
-        multiply(&a, &b, &mul)
-    });
+            multiply(&a, &b, &mul)
+        },
+    );
+}
+
+/// Python's slices of texts and lists; nothing of nothing.
+fn slice(of: &Value, from: Option<i64>, to: Option<i64>, step: i64, budget: &Budget) -> Result<Value, Error> {
+    if step == 0 {
+        return Err(wrong("a slice cannot have steps of 0"));
+    }
+    if let Some(text) = of.as_str() {
+        budget.steps(text.len() as u64)?;
+        // One character takes four bytes for a moment.
+        budget.string(text.len() as u64)?;
+        let chars: Vec<char> = text.chars().collect();
+        return Ok(Value::from(
+            positions(chars.len(), from, to, step)
+                .map(|at| chars[at])
+                .collect::<String>(),
+        ));
+    }
+    if of.is_undefined() || of.is_none() {
+        return Ok(Value::from(Vec::<Value>::new()));
+    }
+    let items = items(of, budget)?;
+    Ok(Value::from(
+        positions(items.len(), from, to, step)
+            .map(|at| items[at].clone())
+            .collect::<Vec<_>>(),
+    ))
+}
+
+/// Positions of a slice, each below `length`.
+fn positions(length: usize, from: Option<i64>, to: Option<i64>, step: i64) -> impl Iterator<Item = usize> {
+    let length = length as i128;
+    let step = i128::from(step);
+    // What the bounds may be: one before the first for a slice that runs backwards.
+    let (low, high) = if step > 0 { (0, length) } else { (-1, length - 1) };
+    let bound = |bound: Option<i64>, default: i128| {
+        bound.map_or(default, |bound| {
+            let bound = i128::from(bound);
+            (if bound < 0 { bound + length } else { bound }).clamp(low, high)
+        })
+    };
+    let (from, to) = if step > 0 {
+        (bound(from, low), bound(to, high))
+    } else {
+        (bound(from, high), bound(to, low))
+    };
+    std::iter::successors(Some(from), move |at| Some(at + step))
+        .take_while(move |at| if step > 0 { *at < to } else { *at > to })
+        .map(|at| at as usize)
 }
 
 fn multiply(a: &Value, b: &Value, budget: &Budget) -> Result<Value, Error> {
@@ -183,7 +301,9 @@ fn multiply(a: &Value, b: &Value, budget: &Budget) -> Result<Value, Error> {
             let once = items(many, budget)?;
             budget.bytes((NODE * once.len() as u64).saturating_mul(count as u64))?;
             let total = once.len() * count;
-            return budget.keep(Value::from(once.into_iter().cycle().take(total).collect::<Vec<_>>()));
+            return budget.keep(Value::from(
+                once.into_iter().cycle().take(total).collect::<Vec<_>>(),
+            ));
         }
     }
     Err(wrong(format!("unable to multiply {} and {}", a.kind(), b.kind())))
@@ -234,72 +354,12 @@ fn dict(args: Rest<ValueOrKwargs>, budget: &Budget) -> Result<Value, Error> {
     }
     for pair in flat.chunks_exact(2) {
         if pair[0].as_str().is_none() {
-            return Err(wrong(format!("a key of a dict is text, not a {}", pair[0].kind())));
+            return Err(wrong(format!(
+                "a key of a dict is text, not a {}",
+                pair[0].kind()
+            )));
         }
         all.push((pair[0].clone(), pair[1].clone()));
     }
-    Ok(all.into_iter().collect())
-}
-
-/// Verbs of Go: `%s %v %d %f %t %q %x %%`, with `-` and `0`, a width and a precision.
-fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<String, Error> {
-    let mut out = String::new();
-    let mut args = args.iter();
-    let mut rest = format;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        let end = rest.find(|c: char| !matches!(c, '-' | '+' | '.' | '0'..='9'));
-        let (spec, tail) = rest.split_at(end.unwrap_or(rest.len()));
-        let mut tail = tail.chars();
-        let Some(verb) = tail.next() else { return Err(wrong("printf: the format ends inside a verb")) };
-        rest = tail.as_str();
-        if verb == '%' {
-            out.push('%');
-            continue;
-        }
-        let value = args.next().ok_or_else(|| wrong("printf: there are fewer arguments than verbs"))?;
-        let (width, precision) = spec.trim_start_matches(['-', '+', '0']).split_once('.').unwrap_or((
-            spec.trim_start_matches(['-', '+', '0']),
-            "",
-        ));
-        let number = |text: &str| match text.parse::<usize>() {
-            Ok(number) if number <= 999 => Ok(Some(number)),
-            Err(_) if text.is_empty() => Ok(None),
-            _ => Err(wrong(format!("printf: `{text}` is not a width up to 999"))),
-        };
-        let (width, precision) = (number(width)?.unwrap_or(0), number(precision)?);
-        let text = match verb {
-            's' | 'v' => match precision {
-                Some(precision) => text::of(value, budget)?.chars().take(precision).collect(),
-                None => text::of(value, budget)?.into_owned(),
-            },
-            'd' => to_int(value)?.to_string(),
-            'f' => format!("{:.*}", precision.unwrap_or(6), to_float(value)?),
-            't' => value.is_true().to_string(),
-            'q' => quote(&text::of(value, budget)?, budget)?,
-            'x' => format!("{:x}", to_int(value)?),
-            other => return Err(wrong(format!("printf: the verb `%{other}` is not known"))),
-        };
-        let text = if spec.contains('+') && verb == 'd' && !text.starts_with('-') { format!("+{text}") } else { text };
-        budget.string((text.len() + width) as u64)?;
-        let missing = width.saturating_sub(text.chars().count());
-        if spec.starts_with('-') {
-            out.push_str(&text);
-            out.push_str(&" ".repeat(missing));
-        } else if spec.starts_with('0') && matches!(verb, 'd' | 'f' | 'x') {
-            let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
-            out.push_str(sign);
-            out.push_str(&"0".repeat(missing));
-            out.push_str(digits);
-        } else {
-            out.push_str(&" ".repeat(missing));
-            out.push_str(&text);
-        }
-    }
-    out.push_str(rest);
-    if args.next().is_some() {
-        return Err(wrong("printf: there are more arguments than verbs"));
-    }
-    Ok(out)
+    Ok(Value::from_pairs(all))
 }

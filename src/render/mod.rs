@@ -15,6 +15,7 @@ mod error;
 mod filters;
 mod functions;
 mod guard;
+mod printf;
 mod text;
 mod unsupported;
 
@@ -85,12 +86,18 @@ const STACK: usize = 64 << 20;
 /// Names `file:line` of the template. Every error but [`Error::KubeVersion`] is the author's to fix.
 pub fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
     if pack.kind == Kind::Library {
-        return Err(Error::Library { pack: pack.metadata.name.clone() });
+        return Err(Error::Library {
+            pack: pack.metadata.name.clone(),
+        });
     }
     if let Some(range) = &pack.metadata.kube_version {
         let found = &input.capabilities.kube_version;
         if !version::matches(range, found).map_err(|message| Error::KubeVersionRange { message })? {
-            return Err(Error::KubeVersion { pack: pack.metadata.name.clone(), range: range.clone(), found: found.clone() });
+            return Err(Error::KubeVersion {
+                pack: pack.metadata.name.clone(),
+                range: range.clone(),
+                found: found.clone(),
+            });
         }
     }
     // A thread of its own: its stack is large enough for every nesting that the limits let through
@@ -100,9 +107,15 @@ pub fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
             .name("render".to_owned())
             .stack_size(STACK)
             .spawn_scoped(scope, || documents(pack, input))
-            .map_err(|error| Error::Aborted { message: error.to_string() })?
+            .map_err(|error| Error::Aborted {
+                message: error.to_string(),
+            })?
             .join()
-            .unwrap_or_else(|panic| Err(Error::Aborted { message: panic_text(panic.as_ref()) }))
+            .unwrap_or_else(|panic| {
+                Err(Error::Aborted {
+                    message: panic_text(panic.as_ref()),
+                })
+            })
     })
 }
 
@@ -119,7 +132,11 @@ fn documents(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
             objects.extend(manifest::yaml::parse_documents(&text.text, &text.file)?);
         }
     }
-    Ok(Rendered { objects, notes, values })
+    Ok(Rendered {
+        objects,
+        notes,
+        values,
+    })
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -32,7 +32,12 @@ const DEFINED: &str = "value is defined";
 
 /// Fails for an undefined value when strict mode says so.
 pub(super) fn check_defined(state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    state.apply_filter(DEFINED, std::slice::from_ref(value)).map(|_| ())
+    if !value.is_undefined() {
+        return Ok(());
+    }
+    state
+        .apply_filter(DEFINED, std::slice::from_ref(value))
+        .map(|_| ())
 }
 
 /// The text of a value, as it prints. Bounded.
@@ -42,6 +47,8 @@ pub(super) fn of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, 
     }
     Ok(Cow::Owned(match value.kind() {
         ValueKind::Undefined | ValueKind::None => String::new(),
+        // The engine would print `True`.
+        ValueKind::Bool => value.is_true().to_string(),
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => convert::to_json(value, budget)?.to_string(),
         _ => value.to_string(),
     }))
@@ -52,6 +59,7 @@ pub(super) fn plain(value: &Value) -> String {
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => value.kind().to_string(),
         ValueKind::Undefined | ValueKind::None => String::new(),
+        ValueKind::Bool => value.is_true().to_string(),
         _ => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
     }
 }

@@ -8,6 +8,8 @@
 //! The walk below follows the engine's grammar on its own tokens. Source that the walk does not
 //! understand is refused, never left unguarded.
 
+mod expression;
+
 use std::borrow::Cow;
 
 use minijinja::machinery::{Span, Token, parse, tokenize};
@@ -16,25 +18,62 @@ use minijinja::{Error, ErrorKind};
 /// Names starting with this cannot be used by a pack.
 pub(super) const PREFIX: &str = "__guard_";
 
+/// Why a template is not accepted.
+pub(super) enum Refused {
+    /// The engine does not understand it.
+    Engine(Error),
+    /// The engine would, this crate does not let it.
+    Here {
+        /// Line from 1.
+        line: usize,
+        why: &'static str,
+    },
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Engine(error) => error,
+            Refused::Here { line, why } => Self::new(ErrorKind::SyntaxError, format!("{why} (line {line})")),
+        }
+    }
+}
+
 /// Rewrites one template. `nested`: for `tpl`, whose fuel has to be counted separately.
-pub(super) fn instrument(name: &str, source: &str, nested: bool) -> Result<String, Error> {
+pub(super) fn instrument(name: &str, source: &str, nested: bool) -> Result<String, Refused> {
     // First, so that a mistake is reported in the words of the engine.
     parse(source, name, Default::default())?;
     let mut tokens = Vec::new();
     for token in tokenize(source, false, Default::default()) {
         let (token, span) = token?;
         if matches!(token, Token::Ident(name) if name.starts_with(PREFIX)) {
-            return Err(refused(name, &span, "names starting with `__guard_` are reserved"));
+            return Err(refused(&span, "names starting with `__guard_` are reserved"));
         }
         tokens.push((token, span));
     }
-    let mut walk = Walk { name, tokens, at: 0, edits: Vec::new(), raw: 0, loops: Vec::new(), bare: false };
+    let mut walk = Walk {
+        tokens,
+        at: 0,
+        edits: Vec::new(),
+        raw: 0,
+        loops: Vec::new(),
+        bare: false,
+    };
     walk.template()?;
     Ok(walk.apply(source, nested))
 }
 
-fn refused(name: &str, span: &Span, why: &str) -> Error {
-    Error::new(ErrorKind::SyntaxError, format!("{why} (in {name}:{})", span.start_line))
+fn refused(span: &Span, why: &'static str) -> Refused {
+    Refused::Here {
+        line: usize::from(span.start_line),
+        why,
+    }
 }
 
 /// One change of the source. Variants are in the order in which they apply at one offset.
@@ -55,7 +94,6 @@ struct Edit {
 }
 
 struct Walk<'s> {
-    name: &'s str,
     tokens: Vec<(Token<'s>, Span)>,
     at: usize,
     edits: Vec<Edit>,
@@ -67,17 +105,19 @@ struct Walk<'s> {
     bare: bool,
 }
 
-type Step = Result<(), Error>;
+type Step = Result<(), Refused>;
 
 impl<'s> Walk<'s> {
     fn apply(mut self, source: &str, nested: bool) -> String {
         let mut order: Vec<(usize, Edit)> = self.edits.drain(..).enumerate().collect();
         // At one place the later opening is the outer one: it was recorded when its end was known.
         order.sort_by(|(i, a), (j, b)| {
-            (a.offset, &a.place).cmp(&(b.offset, &b.place)).then_with(|| match a.place {
-                Place::Open => j.cmp(i),
-                Place::Close | Place::Replace => i.cmp(j),
-            })
+            (a.offset, &a.place)
+                .cmp(&(b.offset, &b.place))
+                .then_with(|| match a.place {
+                    Place::Open => j.cmp(i),
+                    Place::Close | Place::Replace => i.cmp(j),
+                })
         });
         let mut out = String::with_capacity(source.len() * 2);
         if self.raw > 0 {
@@ -113,18 +153,21 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn odd(&self) -> Error {
-        let span = self.tokens.get(self.at).or(self.tokens.last()).map(|(_, span)| *span).unwrap_or_default();
-        refused(self.name, &span, "this expression is not understood")
+    fn odd(&self) -> Refused {
+        let here = self.at.min(self.tokens.len().saturating_sub(1));
+        let span = self.tokens.get(here).map(|(_, span)| *span).unwrap_or_default();
+        refused(&span, "this expression is not understood")
     }
 
-    fn start(&self) -> Result<usize, Error> {
+    fn start(&self) -> Result<usize, Refused> {
         let (_, span) = self.tokens.get(self.at).ok_or_else(|| self.odd())?;
         Ok(span.start_offset as usize)
     }
 
     fn end(&self) -> usize {
-        self.at.checked_sub(1).map_or(0, |last| self.tokens[last].1.end_offset as usize)
+        self.at
+            .checked_sub(1)
+            .map_or(0, |last| self.tokens[last].1.end_offset as usize)
     }
 
     fn skip_if(&mut self, wanted: impl Fn(&Token<'s>) -> bool) -> bool {
@@ -138,13 +181,25 @@ impl<'s> Walk<'s> {
     }
 
     fn expect(&mut self, wanted: impl Fn(&Token<'s>) -> bool) -> Step {
-        if self.skip_if(wanted) { Ok(()) } else { Err(self.odd()) }
+        if self.skip_if(wanted) {
+            Ok(())
+        } else {
+            Err(self.odd())
+        }
     }
 
     /// Puts `function(` .. `)` around what stands between `start` and here.
     fn wrap(&mut self, function: &str, start: usize) {
-        let open = Edit { offset: start, place: Place::Open, text: format!("{PREFIX}{function}(") };
-        let close = Edit { offset: self.end(), place: Place::Close, text: ")".to_owned() };
+        let open = Edit {
+            offset: start,
+            place: Place::Open,
+            text: format!("{PREFIX}{function}("),
+        };
+        let close = Edit {
+            offset: self.end(),
+            place: Place::Close,
+            text: ")".to_owned(),
+        };
         self.edits.extend([close, open]);
     }
 
@@ -212,8 +267,8 @@ impl<'s> Walk<'s> {
                 self.rest_of_tag();
                 Ok(())
             }
-            "else" | "endif" | "endset" | "endwith" | "endautoescape" | "endfilter" | "endmacro" | "endcall" | "block"
-            | "endblock" | "continue" | "break" => {
+            "else" | "endif" | "endset" | "endwith" | "endautoescape" | "endfilter" | "endmacro"
+            | "endcall" | "block" | "endblock" | "continue" | "break" => {
                 self.rest_of_tag();
                 Ok(())
             }
@@ -239,7 +294,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Names, commas, dots and parentheses before `=`, `in` or the end.
-    fn target(&mut self) -> Result<bool, Error> {
+    fn target(&mut self) -> Result<bool, Refused> {
         let mut dotted = false;
         while let Some(token) = self.token() {
             match token {
@@ -266,7 +321,7 @@ impl<'s> Walk<'s> {
         }
         if self.ident() == Some("recursive") {
             let span = self.tokens[self.at].1;
-            return Err(refused(self.name, &span, "recursive loops are not supported: use a macro"));
+            return Err(refused(&span, "recursive loops are not supported: use a macro"));
         }
         Ok(())
     }
@@ -291,8 +346,16 @@ impl<'s> Walk<'s> {
         if tuple {
             let end = self.end();
             self.edits.extend([
-                Edit { offset: end, place: Place::Close, text: "))".to_owned() },
-                Edit { offset: start, place: Place::Open, text: format!("{PREFIX}hold((") },
+                Edit {
+                    offset: end,
+                    place: Place::Close,
+                    text: "))".to_owned(),
+                },
+                Edit {
+                    offset: start,
+                    place: Place::Open,
+                    text: format!("{PREFIX}hold(("),
+                },
             ]);
         } else if dotted {
             self.wrap("hold", start);
@@ -337,231 +400,13 @@ impl<'s> Walk<'s> {
             }
         }
     }
-
-    // Expressions, from the loosest binding to the tightest.
-
-    fn expr(&mut self) -> Step {
-        self.or()?;
-        while self.skip_ident("if") {
-            self.or()?;
-            if self.skip_ident("else") {
-                self.expr()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn or(&mut self) -> Step {
-        loop {
-            while self.skip_ident("not") {}
-            self.compare()?;
-            if !self.skip_ident("or") && !self.skip_ident("and") {
-                return Ok(());
-            }
-        }
-    }
-
-    fn compare(&mut self) -> Step {
-        self.sum()?;
-        loop {
-            let symbol = self.skip_if(|token| {
-                matches!(token, Token::Eq | Token::Ne | Token::Lt | Token::Lte | Token::Gt | Token::Gte | Token::Ident("in"))
-            });
-            if !symbol {
-                if !self.skip_ident("not") {
-                    return Ok(());
-                }
-                self.expect(|token| matches!(token, Token::Ident("in")))?;
-            }
-            self.sum()?;
-        }
-    }
-
-    fn sum(&mut self) -> Step {
-        let start = self.start()?;
-        self.concatenation()?;
-        loop {
-            if self.skip_if(|token| matches!(token, Token::Plus)) {
-                self.concatenation()?;
-                self.wrap("sum", start);
-            } else if self.skip_if(|token| matches!(token, Token::Minus)) {
-                self.concatenation()?;
-            } else {
-                return Ok(());
-            }
-        }
-    }
-
-    fn concatenation(&mut self) -> Step {
-        let start = self.start()?;
-        self.product()?;
-        while matches!(self.token(), Some(Token::Tilde)) {
-            self.operator_to_comma()?;
-            self.product()?;
-            self.wrap("cat", start);
-        }
-        Ok(())
-    }
-
-    fn product(&mut self) -> Step {
-        let start = self.start()?;
-        self.power()?;
-        loop {
-            if matches!(self.token(), Some(Token::Mul)) {
-                self.operator_to_comma()?;
-                self.power()?;
-                self.wrap("mul", start);
-            } else if self.skip_if(|token| matches!(token, Token::Div | Token::FloorDiv | Token::Mod)) {
-                self.power()?;
-            } else {
-                return Ok(());
-            }
-        }
-    }
-
-    fn operator_to_comma(&mut self) -> Step {
-        let offset = self.start()?;
-        self.edits.push(Edit { offset, place: Place::Replace, text: ",".to_owned() });
-        self.at += 1;
-        Ok(())
-    }
-
-    fn power(&mut self) -> Step {
-        self.unary()?;
-        while self.skip_if(|token| matches!(token, Token::Pow)) {
-            self.unary()?;
-        }
-        Ok(())
-    }
-
-    fn unary(&mut self) -> Step {
-        self.operand()?;
-        loop {
-            if self.skip_if(|token| matches!(token, Token::Pipe)) {
-                self.dotted_name()?;
-                if matches!(self.token(), Some(Token::ParenOpen)) {
-                    self.arguments()?;
-                }
-            } else if self.skip_ident("is") {
-                self.skip_ident("not");
-                self.dotted_name()?;
-                if matches!(self.token(), Some(Token::ParenOpen)) {
-                    self.arguments()?;
-                } else if self.is_test_operand() {
-                    self.operand()?;
-                }
-            } else {
-                return Ok(());
-            }
-        }
-    }
-
-    /// `x is divisibleby 3`: whether the next token is the `3`.
-    fn is_test_operand(&self) -> bool {
-        match self.token() {
-            Some(Token::Ident(name)) => !matches!(*name, "and" | "or" | "else" | "is"),
-            Some(token) => matches!(
-                token,
-                Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) | Token::Plus
-                    | Token::Minus | Token::BracketOpen | Token::BraceOpen
-            ),
-            None => false,
-        }
-    }
-
-    fn operand(&mut self) -> Step {
-        while self.skip_if(|token| matches!(token, Token::Minus)) {}
-        let start = self.start()?;
-        let bare = std::mem::take(&mut self.bare);
-        self.primary()?;
-        loop {
-            match self.token() {
-                Some(Token::Dot) => {
-                    self.at += 1;
-                    self.expect(|token| matches!(token, Token::Ident(_) | Token::Int(_) | Token::Int128(_)))?;
-                }
-                Some(Token::BracketOpen) => {
-                    self.at += 1;
-                    if self.subscript()? {
-                        self.wrap("hold", start);
-                    }
-                }
-                Some(Token::ParenOpen) => {
-                    self.arguments()?;
-                    if !bare {
-                        self.wrap("call", start);
-                    }
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// After `[`: true for a slice.
-    fn subscript(&mut self) -> Result<bool, Error> {
-        let mut slice = false;
-        while !self.skip_if(|token| matches!(token, Token::BracketClose)) {
-            if self.skip_if(|token| matches!(token, Token::Colon)) {
-                slice = true;
-            } else {
-                self.expr()?;
-            }
-        }
-        Ok(slice)
-    }
-
-    fn primary(&mut self) -> Step {
-        let start = self.start()?;
-        let close: fn(&Token<'_>) -> bool = match self.token() {
-            Some(Token::Str(_) | Token::String(_)) => {
-                while self.skip_if(|token| matches!(token, Token::Str(_) | Token::String(_))) {}
-                return Ok(());
-            }
-            Some(Token::Ident(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_)) => {
-                self.at += 1;
-                return Ok(());
-            }
-            Some(Token::ParenOpen) => |token| matches!(token, Token::ParenClose),
-            Some(Token::BracketOpen) => |token| matches!(token, Token::BracketClose),
-            Some(Token::BraceOpen) => |token| matches!(token, Token::BraceClose),
-            _ => return Err(self.odd()),
-        };
-        let group = matches!(self.token(), Some(Token::ParenOpen));
-        self.at += 1;
-        let mut literal = !group;
-        let mut empty = true;
-        while !self.skip_if(close) {
-            empty = false;
-            self.expr()?;
-            // Both separators end an item; the engine has checked which one belongs where.
-            literal |= self.skip_if(|token| matches!(token, Token::Comma | Token::Colon));
-        }
-        if literal && !empty {
-            self.wrap("hold", start);
-        }
-        Ok(())
-    }
-
-    fn arguments(&mut self) -> Step {
-        self.expect(|token| matches!(token, Token::ParenOpen))?;
-        let bare = std::mem::take(&mut self.bare);
-        while !self.skip_if(|token| matches!(token, Token::ParenClose)) {
-            self.skip_if(|token| matches!(token, Token::Comma));
-            if matches!(self.token(), Some(Token::ParenClose)) {
-                continue;
-            }
-            self.skip_if(|token| matches!(token, Token::Mul | Token::Pow));
-            if self.ident().is_some() && matches!(self.tokens.get(self.at + 1), Some((Token::Assign, _))) {
-                self.at += 2;
-            }
-            self.expr()?;
-        }
-        self.bare = bare;
-        Ok(())
-    }
 }
 
 /// Takes the names of the guards out of an error message.
 pub(super) fn hide(message: &str) -> Cow<'_, str> {
-    if message.contains(PREFIX) { Cow::Owned(message.replace(PREFIX, "")) } else { Cow::Borrowed(message) }
+    if message.contains(PREFIX) {
+        Cow::Owned(message.replace(PREFIX, ""))
+    } else {
+        Cow::Borrowed(message)
+    }
 }

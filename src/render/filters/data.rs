@@ -1,0 +1,247 @@
+//! Filters on lists and maps, and between data and text.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::{Environment, Error, State};
+use serde_json::Value as Json;
+
+use super::{Input as _, wrong};
+use crate::manifest;
+use crate::pack::values;
+use crate::render::budget::{Budget, DEPTH, NODE};
+use crate::render::printf::printf;
+use crate::render::{convert, text};
+
+/// Longest text that `fromjson` and `fromyaml` take.
+const PARSE: usize = 2 << 20;
+
+pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
+    add!(engine, budget, "toyaml", |b, v: &Value| {
+        manifest::yaml::to_yaml(&convert::to_json(v, &b)?)
+            .trim_end_matches('\n')
+            .to_owned()
+    });
+    let to_json_budget = Arc::clone(budget);
+    engine.add_filter(
+        "tojson",
+        move |state: &mut State<'_, '_>, v: &Value, options: Kwargs| -> Result<Value, Error> {
+            text::check_defined(state, v)?;
+            let indent: Option<bool> = options.get::<Option<&Value>>("indent")?.map(Value::is_true);
+            options.assert_all_used()?;
+            let json = convert::to_json(v, &to_json_budget)?;
+            let text = if indent == Some(true) {
+                format!("{json:#}")
+            } else {
+                json.to_string()
+            };
+            to_json_budget.keep(Value::from(text))
+        },
+    );
+    add!(engine, budget, "tojson_pretty", |b, v: &Value| format!(
+        "{:#}",
+        convert::to_json(v, &b)?
+    ));
+    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(
+        &v, &b
+    )?);
+    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(
+        &v, &b
+    )?);
+    add_lenient!(
+        engine,
+        budget,
+        "required",
+        |_b, v: &Value, message: Option<Cow<'_, str>>| required(v, message.as_deref())?
+    );
+    add_lenient!(engine, budget, "empty", |_b, v: &Value| is_empty(v));
+    add_lenient!(engine, budget, "haskey", |b, v: &Value, key: Cow<'_, str>| {
+        b.steps(key.len() as u64 / 64)?;
+        v.kind() == ValueKind::Map && v.get_attr(&key).is_ok_and(|found| !found.is_undefined())
+    });
+    add!(engine, budget, "keys", |_b, v: &Value| map(v)?
+        .try_iter()?
+        .collect::<Vec<Value>>());
+    add!(engine, budget, "values", |_b, v: &Value| {
+        let keys: Vec<Value> = map(v)?.try_iter()?.collect();
+        keys.iter()
+            .map(|key| v.get_item(key))
+            .collect::<Result<Vec<Value>, Error>>()?
+    });
+    add!(engine, budget, "merge", |b, base: &Value, over: &Value| {
+        let (base, over) = (convert::to_json(base, &b)?, convert::to_json(over, &b)?);
+        new_data(&values::merge(base, over), &b)?
+    });
+    add!(engine, budget, "pick", |b, v: &Value, names: Rest<Value>| {
+        filter_keys(v, &names, true, &b)?
+    });
+    add!(engine, budget, "omit", |b, v: &Value, names: Rest<Value>| {
+        filter_keys(v, &names, false, &b)?
+    });
+    add!(engine, budget, "append", |b, v: &Value, item: Value| {
+        let mut items = items(v, &b)?;
+        items.push(item);
+        items
+    });
+    add!(engine, budget, "prepend", |b, v: &Value, item: Value| {
+        let mut items = items(v, &b)?;
+        items.insert(0, item);
+        items
+    });
+    add!(engine, budget, "concat", |b, v: &Value, others: Rest<Value>| {
+        let mut all = items(v, &b)?;
+        for other in others.iter() {
+            all.extend(items(other, &b)?);
+        }
+        all
+    });
+    add!(
+        engine,
+        budget,
+        "without",
+        |b, v: &Value, unwanted: Rest<Value>| {
+            let items = items(v, &b)?;
+            pay_for_search(items.len(), &unwanted, &b)?;
+            items
+                .into_iter()
+                .filter(|item| !unwanted.contains(item))
+                .collect::<Vec<Value>>()
+        }
+    );
+    add!(engine, budget, "compact", |b, v: &Value| items(v, &b)?
+        .into_iter()
+        .filter(|item| !is_empty(item))
+        .collect::<Vec<Value>>());
+    add!(
+        engine,
+        budget,
+        "format",
+        |b, v: Cow<'_, str>, args: Rest<Value>| printf(&v, &args, &b)?
+    );
+    let strings_budget = Arc::clone(budget);
+    engine.add_filter("tostrings", move |v: &Value, options: Kwargs| {
+        to_strings(v, &options, &strings_budget)
+    });
+}
+
+pub(in crate::render) fn from_yaml(text: &str, budget: &Budget) -> Result<Value, Error> {
+    check_parse(text, budget)?;
+    let data = manifest::yaml::parse_value(text, "fromyaml").map_err(|error| wrong(error.to_string()))?;
+    new_data(&data, budget)
+}
+
+pub(in crate::render) fn from_json(text: &str, budget: &Budget) -> Result<Value, Error> {
+    check_parse(text, budget)?;
+    let data: Json = serde_json::from_str(text).map_err(|error| wrong(format!("fromjson: {error}")))?;
+    new_data(&data, budget)
+}
+
+fn check_parse(text: &str, budget: &Budget) -> Result<(), Error> {
+    budget.steps(text.len() as u64 / 4)?;
+    if text.len() > PARSE {
+        return Err(budget.over(format!("a text to parse is larger than {} MiB", PARSE >> 20)));
+    }
+    budget.bytes(text.len() as u64)
+}
+
+/// Data that did not exist before: all of it is paid for.
+fn new_data(data: &Json, budget: &Budget) -> Result<Value, Error> {
+    if depth(data) > DEPTH {
+        return Err(budget.over(format!("a value is nested more than {DEPTH} levels deep")));
+    }
+    let value = convert::from_json(data);
+    let weight = budget.weigh(&value)?;
+    budget.bytes(weight.bytes + NODE * weight.nodes)?;
+    Ok(value)
+}
+
+/// Parsers stop at 128 levels, so this cannot go deep.
+fn depth(data: &Json) -> usize {
+    match data {
+        Json::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Json::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn required(value: &Value, message: Option<&str>) -> Result<Value, Error> {
+    let missing = value.is_undefined() || value.is_none() || value.as_str() == Some("");
+    if missing {
+        return Err(wrong(message.unwrap_or("a required value is missing").to_owned()));
+    }
+    Ok(value.clone())
+}
+
+/// Undefined, null, and everything of length 0. Not `0` and not `false`.
+pub(in crate::render) fn is_empty(value: &Value) -> bool {
+    value.is_undefined() || value.is_none() || value.len() == Some(0)
+}
+
+fn map(value: &Value) -> Result<&Value, Error> {
+    if value.kind() == ValueKind::Map {
+        Ok(value)
+    } else {
+        Err(wrong(format!("a map is needed, not a {}", value.kind())))
+    }
+}
+
+pub(in crate::render) fn items(value: &Value, budget: &Budget) -> Result<Vec<Value>, Error> {
+    if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+        return Err(wrong(format!("a list is needed, not a {}", value.kind())));
+    }
+    let mut items = Vec::new();
+    for item in value.try_iter()? {
+        budget.bytes(NODE)?;
+        items.push(item);
+    }
+    Ok(items)
+}
+
+/// Each of `count` values is compared with each of these.
+fn pay_for_search(count: usize, wanted: &[Value], budget: &Budget) -> Result<(), Error> {
+    let mut cost = 0;
+    for value in wanted {
+        let weight = budget.weigh(value)?;
+        cost += weight.nodes + weight.bytes / 64;
+    }
+    budget.steps(cost.saturating_mul(count as u64))
+}
+
+fn filter_keys(value: &Value, names: &[Value], keep: bool, budget: &Budget) -> Result<Value, Error> {
+    pay_for_search(value.len().unwrap_or(0), names, budget)?;
+    let mut pairs = Vec::new();
+    for key in map(value)?.try_iter()? {
+        if names.contains(&key) == keep {
+            let item = value.get_item(&key)?;
+            pairs.push((key, item));
+        }
+    }
+    Ok(Value::from_pairs(pairs))
+}
+
+fn to_strings(value: &Value, options: &Kwargs, budget: &Budget) -> Result<Value, Error> {
+    let prefix: Option<&str> = options.get("prefix")?;
+    let suffix: Option<&str> = options.get("suffix")?;
+    let skip_empty: Option<bool> = options.get("skip_empty")?;
+    options.assert_all_used()?;
+    let list = match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => items(value, budget)?,
+        _ => vec![value.clone()],
+    };
+    let mut out = Vec::new();
+    for item in list {
+        let item = text::of(&item, budget)?;
+        if item.is_empty() && skip_empty == Some(true) {
+            continue;
+        }
+        let item = format!(
+            "{}{item}{}",
+            prefix.unwrap_or_default(),
+            suffix.unwrap_or_default()
+        );
+        budget.string(item.len() as u64)?;
+        out.push(Value::from(item));
+    }
+    budget.keep(Value::from(out))
+}
