@@ -13,6 +13,7 @@ pub mod names;
 mod operations;
 pub mod reasons;
 mod release;
+mod settings;
 mod source;
 mod status;
 mod unsupported;
@@ -29,6 +30,7 @@ pub use operations::{
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
+pub use settings::{DriftPause, PackFrom, Requests, Settings, UninstallSettings};
 pub use source::{
     ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,
     ReleaseReference, RepositorySource, SecretReference, Values, ValuesKind, ValuesReference,
@@ -37,7 +39,4 @@ pub use status::{
     Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, OperationStatus,
     PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
 };
-pub use validate::{
-    DriftPause, Invalid, PackFrom, Policy, Requests, Settings, UninstallSettings, uninstall_settings,
-    validate,
-};
+pub use validate::{Invalid, Policy, uninstall_settings, validate};

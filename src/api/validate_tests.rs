@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
+use crate::api::{Adopt, Compression, DriftMode, DriftPause, UninstallPolicy};
 
 const NO_DIR: Policy = Policy {
     pack_dir_enabled: false,

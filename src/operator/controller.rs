@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::channel::mpsc::UnboundedReceiver;
-use kube::runtime::controller::{Action, Config as Limits};
+use kube::runtime::controller::{Action, Config as Limits, Error};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client};
@@ -47,6 +47,7 @@ pub(super) async fn run(
         woken.enter(&key);
         ObjectRef::new(&key.name).within(&key.namespace)
     });
+    let shared = Arc::clone(&ctx);
     let passes = controller.reconcile_on(wake).graceful_shutdown_on(async move { shutdown.cancelled().await }).run(
         move |release, ctx: Arc<Context>| {
             queue.leave(&ReleaseKey::of(&release));
@@ -59,11 +60,17 @@ pub(super) async fn run(
         ctx,
     );
     passes
-        .for_each(|ended| async {
-            if let Err(error) = ended {
-                // A release that went away while it was queued is the usual cause.
-                tracing::debug!(%error, "a pass ended in an error");
+        .for_each(|ended| {
+            match ended {
+                Ok(_) => {}
+                // Gone, perhaps by a finalizer that somebody tore off.
+                Err(Error::ObjectNotFound(gone)) => {
+                    let namespace = gone.namespace.unwrap_or_default();
+                    shared.forget_key(&ReleaseKey { namespace, name: gone.name });
+                }
+                Err(error) => tracing::debug!(%error, "a pass ended in an error"),
             }
+            std::future::ready(())
         })
         .await;
 }

@@ -77,7 +77,7 @@ pub(super) async fn work(
     };
     let records = SecretRecords::new(client.clone(), key);
     let objects = ObjectWatches::new(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
-    let preloaded = preload(&records, &objects).await;
+    let (preloaded, outdated) = preload(&records, &objects).await;
     let record_watch = RecordWatch::start(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
     record_watch.listed().await;
     drop(records_gate);
@@ -96,6 +96,7 @@ pub(super) async fn work(
         releases: releases.clone(),
         memory: Memory::default(),
         preloaded: Mutex::new(preloaded),
+        outdated: Mutex::new(outdated),
         capabilities: Arc::new(Capabilities { kube_version: version.git_version, api_versions: Vec::new() }),
         policy: Policy { pack_dir_enabled: config.pack_dir.is_some() },
         holder: config.holder.clone(),
@@ -149,7 +150,12 @@ async fn load_key(client: &Client, config: &Config) -> MacKey {
 }
 
 /// Lists the newest records and notes what the deployed ones expect of their objects.
-async fn preload(records: &SecretRecords, objects: &ObjectWatches) -> HashMap<RecordsOf, Head> {
+///
+/// Gives the newest record of each name, and the older revisions that still call themselves the newest.
+async fn preload(
+    records: &SecretRecords,
+    objects: &ObjectWatches,
+) -> (HashMap<RecordsOf, Head>, HashMap<RecordsOf, Vec<u32>>) {
     let mut said = false;
     let heads = loop {
         match records.heads(None).map_ok(slim_head).try_collect::<Vec<Head>>().await {
@@ -164,14 +170,14 @@ async fn preload(records: &SecretRecords, objects: &ObjectWatches) -> HashMap<Re
         }
     };
     let mut newest: HashMap<RecordsOf, Head> = HashMap::new();
+    let mut outdated: HashMap<RecordsOf, Vec<u32>> = HashMap::new();
     for head in heads {
         // One that cannot be read is read again, and explained, by the pass of its release.
         let Some(stored) = head.stored() else { continue };
         let of = (stored.namespace.clone(), stored.record.name.clone());
         let older = newest.get(&of).is_some_and(|known| known.revision() >= head.revision());
-        if !older {
-            newest.insert(of, head);
-        }
+        let out = if older { Some(head) } else { newest.insert(of.clone(), head) };
+        outdated.entry(of).or_default().extend(out.and_then(|head| head.revision()));
     }
     let mut table = objects.table();
     for stored in newest.values().filter_map(Head::stored) {
@@ -184,5 +190,6 @@ async fn preload(records: &SecretRecords, objects: &ObjectWatches) -> HashMap<Re
         }
     }
     drop(table);
-    newest
+    outdated.retain(|_, revisions| !revisions.is_empty());
+    (newest, outdated)
 }

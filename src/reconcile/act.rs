@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 
 use super::memory::{Running, Stage, Waiting};
@@ -17,7 +17,7 @@ use crate::cluster::{self, Applied, Mode};
 use crate::health::{self, Status};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
-use crate::release::{Action, Private, State};
+use crate::release::{Action, Private, Retained, State, surplus};
 use crate::storage::{self, Head, Records, SecretRecords, Stored};
 
 /// Applies in flight for one release.
@@ -426,7 +426,13 @@ impl Pass<'_> {
     /// marker, and what is not to be kept.
     async fn prune(&self, running: &mut Running) -> Result<(), Error> {
         let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
+        let wanted: BTreeSet<String> = private.inventory.iter().filter_map(|entry| entry.uid.clone()).collect();
         for entry in plan::deletion_order(std::mem::take(&mut private.leftovers)) {
+            // One object under two groups (an Ingress of old) is still wanted under the new one.
+            if entry.uid.as_ref().is_some_and(|uid| wanted.contains(uid)) {
+                self.ctx.objects.table().forget(&self.key, &entry.id);
+                continue;
+            }
             if let Err(error) = self.delete_ours(&entry, &private.owner.uid).await {
                 private.leftovers.push(entry);
                 return Err(error);
@@ -476,18 +482,41 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Supersedes revisions that a crash left marked as the newest one although a newer one is deployed.
+    pub(super) async fn mend_history(&mut self) -> Result<(), Error> {
+        let of = self.records_of();
+        let revision = match &self.mem.head {
+            Some((Head::Ours(stored), _)) => stored.record.version,
+            _ => return Ok(()),
+        };
+        for old in self.ctx.outdated(&of).into_iter().filter(|old| *old < revision) {
+            self.supersede(Some(old), revision).await?;
+        }
+        Ok(())
+    }
+
     async fn retain(&mut self, revision: u32) -> Result<(), Error> {
         let limit = self.settings.history_limit;
         if revision <= limit {
             return Ok(());
         }
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let all = self.ctx.records.list(namespace, name).await?;
-        let surplus = all.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
-        for meta in all.iter().take(surplus).filter(|meta| meta.revision != revision) {
-            // Records of other tools are their history, not ours to shorten.
-            if let Head::Ours(stored) = self.ctx.records.get(namespace, name, meta.revision).await? {
-                self.ctx.records.delete(&stored.meta()).await?;
+        // Content decides: records of other tools are their history, and not every old revision may go.
+        let mut metas = BTreeMap::new();
+        let mut all = Vec::new();
+        {
+            let mut history = std::pin::pin!(self.ctx.records.history(namespace, name));
+            while let Some(head) = history.try_next().await? {
+                let Some(stored) = head.stored() else { continue };
+                let is_ours = matches!(head, Head::Ours(_));
+                let (revision, state) = (stored.record.version, stored.record.state.name());
+                all.push(Retained { revision, state, is_ours, pinned: false });
+                metas.insert(revision, stored.meta());
+            }
+        }
+        for revision in surplus(&all, usize::try_from(limit).unwrap_or(usize::MAX)) {
+            if let Some(meta) = metas.get(&revision) {
+                self.ctx.records.delete(meta).await?;
             }
         }
         Ok(())

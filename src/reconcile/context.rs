@@ -37,6 +37,8 @@ pub struct Context {
     pub memory: Memory,
     /// Newest records read at start, taken by the first pass of each release.
     pub preloaded: Mutex<HashMap<RecordsOf, Head>>,
+    /// Older revisions that still called themselves the newest at start: a crash came before they were superseded.
+    pub outdated: Mutex<HashMap<RecordsOf, Vec<u32>>>,
     pub capabilities: Arc<Capabilities>,
     pub policy: Policy,
     /// Identity of this process.
@@ -166,10 +168,22 @@ impl Context {
         Api::namespaced(client, release.namespace().as_deref().unwrap_or_default())
     }
 
-    /// Ends everything that is kept for a release that is gone.
+    /// Ends everything that is kept for a release that is gone, and wakes those that waited for its name.
     pub(super) fn forget(&self, key: &ReleaseKey, release: &SherpackRelease) {
-        let of = (release.target_namespace().to_owned(), release.release_name().to_owned());
-        self.record_watch.unclaim(&of, key);
+        self.forget_key(key);
+        let same = |other: &&Arc<SherpackRelease>| {
+            other.release_name() == release.release_name()
+                && other.target_namespace() == release.target_namespace()
+                && ReleaseKey::of(other) != *key
+        };
+        for waiting in self.releases.state().iter().filter(same) {
+            self.objects.wake(&ReleaseKey::of(waiting));
+        }
+    }
+
+    /// Ends everything that is kept for a release that is not there any more.
+    pub fn forget_key(&self, key: &ReleaseKey) {
+        self.record_watch.unclaim(key);
         self.objects.table().forget_all(key);
         self.objects.retain_kinds(key, &std::collections::BTreeSet::new());
         self.references.refer(key, std::collections::HashSet::new());
@@ -219,6 +233,11 @@ impl Context {
     /// The newest record of a name as the start-up list showed it; given once.
     pub(super) fn preloaded(&self, of: &RecordsOf) -> Option<Head> {
         self.preloaded.lock().unwrap_or_else(PoisonError::into_inner).remove(of)
+    }
+
+    /// Older revisions of a name that still call themselves the newest; given once.
+    pub(super) fn outdated(&self, of: &RecordsOf) -> Vec<u32> {
+        self.outdated.lock().unwrap_or_else(PoisonError::into_inner).remove(of).unwrap_or_default()
     }
 }
 

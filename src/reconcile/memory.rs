@@ -47,6 +47,8 @@ pub struct Remembered {
     pub errors: u32,
     /// No new try before this time.
     pub retry_at: Option<Timestamp>,
+    /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.
+    pub source_changes: u64,
     /// When a running operation was last shown in the status.
     pub shown_at: Option<Timestamp>,
 }

@@ -91,8 +91,12 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
 
 impl Pass<'_> {
     async fn run(&mut self) -> Result<Option<Duration>, Error> {
+        let changes = self.ctx.references.changes(&self.key);
+        let source_changed = std::mem::replace(&mut self.mem.source_changes, changes) != changes;
+        let newest = self.ctx.record_watch.newest(&self.records_of());
+        let record_changed = self.mem.head.as_ref().is_some_and(|(_, at)| *at != newest);
         if let Some(at) = self.mem.retry_at.filter(|at| self.now < *at)
-            && !self.spec_changed()
+            && !(source_changed || record_changed || self.spec_changed())
             && self.release.metadata.deletion_timestamp.is_none()
             && self.ctx.objects.suspicions(&self.key).is_empty()
         {
@@ -158,6 +162,9 @@ impl Pass<'_> {
                 },
                 Operation::Hold(_) | Operation::Wait | Operation::Nothing => Progress::Nothing,
             };
+            if matches!(decision.operation, Operation::Nothing) {
+                self.mend_history().await?;
+            }
             let progress = match (progress, drift_error) {
                 (Progress::Nothing, Some(error)) => Progress::Blocked(error),
                 (progress, _) => progress,

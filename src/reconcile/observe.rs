@@ -83,6 +83,10 @@ impl Pass<'_> {
 
     fn observed_head(&self) -> decide::Head {
         match self.mem.head.as_ref().map(|(head, _)| head) {
+            // The newest record went and an older one is the newest now: it knows nothing of what came after it.
+            Some(head) if head.revision().is_some_and(|revision| revision < self.known_revision()) => {
+                decide::Head::None { expected: true }
+            }
             None | Some(Head::None) => decide::Head::None { expected: self.record_expected() },
             Some(Head::Unreadable(unreadable)) => decide::Head::Unreadable { message: unreadable.to_string() },
             Some(Head::Foreign(stored)) => foreign(stored),
@@ -102,13 +106,19 @@ impl Pass<'_> {
 
     /// Something says that there was a record: our own status, or objects that carry our labels.
     fn record_expected(&self) -> bool {
+        let released = self.known_revision() > 0;
         let status = self.release.status.as_ref();
-        let released = status.is_some_and(|status| status.revision.is_some_and(|revision| revision > 0));
         let removed_by_us = status
             .and_then(|status| status.operation.as_ref())
             .is_some_and(|operation| operation.phase.as_deref() == Some(super::uninstall::PHASE_RECORDS));
         let tracked = !self.ctx.objects.table().tracked(&self.key).is_empty();
         (released || tracked) && !removed_by_us
+    }
+
+    /// The newest revision that the status speaks of; 0 when it speaks of none.
+    pub(super) fn known_revision(&self) -> u32 {
+        let revision = self.release.status.as_ref().and_then(|status| status.revision);
+        revision.and_then(|revision| u32::try_from(revision).ok()).unwrap_or(0)
     }
 
     pub(super) fn owns(&self, owner: &crate::release::Owner) -> bool {

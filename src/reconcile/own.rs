@@ -221,9 +221,7 @@ impl Pass<'_> {
     pub(super) async fn next_free_revision(&mut self) -> Result<u32, Error> {
         let all = self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await?;
         let newest = all.last().map(|meta| meta.revision);
-        let known = self.release.status.as_ref().and_then(|status| status.revision).unwrap_or(0);
-        let known = u32::try_from(known).unwrap_or(0);
-        Ok(newest.unwrap_or(0).max(known) + 1)
+        Ok(newest.unwrap_or(0).max(self.known_revision()) + 1)
     }
 
     /// Whom the newest record names as its owner, when it is one of ours.

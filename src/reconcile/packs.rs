@@ -65,11 +65,11 @@ impl Context {
     pub(super) async fn pack(&self, from: &PackFrom, key: &ReleaseKey, max_age: Duration) -> Result<Arc<Pack>, Error> {
         let (kind, result) = match from {
             PackFrom::ConfigMap { name, key: data_key } => {
-                ("ConfigMap", self.from_config_map(name, data_key.as_deref(), key).await)
+                ("ConfigMap", self.in_config_map(name, data_key.as_deref(), key).await)
             }
             PackFrom::Path(path) => {
                 self.references.refer(key, HashSet::new());
-                ("path", self.from_path(path, max_age).await)
+                ("path", self.below_pack_dir(path, max_age).await)
             }
         };
         match result {
@@ -86,7 +86,7 @@ impl Context {
         }
     }
 
-    async fn from_config_map(
+    async fn in_config_map(
         &self,
         name: &str,
         data_key: Option<&str>,
@@ -114,7 +114,7 @@ impl Context {
         Ok((pack, true))
     }
 
-    async fn from_path(&self, path: &str, max_age: Duration) -> Result<(Arc<Pack>, bool), Error> {
+    async fn below_pack_dir(&self, path: &str, max_age: Duration) -> Result<(Arc<Pack>, bool), Error> {
         let place = Place::Path(path.to_owned());
         if let Some(pack) = self.packs.get(&place, |kept| kept.read_at.elapsed() < max_age) {
             return Ok((pack, false));

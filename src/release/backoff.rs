@@ -25,10 +25,13 @@ pub fn slow(over: u32) -> Duration {
     doubled(SLOW_FIRST, over, SLOW_CAP)
 }
 
-/// The wait after `errors` passes in a row (at least one) that ended before any record: 1 s, doubled, at most 5 min.
+/// What stands in the way of a pass is looked at again at least this often.
+const ERROR_CAP: Duration = Duration::from_mins(1);
+
+/// The wait after `errors` passes in a row (at least one) that ended before any record: 1 s, doubled, at most 1 min.
 #[must_use]
 pub fn error(errors: u32) -> Duration {
-    doubled(Duration::from_secs(1), errors, RETRY_CAP)
+    doubled(Duration::from_secs(1), errors, ERROR_CAP)
 }
 
 fn doubled(first: Duration, times: u32, cap: Duration) -> Duration {

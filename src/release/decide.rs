@@ -250,10 +250,11 @@ fn ours(seen: &Observation, head: &OurHead) -> (Operation, Option<Timestamp>) {
     let Some(same) = same else {
         return (Operation::Hold(Hold::InputsUnknown), None);
     };
-    if let HeadState::Failed { at } = head.state {
-        if same && !seen.reset_requested {
-            return retry(seen, head, at);
-        }
+    if let HeadState::Failed { at } = head.state
+        && same
+        && !seen.reset_requested
+    {
+        return retry(seen, head, at);
     }
     let fresh = !head.ever_deployed || head.state == HeadState::Uninstalled;
     let next = if fresh {

@@ -95,12 +95,9 @@ impl RecordWatch {
         lock(&self.state).claims.insert(of.clone(), release.clone());
     }
 
-    /// Ends a claim.
-    pub fn unclaim(&self, of: &RecordsOf, release: &ReleaseKey) {
-        let mut state = lock(&self.state);
-        if state.claims.get(of) == Some(release) {
-            state.claims.remove(of);
-        }
+    /// Ends the claim of a release.
+    pub fn unclaim(&self, release: &ReleaseKey) {
+        lock(&self.state).claims.retain(|_, claimant| claimant != release);
     }
 
     /// The newest record of a name.

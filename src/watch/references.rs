@@ -24,6 +24,8 @@ pub type Reference = (String, String);
 struct State {
     references: HashMap<Reference, Referenced>,
     by_release: HashMap<ReleaseKey, HashSet<Reference>>,
+    /// How often something that a release refers to changed.
+    changes: HashMap<ReleaseKey, u64>,
     task: Option<tokio::task::AbortHandle>,
 }
 
@@ -63,7 +65,9 @@ impl ReferenceWatch {
         for reference in &references {
             state.references.entry(reference.clone()).or_default().users.insert(release.clone());
         }
-        if !references.is_empty() {
+        if references.is_empty() {
+            state.changes.remove(release);
+        } else {
             state.by_release.insert(release.clone(), references);
             if state.task.is_none() {
                 let run = run(
@@ -81,6 +85,12 @@ impl ReferenceWatch {
     #[must_use]
     pub fn version(&self, reference: &Reference) -> Option<String> {
         lock(&self.state).references.get(reference)?.version.clone()
+    }
+
+    /// How often something that `release` refers to changed since it refers to anything.
+    #[must_use]
+    pub fn changes(&self, release: &ReleaseKey) -> u64 {
+        lock(&self.state).changes.get(release).copied().unwrap_or(0)
     }
 
     /// Takes note of the resourceVersion that a read returned.
@@ -151,7 +161,11 @@ fn changed(state: &mut State, reference: &Reference, version: Option<&String>) -
         return Vec::new();
     }
     referenced.version = version.cloned();
-    referenced.users.iter().cloned().collect()
+    let users: Vec<ReleaseKey> = referenced.users.iter().cloned().collect();
+    for user in &users {
+        *state.changes.entry(user.clone()).or_default() += 1;
+    }
+    users
 }
 
 fn reference(map: &PartialObjectMeta<ConfigMap>) -> Reference {

@@ -110,7 +110,7 @@ pub fn taken_ca_bundles(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> 
         .iter()
         .filter(|path| matches!(path.last(), Some(Step::Field("caBundle"))))
         .filter(|path| injectors.iter().any(|theirs| covers(*theirs, path)))
-        .map(|path| pointer(path))
+        .map(pointer)
         .filter(|pointer| {
             pointer == "/spec/caBundle"
                 || pointer == "/spec/conversion/webhook/clientConfig/caBundle"

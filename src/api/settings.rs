@@ -1,0 +1,152 @@
+//! What the rest of the crate acts on: a release with every default applied.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::validate::{requests, uninstall_settings};
+use super::{Adopt, Compression, DriftMode, SherpackRelease, UninstallPolicy};
+
+pub(super) const INTERVAL: Duration = Duration::from_secs(600);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
+pub(super) const RETRIES: u32 = 3;
+pub(super) const HISTORY_LIMIT: u32 = 10;
+
+/// How far ahead a pause of the lock may reach.
+const DRIFT_PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Everything a release asks for, with every default applied.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Name of the release: a DNS label of at most 53 characters.
+    pub release_name: String,
+    /// Namespace into which the pack is installed.
+    pub target_namespace: String,
+    /// Whether that namespace is created when it is missing.
+    pub create_namespace: bool,
+    /// Where the pack is.
+    pub pack: PackFrom,
+    /// The user's values: always a JSON object. A null in it removes the pack's value.
+    pub values: Value,
+    /// Nothing is done but deletion.
+    pub suspend: bool,
+    /// How often the source is looked up again; more than zero.
+    pub interval: Duration,
+    /// Bounds one operation; more than zero.
+    pub timeout: Duration,
+    /// Whether a revision is deployed only when its objects are healthy.
+    pub wait: bool,
+    /// How often a failed install is tried again.
+    pub install_retries: u32,
+    /// Which existing objects may be taken over.
+    pub adopt: Adopt,
+    /// How often a failed upgrade is tried again.
+    pub upgrade_retries: u32,
+    /// Nothing new is rolled out.
+    pub paused: bool,
+    /// What happens on deletion.
+    pub uninstall: UninstallSettings,
+    /// How many revisions are kept; at least 1.
+    pub history_limit: u32,
+    /// How revisions are compressed.
+    pub compression: Compression,
+    /// Whether changes made by others are put back.
+    pub drift: DriftMode,
+    /// What was asked for by annotation.
+    pub requests: Requests,
+}
+
+/// Where a pack is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PackFrom {
+    /// An archive in a ConfigMap of the release's own namespace (not the target's).
+    ConfigMap {
+        /// Its name.
+        name: String,
+        /// The key; unset when there is only one.
+        key: Option<String>,
+    },
+    /// A directory or archive below the operator's pack directory: a relative path without `.` or `..` parts.
+    Path(String),
+}
+
+/// What happens on deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UninstallSettings {
+    /// Whether the objects go or stay.
+    pub policy: UninstallPolicy,
+    /// Whether the resource stays until the objects are gone.
+    pub wait: bool,
+    /// Bounds the uninstall; more than zero.
+    pub timeout: Duration,
+}
+
+/// What was asked for by annotation. The texts are opaque: a value other than the last handled one is a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// `sherpack.io/reconcile-at`.
+    pub reconcile_at: Option<String>,
+    /// `sherpack.io/reset-at`.
+    pub reset_at: Option<String>,
+    /// `sherpack.io/drift-pause-until`, as it was written; [`Settings::drift_pause`] judges it.
+    pub drift_pause_until: Option<Timestamp>,
+}
+
+/// Whether the lock is paused by annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriftPause {
+    /// No, or not any more.
+    Off,
+    /// Until then.
+    Until(Timestamp),
+    /// The moment is more than 24 hours ahead, so the request is not honoured: the lock is on.
+    TooFar(Timestamp),
+}
+
+impl Settings {
+    /// What is left when the spec makes no sense: names, how to uninstall, and whether to lock what is deployed.
+    ///
+    /// Deletion must not wait for an author, and bad input is no reason to leave a deployed release unguarded.
+    #[must_use]
+    pub fn without_spec(release: &SherpackRelease) -> Self {
+        Self {
+            release_name: release.release_name().to_owned(),
+            target_namespace: release.target_namespace().to_owned(),
+            create_namespace: false,
+            pack: PackFrom::Path(String::new()),
+            values: Value::Null,
+            suspend: release.spec.suspend.unwrap_or(false),
+            interval: INTERVAL,
+            timeout: TIMEOUT,
+            wait: true,
+            install_retries: RETRIES,
+            adopt: Adopt::Never,
+            upgrade_retries: RETRIES,
+            paused: false,
+            uninstall: uninstall_settings(release),
+            history_limit: HISTORY_LIMIT,
+            compression: Compression::default(),
+            drift: release
+                .spec
+                .drift
+                .as_ref()
+                .and_then(|drift| drift.mode)
+                .unwrap_or_default(),
+            requests: requests(release).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the lock is paused by annotation at `now`.
+    #[must_use]
+    pub fn drift_pause(&self, now: Timestamp) -> DriftPause {
+        match self.requests.drift_pause_until {
+            Some(until) if until <= now => DriftPause::Off,
+            Some(until) if until.duration_since(now).unsigned_abs() > DRIFT_PAUSE_MAX => {
+                DriftPause::TooFar(until)
+            }
+            Some(until) => DriftPause::Until(until),
+            None => DriftPause::Off,
+        }
+    }
+}
