@@ -299,3 +299,7 @@ fn retry(seen: &Observation, head: &OurHead, failed_at: Timestamp) -> (Operation
 fn after(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
 }
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

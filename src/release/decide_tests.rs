@@ -1,0 +1,441 @@
+//! Every row of the table of operations, in its order, and what must hold for all observations.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: i64 = 1_000_000;
+const WANTED: &str = "sha256:wanted";
+const OTHER: &str = "sha256:other";
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A release that was just created: nothing is there and nothing is in the way.
+fn created() -> Observation {
+    Observation {
+        deletion: None,
+        suspended: false,
+        name_taken_by: None,
+        head: Head::None { expected: false },
+        inputs: Some(WANTED.to_owned()),
+        reset_requested: false,
+        paused: false,
+        retries: Retries { install: 3, upgrade: 3 },
+        drift: Drift::Watched,
+        now: at(NOW),
+    }
+}
+
+fn with(head: Head) -> Observation {
+    Observation { head, ..created() }
+}
+
+/// Revision 4 of this release, made from `inputs`, after an earlier one was deployed.
+fn ours(state: HeadState, inputs: &str) -> Head {
+    Head::Ours(OurHead { revision: 4, state, inputs: inputs.to_owned(), attempt: 1, ever_deployed: true })
+}
+
+fn never_deployed(state: HeadState, inputs: &str, attempt: u32) -> Head {
+    Head::Ours(OurHead { revision: 4, state, inputs: inputs.to_owned(), attempt, ever_deployed: false })
+}
+
+fn pending(started_at: i64, timeout: u64) -> HeadState {
+    HeadState::Pending { started_at: at(started_at), timeout: secs(timeout), uninstalling: false }
+}
+
+fn failed(seconds_ago: i64) -> HeadState {
+    HeadState::Failed { at: at(NOW - seconds_ago) }
+}
+
+fn deleted(head: Head, deletion: Deletion) -> Observation {
+    Observation { deletion: Some(deletion), inputs: None, ..with(head) }
+}
+
+fn lost() -> Head {
+    Head::None { expected: true }
+}
+
+fn unreadable() -> Head {
+    Head::Unreadable { message: "cut off".to_owned() }
+}
+
+fn foreign(state: HeadState) -> Head {
+    Head::Foreign { revision: 7, state }
+}
+
+struct Row {
+    name: &'static str,
+    seen: Observation,
+    operation: Operation,
+    correct: bool,
+    until: Option<i64>,
+}
+
+fn row(name: &'static str, seen: Observation, operation: Operation) -> Row {
+    Row { name, seen, operation, correct: false, until: None }
+}
+
+impl Row {
+    fn locked(self) -> Self {
+        Self { correct: true, ..self }
+    }
+
+    fn until(self, seconds: i64) -> Self {
+        Self { until: Some(seconds), ..self }
+    }
+}
+
+fn check(rows: Vec<Row>) {
+    for Row { name, seen, operation, correct, until } in rows {
+        let expected = Decision { operation, correct, until: until.map(at) };
+        assert_eq!(decide(&seen), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_release_that_is_deleted() {
+    let plain = Deletion::default();
+    let orphan = Deletion { orphan: true, ..plain };
+    let own_crd = Deletion { own_crd_terminating: true, ..plain };
+    let namespace = Deletion { namespace_terminating: true, ..plain };
+    let deployed = || ours(HeadState::Deployed, WANTED);
+    let hold_unreadable = Hold::RecordUnreadable { message: "cut off".to_owned() };
+    let suspended = Observation { suspended: true, ..deleted(deployed(), plain) };
+    let reset = |head| Observation { reset_requested: true, ..deleted(head, plain) };
+    check(vec![
+        row("policy Orphan touches nothing", deleted(deployed(), orphan), Operation::Orphan),
+        row("our own CRD going away takes no workload along", deleted(deployed(), own_crd), Operation::Orphan),
+        row("Orphan wins over a terminating namespace", deleted(deployed(), Deletion { orphan: true, ..namespace }), Operation::Orphan),
+        row("Orphan needs no record", deleted(lost(), orphan), Operation::Orphan),
+        row("a terminating namespace gets no record writes", deleted(deployed(), namespace), Operation::LetGo),
+        row("a terminating namespace does not wait for a lost record", deleted(lost(), namespace), Operation::LetGo),
+        row("a lost record deletes nothing", deleted(lost(), plain), Operation::Hold(Hold::RecordLost)),
+        row("an unreadable record deletes nothing", deleted(unreadable(), plain), Operation::Hold(hold_unreadable)),
+        row("reset-at lets a release without its record go", reset(lost()), Operation::Orphan),
+        row("reset-at lets a release with an unreadable record go", reset(unreadable()), Operation::Orphan),
+        row("nothing was ever installed", deleted(Head::None { expected: false }, plain), Operation::Orphan),
+        row("another tool's objects are not ours to delete", deleted(foreign(HeadState::Deployed), plain), Operation::Orphan),
+        row("another tool's pending revision is not ours either", deleted(foreign(pending(NOW, 60)), plain), Operation::Orphan),
+        row("a deployed release is uninstalled", deleted(deployed(), plain), Operation::Uninstall),
+        row("a suspended one too", suspended, Operation::Uninstall),
+        row("a failed one too", deleted(ours(failed(1), WANTED), plain), Operation::Uninstall),
+        row("a pending one too", deleted(ours(pending(NOW, 60), OTHER), plain), Operation::Uninstall),
+    ]);
+}
+
+#[test]
+fn what_stops_a_release_before_its_record_is_looked_at() {
+    let by = "other/web".to_owned();
+    let suspended = |head| Observation { suspended: true, inputs: None, ..with(head) };
+    let taken = |head| Observation { name_taken_by: Some(by.clone()), inputs: None, ..with(head) };
+    let both = Observation { suspended: true, ..taken(lost()) };
+    let is_taken = || Operation::Hold(Hold::ReleaseNameTaken { by: by.clone() });
+    check(vec![
+        row("suspended: nothing, not even the lock", suspended(ours(HeadState::Deployed, WANTED)), Operation::Hold(Hold::Suspended)),
+        row("suspended with a pending record", suspended(ours(pending(NOW, 60), WANTED)), Operation::Hold(Hold::Suspended)),
+        row("suspended comes before a taken name and a lost record", both, Operation::Hold(Hold::Suspended)),
+        row("another release has the name", taken(Head::None { expected: false }), is_taken()),
+        row("a taken name comes before a lost record", taken(lost()), is_taken()),
+        row("a taken name is not locked from here", taken(ours(HeadState::Deployed, WANTED)), is_taken()),
+    ]);
+}
+
+#[test]
+fn a_record_that_is_lost_or_unreadable() {
+    let reset = |head| Observation { reset_requested: true, ..with(head) };
+    let message = || Hold::RecordUnreadable { message: "cut off".to_owned() };
+    check(vec![
+        row("lost", with(lost()), Operation::Hold(Hold::RecordLost)),
+        row("unreadable", with(unreadable()), Operation::Hold(message())),
+        row("lost and reset", reset(lost()), Operation::StartOver),
+        row("unreadable and reset", reset(unreadable()), Operation::StartOver),
+    ]);
+}
+
+#[test]
+fn a_record_of_another_tool() {
+    let held = |until| Operation::Hold(Hold::ForeignPending { until: at(until) });
+    let upgrade = Operation::Upgrade { revision: 8, attempt: 1 };
+    let paused = Observation { paused: true, ..with(foreign(HeadState::Deployed)) };
+    let blind = Observation { inputs: None, ..with(foreign(HeadState::Deployed)) };
+    let endless = pending(NOW - 10, u64::MAX);
+    let never = Operation::Hold(Hold::ForeignPending { until: Timestamp::MAX });
+    let forever = decide(&with(foreign(endless)));
+    assert_eq!((forever.operation, forever.until), (never, Some(Timestamp::MAX)), "a claim without end");
+    check(vec![
+        row("its time is not over", with(foreign(pending(NOW - 10, 60))), held(NOW + 50)).until(NOW + 50),
+        row("its time is over this very moment", with(foreign(pending(NOW - 60, 60))), Operation::Recover),
+        row("its time was over long ago", with(foreign(pending(NOW - 600, 60))), Operation::Recover),
+        row("deployed: superseded by an upgrade of ours, never locked", with(foreign(HeadState::Deployed)), upgrade.clone()),
+        row("failed", with(foreign(failed(1))), upgrade.clone()),
+        row("superseded", with(foreign(HeadState::Superseded)), upgrade),
+        row("uninstalled", with(foreign(HeadState::Uninstalled)), Operation::Install { revision: 8, attempt: 1 }),
+        row("paused", paused, Operation::Hold(Hold::Paused)),
+        row("inputs not known", blind, Operation::Hold(Hold::InputsUnknown)),
+    ]);
+}
+
+#[test]
+fn our_own_pending_record() {
+    let uninstalling = HeadState::Pending { started_at: at(NOW), timeout: secs(60), uninstalling: true };
+    let blind = Observation { inputs: None, ..with(ours(pending(NOW, 60), WANTED)) };
+    let paused = Observation { paused: true, ..with(ours(pending(NOW, 60), WANTED)) };
+    check(vec![
+        row("same inputs", with(ours(pending(NOW, 60), WANTED)), Operation::Resume),
+        row("same inputs, long after its timeout", with(ours(pending(0, 60), WANTED)), Operation::Resume),
+        row("inputs not known: what is stored is finished", blind, Operation::Resume),
+        row("paused: what is begun is finished", paused, Operation::Resume),
+        row("other inputs", with(ours(pending(NOW, 60), OTHER)), Operation::Interrupt),
+        row("an uninstall that nobody wants any more", with(ours(uninstalling, WANTED)), Operation::Interrupt),
+    ]);
+}
+
+#[test]
+fn our_own_failed_record() {
+    let wait = |attempt, ago| {
+        let head = Head::Ours(OurHead { revision: 4, state: failed(ago), inputs: WANTED.to_owned(), attempt, ever_deployed: true });
+        with(head)
+    };
+    let exceeded = |attempts| Operation::Hold(Hold::RetriesExceeded { attempts });
+    let no_retries = |seen: Observation| Observation { retries: Retries { install: 0, upgrade: 0 }, ..seen };
+    let reset = Observation { reset_requested: true, ..wait(4, 1) };
+    let paused = Observation { paused: true, ..wait(1, 100) };
+    let paused_first = Observation { paused: true, ..with(never_deployed(failed(100), WANTED, 1)) };
+    let paused_other = Observation { paused: true, ..with(ours(failed(100), OTHER)) };
+    let blind = Observation { inputs: None, ..wait(1, 1) };
+    let upgrade = |attempt| Operation::Upgrade { revision: 5, attempt };
+    let install = |attempt| Operation::Install { revision: 5, attempt };
+    check(vec![
+        row("cooling down: 5 s", wait(1, 2), Operation::Wait).until(NOW + 3),
+        row("cooling down: 20 s after the third", wait(3, 2), Operation::Wait).until(NOW + 18),
+        row("cooled down: next attempt in a new revision", wait(1, 5), upgrade(2)),
+        row("the last allowed retry", wait(3, 20), upgrade(4)),
+        row("retries spent: slow", wait(4, 20), exceeded(4)).until(NOW + 580),
+        row("retries spent: slower", wait(5, 20), exceeded(5)).until(NOW + 1180),
+        row("retries spent and ten minutes later", wait(4, 600), upgrade(5)),
+        row("no retries at all", no_retries(wait(1, 0)), exceeded(1)).until(NOW + 600),
+        row("an install has its own number of retries",
+            Observation { retries: Retries { install: 1, upgrade: 9 }, ..with(never_deployed(failed(11), WANTED, 2)) }, exceeded(2))
+            .until(NOW + 589),
+        row("a first install is tried again as an install", with(never_deployed(failed(5), WANTED, 1)), install(2)),
+        row("reset-at forgets the failures", reset, upgrade(1)),
+        row("other inputs do not wait", with(ours(failed(0), OTHER)), upgrade(1)),
+        row("other inputs after a failed first install", with(never_deployed(failed(0), OTHER, 1)), install(1)),
+        row("paused", paused, Operation::Hold(Hold::Paused)),
+        row("paused with other inputs", paused_other, Operation::Hold(Hold::Paused)),
+        row("paused holds no install back", paused_first, install(2)),
+        row("inputs not known", blind, Operation::Hold(Hold::InputsUnknown)),
+    ]);
+}
+
+#[test]
+fn our_own_settled_record() {
+    let install = Operation::Install { revision: 5, attempt: 1 };
+    let upgrade = Operation::Upgrade { revision: 5, attempt: 1 };
+    let deployed = || with(ours(HeadState::Deployed, WANTED));
+    let differs = || with(ours(HeadState::Deployed, OTHER));
+    let paused = |seen: Observation| Observation { paused: true, ..seen };
+    let blind = |seen: Observation| Observation { inputs: None, ..seen };
+    check(vec![
+        row("no record: install", created(), Operation::Install { revision: 1, attempt: 1 }),
+        row("no record, paused: install", paused(created()), Operation::Install { revision: 1, attempt: 1 }),
+        row("no record, inputs not known", blind(created()), Operation::Hold(Hold::InputsUnknown)),
+        row("deployed as wanted", deployed(), Operation::Nothing).locked(),
+        row("deployed as wanted, paused", paused(deployed()), Operation::Nothing).locked(),
+        row("deployed, a reset is asked for that changes nothing", Observation { reset_requested: true, ..deployed() }, Operation::Nothing).locked(),
+        row("deployed, other inputs", differs(), upgrade.clone()),
+        row("deployed, other inputs, paused: keeps healing", paused(differs()), Operation::Hold(Hold::Paused)).locked(),
+        row("deployed, inputs not known: keeps healing", blind(deployed()), Operation::Hold(Hold::InputsUnknown)).locked(),
+        row("deployed, drift disabled or paused", Observation { drift: Drift::Ignored, ..deployed() }, Operation::Nothing),
+        row("superseded", with(ours(HeadState::Superseded, WANTED)), upgrade),
+        row("uninstalled", with(ours(HeadState::Uninstalled, WANTED)), install.clone()),
+        row("uninstalled, paused", paused(with(ours(HeadState::Uninstalled, WANTED))), install),
+    ]);
+}
+
+// ---- for all observations -----------------------------------------------------------------------------------
+
+fn any_state() -> impl Strategy<Value = HeadState> {
+    let seconds = NOW - 5_000..NOW + 5_000;
+    prop_oneof![
+        Just(HeadState::Deployed),
+        Just(HeadState::Superseded),
+        Just(HeadState::Uninstalled),
+        seconds.clone().prop_map(|seconds| HeadState::Failed { at: at(seconds) }),
+        (seconds, prop_oneof![0..9_000_u64, Just(u64::MAX)], any::<bool>()).prop_map(|(started, timeout, uninstalling)| {
+            HeadState::Pending { started_at: at(started), timeout: secs(timeout), uninstalling }
+        }),
+    ]
+}
+
+fn any_head() -> impl Strategy<Value = Head> {
+    let inputs = prop_oneof![Just(WANTED), Just(OTHER)];
+    prop_oneof![
+        any::<bool>().prop_map(|expected| Head::None { expected }),
+        Just(unreadable()),
+        (1..50_u32, any_state()).prop_map(|(revision, state)| Head::Foreign { revision, state }),
+        (1..50_u32, any_state(), inputs, 1..9_u32, any::<bool>()).prop_map(|(revision, state, inputs, attempt, ever_deployed)| {
+            Head::Ours(OurHead { revision, state, inputs: inputs.to_owned(), attempt, ever_deployed })
+        }),
+    ]
+}
+
+prop_compose! {
+    fn any_deletion()(orphan: bool, own_crd_terminating: bool, namespace_terminating: bool) -> Deletion {
+        Deletion { orphan, own_crd_terminating, namespace_terminating }
+    }
+}
+
+prop_compose! {
+    fn any_observation()(
+        deletion in proptest::option::weighted(0.2, any_deletion()),
+        suspended in proptest::bool::weighted(0.1),
+        taken in proptest::bool::weighted(0.1),
+        head in any_head(),
+        inputs in proptest::option::weighted(0.9, Just(WANTED.to_owned())),
+        reset_requested: bool,
+        paused: bool,
+        install in 0..5_u32,
+        upgrade in 0..5_u32,
+        watched: bool,
+    ) -> Observation {
+        let name_taken_by = taken.then(|| "other/web".to_owned());
+        let drift = if watched { Drift::Watched } else { Drift::Ignored };
+        let retries = Retries { install, upgrade };
+        Observation { deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, retries, drift, now: at(NOW) }
+    }
+}
+
+/// What the world looks like after `operation`, with nobody else around. `succeeds`: whether an attempt does.
+fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Observation {
+    let mut next = seen.clone();
+    let end = |revision, inputs: &str, attempt, ever_deployed| {
+        let state = if succeeds { HeadState::Deployed } else { HeadState::Failed { at: seen.now } };
+        let ever_deployed = ever_deployed || succeeds;
+        Head::Ours(OurHead { revision, state, inputs: inputs.to_owned(), attempt, ever_deployed })
+    };
+    let ever = matches!(&seen.head, Head::Ours(head) if head.ever_deployed);
+    match (operation, &seen.head) {
+        (Operation::Recover | Operation::Interrupt, head) => {
+            let state = HeadState::Failed { at: seen.now };
+            next.head = match head.clone() {
+                Head::Foreign { revision, .. } => Head::Foreign { revision, state },
+                Head::Ours(head) => Head::Ours(OurHead { state, ..head }),
+                other => other,
+            };
+        }
+        (Operation::Resume, Head::Ours(head)) => {
+            next.head = end(head.revision, &head.inputs, head.attempt, head.ever_deployed);
+            next.reset_requested = false;
+        }
+        (Operation::Install { revision, attempt } | Operation::Upgrade { revision, attempt }, _) => {
+            next.head = end(*revision, WANTED, *attempt, ever);
+            next.reset_requested = false;
+        }
+        (Operation::StartOver, _) => {
+            next.head = end(50, WANTED, 1, false);
+            next.reset_requested = false;
+        }
+        _ => {}
+    }
+    next
+}
+
+fn is_rest(operation: &Operation) -> bool {
+    matches!(operation, Operation::Hold(_) | Operation::Wait | Operation::Nothing)
+}
+
+fn ends(operation: &Operation) -> bool {
+    matches!(operation, Operation::Orphan | Operation::LetGo | Operation::Uninstall)
+}
+
+proptest! {
+    /// Total, and the lock acts only on what is deployed, ours, wanted here and not being worked on.
+    #[test]
+    fn the_lock_acts_on_nothing_but_a_deployed_head_of_ours(seen in any_observation()) {
+        let decision = decide(&seen);
+        if decision.correct {
+            let deployed = matches!(&seen.head, Head::Ours(head) if head.state == HeadState::Deployed);
+            prop_assert!(deployed && is_rest(&decision.operation));
+            prop_assert!(seen.deletion.is_none() && !seen.suspended && seen.name_taken_by.is_none());
+            prop_assert_eq!(seen.drift, Drift::Watched);
+        }
+    }
+
+    /// A release is taken away only when it is deleted, and then nothing new is rolled out.
+    #[test]
+    fn nothing_is_taken_away_that_is_not_deleted_and_nothing_rolled_out_that_is(seen in any_observation()) {
+        let operation = decide(&seen).operation;
+        match seen.deletion {
+            None => prop_assert!(!ends(&operation), "{operation:?}"),
+            Some(_) => prop_assert!(ends(&operation) || matches!(operation, Operation::Hold(_)), "{operation:?}"),
+        }
+    }
+
+    /// A new revision never takes the number of the record that is there.
+    #[test]
+    fn a_new_revision_has_a_higher_number_than_the_head(seen in any_observation()) {
+        if let Operation::Install { revision, .. } | Operation::Upgrade { revision, .. } = decide(&seen).operation {
+            let head = match &seen.head {
+                Head::Foreign { revision, .. } => *revision,
+                Head::Ours(head) => head.revision,
+                Head::None { .. } | Head::Unreadable { .. } => 0,
+            };
+            prop_assert!(revision > head);
+        }
+    }
+
+    /// A rest that ends by itself ends in the future, so that no pass is followed by another at once.
+    #[test]
+    fn a_wait_ends_later_than_now(seen in any_observation()) {
+        if let Some(until) = decide(&seen).until {
+            prop_assert!(until > seen.now);
+        }
+    }
+
+    /// With the same wishes and no time passing, every release comes to rest after at most four decisions,
+    /// which is what one pass makes, whether its attempts succeed or fail.
+    #[test]
+    fn unchanged_wishes_come_to_rest(seen in any_observation(), outcomes in proptest::collection::vec(any::<bool>(), 4)) {
+        let mut seen = seen;
+        let mut told = Vec::new();
+        for succeeds in outcomes {
+            let operation = decide(&seen).operation;
+            if is_rest(&operation) || ends(&operation) {
+                return Ok(());
+            }
+            seen = afterwards(&seen, &operation, succeeds);
+            told.push(operation);
+        }
+        let last = decide(&seen).operation;
+        prop_assert!(is_rest(&last) || ends(&last), "still busy after {told:?}: {last:?}");
+    }
+
+    /// Attempts that keep failing are made ever more rarely: at most the allowed ones in the first minutes and
+    /// then less than one in ten minutes, for ever.
+    #[test]
+    fn a_release_that_keeps_failing_is_tried_ever_more_rarely(retries in 0..5_u32, ever_deployed: bool) {
+        let head = Head::Ours(OurHead { revision: 1, state: failed(0), inputs: WANTED.to_owned(), attempt: 1, ever_deployed });
+        let mut seen = Observation { retries: Retries { install: retries, upgrade: retries }, ..with(head) };
+        let mut waits = Vec::new();
+        while waits.len() < 12 {
+            let decision = decide(&seen);
+            match decision.until {
+                Some(until) => {
+                    waits.push(until.duration_since(seen.now).as_secs());
+                    seen.now = until;
+                }
+                None => seen = afterwards(&seen, &decision.operation, false),
+            }
+        }
+        prop_assert!(waits.is_sorted(), "{waits:?}");
+        let slow = waits.iter().filter(|wait| **wait >= 600).count();
+        prop_assert_eq!(waits.len() - slow, usize::try_from(retries).unwrap_or_default());
+    }
+}
