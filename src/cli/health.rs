@@ -70,7 +70,7 @@ fn read(file: &str) -> Result<Vec<Value>, String> {
         (file, std::fs::read_to_string(file))
     };
     let text = text.map_err(|error| format!("{name}: {error}"))?;
-    let documents = yaml::parse_documents(&text, name).map_err(|error| error.to_string())?;
+    let documents = yaml::parse_lenient(&text, name).map_err(|error| error.to_string())?;
     for (i, document) in documents.iter().enumerate() {
         for field in ["apiVersion", "kind"] {
             if !document.get(field).is_some_and(Value::is_string) {

@@ -4,7 +4,7 @@ mod emit;
 mod parse;
 
 pub use emit::{join, to_yaml};
-pub use parse::{parse_documents, parse_value};
+pub use parse::{parse_documents, parse_lenient, parse_value};
 
 #[cfg(test)]
 mod roundtrip;

@@ -1,4 +1,6 @@
 use serde_json::{Number, Value};
+use serde_saphyr::UserMessageFormatter;
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::manifest::{Error, object::is_list};
 
@@ -22,12 +24,15 @@ const MAX_ALIAS_EVENTS: usize = 100_000;
 /// # Errors
 /// With `file` and the line in the stream; also for documents that are no objects.
 pub fn parse_documents(text: &str, file: &str) -> Result<Vec<Value>, Error> {
-    let mut objects = Vec::new();
-    for (i, document) in documents(text, file)?.into_iter().enumerate() {
-        let index = i + 1;
-        flatten(document, file, index, &mut objects)?;
-    }
-    Ok(objects)
+    objects(documents(text, file, DuplicateKeyPolicy::Error)?, file)
+}
+
+/// As [`parse_documents`], but the last of repeated keys wins, as for `kubectl`: for objects that are only looked at.
+///
+/// # Errors
+/// With `file` and the line in the stream; also for documents that are no objects.
+pub fn parse_lenient(text: &str, file: &str) -> Result<Vec<Value>, Error> {
+    objects(documents(text, file, DuplicateKeyPolicy::LastWins)?, file)
 }
 
 /// Reads a text of at most one document under the same rules: values files, `Pack.yaml`. An empty text is null.
@@ -35,7 +40,7 @@ pub fn parse_documents(text: &str, file: &str) -> Result<Vec<Value>, Error> {
 /// # Errors
 /// With `file` and line; also for a second document.
 pub fn parse_value(text: &str, file: &str) -> Result<Value, Error> {
-    let mut documents = documents(text, file)?;
+    let mut documents = documents(text, file, DuplicateKeyPolicy::Error)?;
     if documents.len() > 1 {
         return Err(Error::Yaml {
             file: file.to_owned(),
@@ -47,7 +52,7 @@ pub fn parse_value(text: &str, file: &str) -> Result<Value, Error> {
     Ok(documents.pop().unwrap_or_default())
 }
 
-fn documents(text: &str, file: &str) -> Result<Vec<Value>, Error> {
+fn documents(text: &str, file: &str, duplicates: DuplicateKeyPolicy) -> Result<Vec<Value>, Error> {
     // Kubernetes' tools skip a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut limits = serde_saphyr::options::AliasLimits::default();
@@ -60,6 +65,7 @@ fn documents(text: &str, file: &str) -> Result<Vec<Value>, Error> {
             max_events: 4 * MAX_NODES,
         },
         alias_limits: limits,
+        duplicate_keys: duplicates,
         legacy_octal_numbers: true,
         strict_booleans: false,
         non_finite_float_policy: serde_saphyr::options::NonFiniteFloatPolicy::Reject,
@@ -73,7 +79,7 @@ fn documents(text: &str, file: &str) -> Result<Vec<Value>, Error> {
                 file: file.to_owned(),
                 line: location.map_or(0, |at| at.line()),
                 column: location.map_or(0, |at| at.column()),
-                message: error.to_string(),
+                message: without_location(&error.render_with_formatter(&UserMessageFormatter)),
             }
         })?;
     documents.iter_mut().for_each(whole_floats_to_integers);
@@ -96,6 +102,22 @@ fn whole_floats_to_integers(value: &mut Value) {
         Value::Object(map) => map.values_mut().for_each(whole_floats_to_integers),
         _ => {}
     }
+}
+
+/// The parser ends its messages with the place, which we put in front.
+fn without_location(message: &str) -> String {
+    message
+        .rfind(" at line ")
+        .map_or(message, |end| &message[..end])
+        .to_owned()
+}
+
+fn objects(documents: Vec<Value>, file: &str) -> Result<Vec<Value>, Error> {
+    let mut objects = Vec::new();
+    for (i, document) in documents.into_iter().enumerate() {
+        flatten(document, file, i + 1, &mut objects)?;
+    }
+    Ok(objects)
 }
 
 fn flatten(document: Value, file: &str, index: usize, objects: &mut Vec<Value>) -> Result<(), Error> {
@@ -189,7 +211,9 @@ mod tests {
     #[test]
     fn a_repeated_key_is_an_error_with_its_line() {
         let error = parse_documents("a: 1\n---\nb: 1\nc: 2\nb: 3\n", "t.yaml").unwrap_err();
-        assert!(error.to_string().starts_with("t.yaml:5:1: "), "{error}");
+        assert_eq!(error.to_string(), "t.yaml:5:1: duplicate mapping key `b` is not allowed here");
+        let lenient = parse_lenient("b: 1\nb: 3\n", "t.yaml").unwrap();
+        assert_eq!(lenient, vec![json!({"b": 3})], "an object that is only looked at");
         assert_eq!(error.reason(), "InvalidYaml");
     }
 
