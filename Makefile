@@ -1,0 +1,85 @@
+# `make help` lists the targets. A fresh machine needs only the compilers: Rust through rustup, Go, a C compiler.
+# Everything that is built lands in target/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+N ?= 200
+CLUSTER ?= own
+
+target := $(abspath $(or $(CARGO_TARGET_DIR),target))
+devcluster := tests/devcluster
+# The demo and the scale run are one program; see tests/stage/main.rs.
+stage := cargo test --quiet --test stage --
+
+.PHONY: help
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(if $(filter current,$(CLUSTER)),kubectl,control-plane) ## the main job, step by step. CLUSTER=current: on the cluster of KUBECONFIG; SEED=n: the same kills again
+	@cargo build --test stage
+	@CLUSTER=$(CLUSTER) $(stage) demo
+
+.PHONY: test
+test: control-plane-and-helm lint ## all checks and all tests
+	cargo test
+
+.PHONY: scale
+scale: control-plane ## speed and cost with N=200 releases, as one JSON object; about 5 minutes
+	@cargo build --release
+	@cargo build --test stage
+	@SHERPACK_OPERATOR=$${SHERPACK_OPERATOR:-$(target)/release/sherpack-operator} N=$(N) $(stage) scale
+
+.PHONY: cluster cluster-stop clean-cluster
+cluster: ## leave a control plane running and print its KUBECONFIG
+	@$(devcluster)/cluster.sh start
+
+cluster-stop: ## end it
+	@$(devcluster)/cluster.sh stop
+
+clean-cluster: cluster-stop ## end it and throw away the binaries of the control plane
+	rm -rf target/devcluster
+
+.PHONY: lint fmt crds deny
+lint: components ## format and lints, as `make test` does first
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	@# The demo is no part of `cargo test`, so `--all-targets` leaves it out.
+	cargo clippy --test stage -- -D warnings
+
+fmt: components ## format the code
+	cargo fmt
+
+crds: ## generate crds/ and the chart's copy anew from the code
+	@mkdir -p target
+	cargo run --quiet -- crd >target/crd.yaml
+	cp target/crd.yaml crds/sherpack.io_sherpackreleases.yaml
+	cp target/crd.yaml charts/sherpack-operator/files/sherpack.io_sherpackreleases.yaml
+
+deny: $(or $(shell command -v cargo-deny),target/tools/bin/cargo-deny) ## licences, bans, sources and known flaws of what the binary is made of
+	PATH="$$PWD/target/tools/bin:$$PATH" cargo deny check
+
+# What the targets above need.
+
+.PHONY: control-plane control-plane-and-helm
+control-plane:
+	@$(devcluster)/build.sh cluster
+
+control-plane-and-helm:
+	@$(devcluster)/build.sh
+
+.PHONY: kubectl
+kubectl:
+	@command -v kubectl >/dev/null || $(devcluster)/build.sh cluster
+
+# rust-toolchain.toml names the components, so rustup usually has them already.
+.PHONY: components
+components:
+	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+target/tools/bin/cargo-deny:
+	cargo install --locked --root target/tools --version 0.20.2 cargo-deny

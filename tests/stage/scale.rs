@@ -1,0 +1,271 @@
+//! `make scale N=200`: how fast and how cheap the operator is, beside the same objects applied bare.
+//!
+//! One control plane with etcd waiting for the disk and no node; everything shares the machine's cores. In
+//! order: warm-up, bare applies, install, idle, upgrade, drift, restart. Nothing is asserted about time; the
+//! run fails only when something does not happen at all, or when the two counts of requests disagree.
+
+mod counts;
+mod drift;
+mod process;
+mod report;
+mod workload;
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Client;
+use kube::ResourceExt;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::failure::{During, Failure, Result, check};
+use crate::operator::{self, Settings};
+use crate::release;
+use crate::sight::Sight;
+use counts::{Operator as Counts, cross_check, quiet};
+use process::Clock;
+use report::Report;
+
+/// Requests of this program under way at once, as the operator's own concurrency.
+pub(crate) const CONCURRENCY: usize = 10;
+
+/// No event for this long: something is broken.
+const STANDSTILL: Duration = Duration::from_secs(120);
+
+const NAMESPACE: &str = "load";
+const PACK: &str = "podinfo";
+
+fn from_env(name: &str, default: usize) -> Result<usize> {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .map_err(|_| Failure::new(format!("{name}={text} is not a number"))),
+        Err(_) => Ok(default),
+    }
+}
+
+/// One line of the run's story; stdout is kept for the result.
+fn say(text: impl std::fmt::Display) {
+    eprintln!("scale: {text}");
+}
+
+fn seconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 100.0).round() / 100.0
+}
+
+pub(crate) async fn run() -> Result<()> {
+    let n = from_env("N", 200)?;
+    check(n > 0, || "N must be at least 1".to_owned())?;
+    let idle = Duration::from_secs(from_env("IDLE_S", 60)? as u64);
+    let cluster = Cluster::start(&["-fsync", "-kwok=false"]).await?;
+    let client = cluster.client.clone();
+    say(format!(
+        "control plane {} up, {n} releases to come",
+        cluster.version().await?
+    ));
+    let settings = Settings::new(&cluster.kubeconfig, "sherpack-system", None, "scale.log")?;
+    let measured = measure(&cluster, &client, &settings, n, idle).await;
+    let report = measured.map_err(|failure| Failure::new(format!("{failure}\n{}", settings.log_tail())))?;
+    let text = report.json()?;
+    println!("{text}");
+    let file = crate::cluster::root().join("target/scale.json");
+    std::fs::write(&file, format!("{text}\n")).during(file.display())?;
+    eprint!("{}", report.table());
+    cluster.end().await
+}
+
+async fn measure(
+    cluster: &Cluster,
+    client: &Client,
+    settings: &Settings,
+    n: usize,
+    idle: Duration,
+) -> Result<Report> {
+    let clock = Clock::new(cluster);
+    release::install_crd(client, &operator::output(&["crd"]).await?, None).await?;
+    for namespace in ["sherpack-system", NAMESPACE] {
+        release::create_namespace(client, namespace).await?;
+    }
+
+    // Ten untimed sets first: the API server fills its caches and opens its connections.
+    workload::apply_bare(client, "warm", 10).await?;
+    let before = clock.read(None);
+    let bare = workload::apply_bare(client, "bare", n).await?;
+    let after = clock.read(None);
+    let bare_s = seconds(bare.took);
+    say(format!(
+        "bare: {} objects applied in {bare_s} s; CPU {}",
+        n * bare.objects,
+        after.since(&before)
+    ));
+    workload::settle(client, "bare", n).await?;
+
+    release::store_pack(client, NAMESPACE, PACK, operator::package(PACK).await?).await?;
+    let mut operator = settings.spawn()?;
+    operator.ready().await?;
+    say(format!(
+        "operator ready {:.2} s after its start",
+        operator.spawned.elapsed().as_secs_f64()
+    ));
+    let base = quiet(&operator).await?;
+    let server_base = counts::server(client).await?;
+
+    let before = clock.read(Some(operator.pid()?));
+    let ready_s = seconds(install(client, n).await?);
+    let after = clock.read(Some(operator.pid()?));
+    say(format!(
+        "install: {n} releases Ready in {ready_s} s; CPU {}",
+        after.since(&before)
+    ));
+    let installed = quiet(&operator).await?;
+    let install_counts = installed.minus(&base);
+    say(format!("requests of the install: {install_counts}"));
+    cross_check(
+        &install_counts,
+        &counts::server(client).await?.minus(&server_base),
+        n,
+    )?;
+
+    say(format!("idle for {} s", idle.as_secs()));
+    let began = Instant::now();
+    let before = Counts::read(&operator).await?;
+    tokio::time::sleep(idle).await;
+    let idle_counts = Counts::read(&operator).await?.minus(&before);
+    let minutes = began.elapsed().as_secs_f64() / 60.0;
+    let (rss_idle, _) = process::memory(operator.pid()?)?;
+    say(format!("requests while idle: {idle_counts}"));
+
+    let before = (Counts::read(&operator).await?, clock.read(Some(operator.pid()?)));
+    let upgrade_s = seconds(upgrade(client, n).await?);
+    let after = clock.read(Some(operator.pid()?));
+    say(format!(
+        "upgrade: all Ready at revision 2 in {upgrade_s} s; CPU {}",
+        after.since(&before.1)
+    ));
+    let upgraded = quiet(&operator).await?;
+    say(format!("requests of the upgrade: {}", upgraded.minus(&before.0)));
+
+    let deployments = drift::deployments(client, NAMESPACE, 100).await?;
+    let services = drift::services(client, NAMESPACE, 50).await?;
+    let drifted = quiet(&operator).await?;
+    say(format!(
+        "requests of {} reverts: {}",
+        deployments.count() + services.count(),
+        drifted.minus(&upgraded)
+    ));
+    let (_, peak) = process::memory(operator.pid()?)?;
+
+    say(format!(
+        "operator stopped in {:.2} s",
+        operator.stop().await?.as_secs_f64()
+    ));
+    let mut operator = settings.spawn()?;
+    operator.ready().await?;
+    say(format!(
+        "ready again {:.2} s after its start",
+        operator.spawned.elapsed().as_secs_f64()
+    ));
+    let restart = quiet(&operator).await?;
+    say(format!("requests of the restart: {restart}"));
+    let (_, peak_after_restart) = process::memory(operator.pid()?)?;
+    operator.stop().await?;
+
+    let per_release = |count: u64| (count as f64 / n as f64 * 100.0).round() / 100.0;
+    let per_minute = |count: u64| (count as f64 / minutes * 10.0).round() / 10.0;
+    Ok(Report {
+        n,
+        objects_per_release: bare.objects,
+        ready_s,
+        bare_s,
+        ratio: (ready_s / bare_s * 100.0).round() / 100.0,
+        rss_idle_mib: rss_idle,
+        rss_peak_mib: peak.max(peak_after_restart),
+        writes_per_release: per_release(install_counts.writes()),
+        reads_per_release: per_release(install_counts.reads()),
+        idle_reads_per_min: per_minute(idle_counts.reads()),
+        idle_writes_per_min: per_minute(idle_counts.writes()),
+        upgrade_s,
+        restart_reads: restart.reads(),
+        restart_writes: restart.writes(),
+        drift_p50_ms: deployments.percentile(50),
+        drift_p99_ms: deployments.percentile(99),
+        drift_service_p50_ms: services.percentile(50),
+    })
+}
+
+/// Creates all releases; from the first request to the event that completes the set.
+async fn install(client: &Client, n: usize) -> Result<Duration> {
+    let api = release::api(client, NAMESPACE);
+    let began = Instant::now();
+    let create = |index: usize| {
+        let api = api.clone();
+        async move {
+            let name = workload::name(index);
+            let object = release::release(&name, PACK, &workload::values("first"))?;
+            api.create(&PostParams::default(), &object).await.during(&name)?;
+            Ok(())
+        }
+    };
+    all_ready(&api, n, 1, began, create).await
+}
+
+/// Changes one value of all releases; from the first request to the event that completes the set.
+async fn upgrade(client: &Client, n: usize) -> Result<Duration> {
+    let api = release::api(client, NAMESPACE);
+    let began = Instant::now();
+    let change = |index: usize| {
+        let api = api.clone();
+        async move {
+            let patch = json!({"spec": {"values": {"message": "second"}}});
+            let name = workload::name(index);
+            api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+                .await
+                .during(&name)?;
+            Ok(())
+        }
+    };
+    all_ready(&api, n, 2, began, change).await
+}
+
+/// Sends `request` for every index, ten at once, and watches until all `n` are Ready at `revision`.
+async fn all_ready<F>(
+    api: &Api<DynamicObject>,
+    n: usize,
+    revision: u64,
+    began: Instant,
+    request: impl Fn(usize) -> F,
+) -> Result<Duration>
+where
+    F: Future<Output = Result<()>>,
+{
+    let mut sight = Sight::open(api.clone()).await?;
+    let opened = began.elapsed();
+    let requests = stream::iter((0..n).map(request))
+        .buffer_unordered(CONCURRENCY)
+        .try_collect::<Vec<()>>();
+    let watch = async {
+        let mut ready: HashSet<String> = HashSet::with_capacity(n);
+        let mut last = String::new();
+        while ready.len() < n {
+            let standstill = format!("{} of {n} Ready at revision {revision}", ready.len());
+            let next = sight.until(&standstill, STANDSTILL, |change| {
+                let object = change.present()?;
+                if release::is_stalled(object) {
+                    return Some(Err(Failure::new(release::standing(object))));
+                }
+                last = release::standing(object);
+                (release::is_ready_at(object, revision) && !ready.contains(&object.name_any()))
+                    .then(|| Ok(object.name_any()))
+            });
+            let (_, name) = next
+                .await
+                .map_err(|failure| Failure::new(format!("{failure}; last: {last}")))?;
+            ready.insert(name?);
+        }
+        Ok(began.elapsed())
+    };
+    let (_, took) = tokio::try_join!(requests, watch)?;
+    Ok(took - opened)
+}

@@ -1,0 +1,65 @@
+//! The result: one JSON object for programs, one table for people.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::failure::Result;
+
+/// The names are an API: tools compare runs by them. Seconds, MiB, milliseconds, counts.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    pub(crate) n: usize,
+    pub(crate) objects_per_release: usize,
+    /// First create sent to the event that completes the set.
+    pub(crate) ready_s: f64,
+    /// The same objects by bare server-side apply, the same concurrency, the same control plane.
+    pub(crate) bare_s: f64,
+    pub(crate) ratio: f64,
+    pub(crate) rss_idle_mib: f64,
+    pub(crate) rss_peak_mib: f64,
+    pub(crate) writes_per_release: f64,
+    pub(crate) reads_per_release: f64,
+    pub(crate) idle_reads_per_min: f64,
+    pub(crate) idle_writes_per_min: f64,
+    pub(crate) upgrade_s: f64,
+    pub(crate) restart_reads: u64,
+    pub(crate) restart_writes: u64,
+    /// A Deployment's env value: edit sent to old value seen.
+    pub(crate) drift_p50_ms: f64,
+    pub(crate) drift_p99_ms: f64,
+    /// A Service's port name.
+    pub(crate) drift_service_p50_ms: f64,
+}
+
+impl Report {
+    /// One line.
+    pub(crate) fn json(&self) -> Result<String> {
+        Ok(serde_json::to_string(self)?)
+    }
+
+    /// Target and measurement side by side. A missed target is no failure: machines differ.
+    pub(crate) fn table(&self) -> String {
+        let rows = [
+            ("ratio", self.ratio, 2.5),
+            ("writes_per_release", self.writes_per_release, 10.0),
+            ("reads_per_release", self.reads_per_release, 8.0),
+            ("rss_peak_mib", self.rss_peak_mib, 60.0),
+            ("idle_writes_per_min", self.idle_writes_per_min, 0.0),
+            ("idle_reads_per_min", self.idle_reads_per_min, 5.0),
+            ("drift_p50_ms", self.drift_p50_ms, 60.0),
+            ("restart_writes", self.restart_writes as f64, 0.0),
+        ];
+        let mut table = format!("\n{:<22}{:>10}{:>10}\n", "", "measured", "target");
+        for (name, measured, target) in rows {
+            let verdict = if measured <= target { "" } else { "  missed" };
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                table,
+                "{name:<22}{measured:>10}{:>10}{verdict}",
+                format!("<= {target}")
+            );
+        }
+        table
+    }
+}
