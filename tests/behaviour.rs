@@ -1,1 +1,8 @@
 //! Behaviour of the operator against a real API server: one module for each promise or capability.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+mod behaviour {
+    mod lock_fields;
+}

@@ -115,26 +115,10 @@ pub fn summarize(
         Standing::Held => (ConditionStatus::False, None),
         Standing::Stalled => (ConditionStatus::False, Some(STALLED)),
     };
-    set(
-        conditions,
-        READY,
-        ready,
-        reason,
-        message,
-        observed_generation,
-        now,
-    );
+    set(conditions, READY, ready, reason, message, observed_generation, now);
     for type_ in [RECONCILING, STALLED] {
         if companion == Some(type_) {
-            set(
-                conditions,
-                type_,
-                ConditionStatus::True,
-                reason,
-                message,
-                observed_generation,
-                now,
-            );
+            set(conditions, type_, ConditionStatus::True, reason, message, observed_generation, now);
         } else {
             remove(conditions, type_);
         }
@@ -196,33 +180,15 @@ fn without_times(mut status: SherpackReleaseStatus) -> SherpackReleaseStatus {
         } = operation;
         (*started_at, *deadline) = (None, None);
         for waiting in waiting_for {
-            let WaitingFor {
-                object: _,
-                state: _,
-                ready: _,
-                desired: _,
-                reason: _,
-                since,
-            } = waiting;
+            let WaitingFor { object: _, state: _, ready: _, desired: _, reason: _, since } = waiting;
             *since = None;
         }
     }
     if let Some(drift) = &mut status.drift {
-        let DriftStatus {
-            count: _,
-            last_reverted_at,
-            contended: _,
-            objects,
-        } = drift;
+        let DriftStatus { count: _, last_reverted_at, contended: _, objects } = drift;
         *last_reverted_at = None;
         for drifted in objects {
-            let DriftedObject {
-                object: _,
-                paths: _,
-                manager: _,
-                action: _,
-                at,
-            } = drifted;
+            let DriftedObject { object: _, paths: _, manager: _, action: _, at } = drifted;
             *at = None;
         }
     }

@@ -18,21 +18,11 @@ fn the_transition_time_moves_only_with_the_status() {
     let mut conditions = Vec::new();
     let mut step = |status, reason: &str, at| {
         set(&mut conditions, READY, status, reason, "m", Some(1), at);
-        (
-            conditions[0].last_transition_time.0,
-            conditions[0].reason.clone(),
-            conditions.len(),
-        )
+        (conditions[0].last_transition_time.0, conditions[0].reason.clone(), conditions.len())
     };
     assert_eq!(step(ConditionStatus::False, "A", START), (START, "A".into(), 1));
-    assert_eq!(
-        step(ConditionStatus::False, "B", later(5)),
-        (START, "B".into(), 1)
-    );
-    assert_eq!(
-        step(ConditionStatus::True, "C", later(9)),
-        (later(9), "C".into(), 1)
-    );
+    assert_eq!(step(ConditionStatus::False, "B", later(5)), (START, "B".into(), 1));
+    assert_eq!(step(ConditionStatus::True, "C", later(9)), (later(9), "C".into(), 1));
 }
 
 #[test]
@@ -53,10 +43,7 @@ fn each_standing_gives_one_combination_of_ready_reconciling_and_stalled() {
             summarize(&mut conditions, after, "After", "after", Some(2), START);
             assert_eq!(trio(&conditions), expected, "{before:?} to {after:?}");
             for condition in &conditions {
-                assert_eq!(
-                    (condition.reason.as_str(), condition.message.as_str()),
-                    ("After", "after")
-                );
+                assert_eq!((condition.reason.as_str(), condition.message.as_str()), ("After", "after"));
                 assert_eq!(condition.observed_generation, Some(2));
             }
         }
@@ -67,23 +54,8 @@ fn each_standing_gives_one_combination_of_ready_reconciling_and_stalled() {
 fn other_conditions_are_left_alone() {
     let mut conditions = Vec::new();
     let healthy = reasons::condition::HEALTHY;
-    set(
-        &mut conditions,
-        healthy,
-        ConditionStatus::True,
-        reasons::HEALTHY,
-        "",
-        None,
-        START,
-    );
-    summarize(
-        &mut conditions,
-        Standing::Stalled,
-        reasons::INVALID_SPEC,
-        "bad",
-        None,
-        START,
-    );
+    set(&mut conditions, healthy, ConditionStatus::True, reasons::HEALTHY, "", None, START);
+    summarize(&mut conditions, Standing::Stalled, reasons::INVALID_SPEC, "bad", None, START);
     assert!(is_true(&conditions, healthy));
     remove(&mut conditions, healthy);
     assert!(!is_true(&conditions, healthy));
@@ -110,43 +82,23 @@ fn full(at: Timestamp) -> SherpackReleaseStatus {
     let time = Some(Time(at));
     let mut status = SherpackReleaseStatus {
         observed_generation: Some(1),
-        pack: Some(PackStatus {
-            name: "web".into(),
-            ..Default::default()
-        }),
-        history: vec![HistoryEntry {
-            revision: 1,
-            at: time.clone(),
-            ..Default::default()
-        }],
+        pack: Some(PackStatus { name: "web".into(), ..Default::default() }),
+        history: vec![HistoryEntry { revision: 1, at: time.clone(), ..Default::default() }],
         operation: Some(OperationStatus {
             started_at: time.clone(),
             deadline: time.clone(),
-            waiting_for: vec![WaitingFor {
-                since: time.clone(),
-                ..Default::default()
-            }],
+            waiting_for: vec![WaitingFor { since: time.clone(), ..Default::default() }],
             ..Default::default()
         }),
         drift: Some(DriftStatus {
             count: Some(1),
             last_reverted_at: time.clone(),
-            objects: vec![DriftedObject {
-                at: time,
-                ..Default::default()
-            }],
+            objects: vec![DriftedObject { at: time, ..Default::default() }],
             ..Default::default()
         }),
         ..Default::default()
     };
-    summarize(
-        &mut status.conditions,
-        Standing::Ready,
-        "Deployed",
-        "fine",
-        Some(1),
-        at,
-    );
+    summarize(&mut status.conditions, Standing::Ready, "Deployed", "fine", Some(1), at);
     status
 }
 
@@ -176,31 +128,14 @@ fn any_other_difference_makes_another_status() {
 #[test]
 fn a_bounded_status_fits_the_schema() {
     let mut status = full(START);
-    status.history = vec![
-        HistoryEntry {
-            message: Some("x".repeat(5000)),
-            ..Default::default()
-        };
-        30
-    ];
+    status.history = vec![HistoryEntry { message: Some("x".repeat(5000)), ..Default::default() }; 30];
     let operation = status.operation.as_mut().expect("operation");
     operation.waiting_for = vec![WaitingFor::default(); 30];
     let drift = status.drift.as_mut().expect("drift");
-    drift.objects = vec![
-        DriftedObject {
-            paths: vec![String::new(); 30],
-            ..Default::default()
-        };
-        30
-    ];
+    drift.objects = vec![DriftedObject { paths: vec![String::new(); 30], ..Default::default() }; 30];
     status.bound();
     assert_eq!(status.history.len(), 20);
-    assert!(
-        status.history[0]
-            .message
-            .as_ref()
-            .is_some_and(|m| m.len() <= MESSAGE_MAX)
-    );
+    assert!(status.history[0].message.as_ref().is_some_and(|m| m.len() <= MESSAGE_MAX));
     assert_eq!(status.operation.as_ref().map(|o| o.waiting_for.len()), Some(20));
     let drift = status.drift.expect("drift");
     assert_eq!((drift.objects.len(), drift.objects[0].paths.len()), (20, 20));

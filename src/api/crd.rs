@@ -21,10 +21,7 @@ const HEADER: &str =
 pub fn crd() -> CustomResourceDefinition {
     let mut crd = SherpackRelease::crd();
     for version in &mut crd.spec.versions {
-        let schema = version
-            .schema
-            .as_mut()
-            .and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
         if let Some(schema) = schema {
             tidy(schema);
             shape_status(schema);
@@ -47,9 +44,7 @@ pub fn crd_yaml() -> Result<String, Error> {
 fn plain_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            let whole = number
-                .as_f64()
-                .filter(|n| number.is_f64() && n.fract() == 0.0 && n.abs() < 1e15);
+            let whole = number.as_f64().filter(|n| number.is_f64() && n.fract() == 0.0 && n.abs() < 1e15);
             if let Some(whole) = whole {
                 *number = (whole as i64).into();
             }
@@ -80,11 +75,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
     }
     schema.default = None;
     schema.title = None;
-    if schema
-        .format
-        .as_deref()
-        .is_some_and(|format| format.starts_with("uint"))
-    {
+    if schema.format.as_deref().is_some_and(|format| format.starts_with("uint")) {
         // The API server warns about formats that it does not know; the bounds say the same.
         schema.format = None;
     }
@@ -99,11 +90,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
 
 /// The schemas directly below a schema, as far as the types of this API use them.
 fn children(schema: &mut JSONSchemaProps) -> Vec<&mut JSONSchemaProps> {
-    let mut children: Vec<_> = schema
-        .properties
-        .iter_mut()
-        .flat_map(|p| p.values_mut())
-        .collect();
+    let mut children: Vec<_> = schema.properties.iter_mut().flat_map(|p| p.values_mut()).collect();
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
         children.push(items);
     }
@@ -138,11 +125,7 @@ mod tests {
 
     /// Every schema with its path, root first.
     fn walk(schema: &JSONSchemaProps, path: String, inside_list: bool, found: &mut Vec<Node>) {
-        found.push(Node {
-            path: path.clone(),
-            inside_list,
-            schema: schema.clone(),
-        });
+        found.push(Node { path: path.clone(), inside_list, schema: schema.clone() });
         for (name, property) in schema.properties.iter().flatten() {
             walk(property, format!("{path}.{name}"), inside_list, found);
         }
@@ -165,10 +148,7 @@ mod tests {
     fn nodes() -> Vec<Node> {
         let crd = crd();
         assert_eq!(crd.spec.versions.len(), 1);
-        let schema = crd.spec.versions[0]
-            .schema
-            .as_ref()
-            .and_then(|s| s.open_api_v3_schema.as_ref());
+        let schema = crd.spec.versions[0].schema.as_ref().and_then(|s| s.open_api_v3_schema.as_ref());
         let mut found = Vec::new();
         walk(schema.expect("a schema"), String::new(), false, &mut found);
         assert!(found.len() > 100, "the walk misses most of the schema");
@@ -221,10 +201,7 @@ mod tests {
             lists += 1;
             let (list_type, keys) = (schema.x_kubernetes_list_type, schema.x_kubernetes_list_map_keys);
             if path == ".status.conditions" {
-                assert_eq!(
-                    (list_type.as_deref(), keys),
-                    (Some("map"), Some(vec!["type".into()]))
-                );
+                assert_eq!((list_type.as_deref(), keys), (Some("map"), Some(vec!["type".into()])));
             } else {
                 assert_eq!((list_type.as_deref(), keys), (Some("atomic"), None), "{path}");
             }
@@ -238,10 +215,7 @@ mod tests {
     #[test]
     fn every_field_is_described() {
         for Node { path, schema, .. } in nodes() {
-            let described = schema
-                .description
-                .as_ref()
-                .is_some_and(|d| d.len() > 3 && !d.contains('\n'));
+            let described = schema.description.as_ref().is_some_and(|d| d.len() > 3 && !d.contains('\n'));
             assert!(described || path.ends_with("[]"), "{path} has no description");
         }
     }
@@ -251,20 +225,9 @@ mod tests {
         for Node { path, schema, .. } in nodes() {
             assert!(schema.type_.is_some(), "{path}: no type");
             assert!(schema.nullable.is_none() && schema.title.is_none(), "{path}");
-            assert!(
-                schema.enum_.iter().flatten().all(|JSON(word)| word.is_string()),
-                "{path}"
-            );
-            assert!(
-                schema.any_of.is_none() && schema.one_of.is_none() && schema.all_of.is_none(),
-                "{path}"
-            );
-            assert!(
-                schema
-                    .format
-                    .is_none_or(|f| ["int64", "date-time"].contains(&f.as_str())),
-                "{path}"
-            );
+            assert!(schema.enum_.iter().flatten().all(|JSON(word)| word.is_string()), "{path}");
+            assert!(schema.any_of.is_none() && schema.one_of.is_none() && schema.all_of.is_none(), "{path}");
+            assert!(schema.format.is_none_or(|f| ["int64", "date-time"].contains(&f.as_str())), "{path}");
         }
     }
 
@@ -274,10 +237,7 @@ mod tests {
             .into_iter()
             .filter(|n| n.schema.x_kubernetes_preserve_unknown_fields == Some(true))
             .collect();
-        assert_eq!(
-            open.iter().map(|n| n.path.as_str()).collect::<Vec<_>>(),
-            [".spec.values"]
-        );
+        assert_eq!(open.iter().map(|n| n.path.as_str()).collect::<Vec<_>>(), [".spec.values"]);
     }
 
     #[test]
@@ -285,10 +245,7 @@ mod tests {
         let version = &crd().spec.versions[0];
         let columns = version.additional_printer_columns.as_ref().expect("columns");
         let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
-        assert_eq!(
-            names,
-            ["Ready", "Status", "Pack", "Version", "Revision", "Drift", "Age"]
-        );
+        assert_eq!(names, ["Ready", "Status", "Pack", "Version", "Revision", "Drift", "Age"]);
         assert!(version.subresources.as_ref().is_some_and(|s| s.status.is_some()));
     }
 }

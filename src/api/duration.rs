@@ -89,9 +89,7 @@ pub fn parse(text: &str) -> Result<Duration, Error> {
             .filter(|n| *n <= LIMIT_NANOS)
             .ok_or_else(too_long)?;
     }
-    u64::try_from(nanos)
-        .map(Duration::from_nanos)
-        .map_err(|_| too_long())
+    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long())
 }
 
 /// Writes a duration in hours, minutes, seconds and milliseconds, leaving out units that are zero:
@@ -177,10 +175,7 @@ mod tests {
             assert_eq!(parse(text), Err(Error::Signed(text.into())), "{text}");
         }
         for text in ["s", "m5", "1.s", ".5s", "1s ", " 1s", "1 s", "1h-5m", "٣s"] {
-            assert!(
-                matches!(parse(text), Err(Error::Malformed(_) | Error::Unit(_))),
-                "{text}"
-            );
+            assert!(matches!(parse(text), Err(Error::Malformed(_) | Error::Unit(_))), "{text}");
         }
         for text in ["5", "5d", "1h5", "5S", "1e3s", "00"] {
             assert_eq!(parse(text), Err(Error::Unit(text.into())), "{text}");
@@ -189,17 +184,9 @@ mod tests {
 
     #[test]
     fn a_duration_that_go_cannot_hold_is_refused() {
-        assert_eq!(
-            parse("9223372036854775807ns"),
-            Ok(Duration::from_nanos(i64::MAX as u64))
-        );
+        assert_eq!(parse("9223372036854775807ns"), Ok(Duration::from_nanos(i64::MAX as u64)));
         let endless = "9".repeat(60) + "h";
-        for text in [
-            "9223372036854775808ns",
-            "2562048h",
-            "2562047h60m",
-            endless.as_str(),
-        ] {
+        for text in ["9223372036854775808ns", "2562048h", "2562047h60m", endless.as_str()] {
             assert_eq!(parse(text), Err(Error::TooLong(text.into())), "{text}");
         }
     }

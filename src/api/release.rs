@@ -195,9 +195,7 @@ impl SherpackRelease {
     #[must_use]
     pub fn target_namespace(&self) -> &str {
         let namespace = self.spec.target_namespace.as_deref();
-        namespace
-            .or(self.metadata.namespace.as_deref())
-            .unwrap_or_default()
+        namespace.or(self.metadata.namespace.as_deref()).unwrap_or_default()
     }
 }
 
@@ -209,10 +207,7 @@ mod tests {
 
     #[test]
     fn the_resource_is_known_under_the_names_of_the_project() {
-        assert_eq!(
-            SherpackRelease::api_version(&()),
-            super::super::names::API_VERSION
-        );
+        assert_eq!(SherpackRelease::api_version(&()), super::super::names::API_VERSION);
         assert_eq!(SherpackRelease::kind(&()), super::super::names::KIND);
     }
 
@@ -220,16 +215,10 @@ mod tests {
     fn effective_names_fall_back_to_the_metadata() {
         let mut release = SherpackRelease::new("web", SherpackReleaseSpec::default());
         release.metadata.namespace = Some("apps".into());
-        assert_eq!(
-            (release.release_name(), release.target_namespace()),
-            ("web", "apps")
-        );
+        assert_eq!((release.release_name(), release.target_namespace()), ("web", "apps"));
         release.spec.release_name = Some("shop".into());
         release.spec.target_namespace = Some("prod".into());
-        assert_eq!(
-            (release.release_name(), release.target_namespace()),
-            ("shop", "prod")
-        );
+        assert_eq!((release.release_name(), release.target_namespace()), ("shop", "prod"));
     }
 
     #[test]

@@ -127,12 +127,7 @@ impl Settings {
             uninstall: uninstall_settings(release),
             history_limit: HISTORY_LIMIT,
             compression: Compression::default(),
-            drift: release
-                .spec
-                .drift
-                .as_ref()
-                .and_then(|drift| drift.mode)
-                .unwrap_or_default(),
+            drift: release.spec.drift.as_ref().and_then(|drift| drift.mode).unwrap_or_default(),
             requests: requests(release).unwrap_or_default(),
         }
     }

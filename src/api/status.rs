@@ -307,30 +307,16 @@ impl SherpackReleaseStatus {
         } = self;
         conditions.truncate(LIST_MAX);
         history.truncate(LIST_MAX);
-        history
-            .iter_mut()
-            .for_each(|entry| clip_in_place(&mut entry.message));
+        history.iter_mut().for_each(|entry| clip_in_place(&mut entry.message));
         if let Some(OperationStatus { waiting_for, .. }) = operation {
             waiting_for.truncate(LIST_MAX);
-            waiting_for
-                .iter_mut()
-                .for_each(|waiting| clip_in_place(&mut waiting.reason));
+            waiting_for.iter_mut().for_each(|waiting| clip_in_place(&mut waiting.reason));
         }
-        if let Some(DriftStatus {
-            count: _,
-            last_reverted_at: _,
-            contended,
-            objects,
-        }) = drift
-        {
+        if let Some(DriftStatus { count: _, last_reverted_at: _, contended, objects }) = drift {
             contended.truncate(LIST_MAX);
-            contended
-                .iter_mut()
-                .for_each(|rival| rival.paths.truncate(LIST_MAX));
+            contended.iter_mut().for_each(|rival| rival.paths.truncate(LIST_MAX));
             objects.truncate(LIST_MAX);
-            objects
-                .iter_mut()
-                .for_each(|object| object.paths.truncate(LIST_MAX));
+            objects.iter_mut().for_each(|object| object.paths.truncate(LIST_MAX));
         }
         crds.truncate(LIST_MAX);
         crds.iter_mut().for_each(|crd| crd.changes.truncate(LIST_MAX));

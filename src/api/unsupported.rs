@@ -43,59 +43,21 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         approval,
     } = &release.spec;
     let pack = pack.clone().unwrap_or_default();
-    let PackSource {
-        config_map: _,
-        secret,
-        http,
-        repository,
-        oci,
-        artifact,
-        path: _,
-    } = &pack;
+    let PackSource { config_map: _, secret, http, repository, oci, artifact, path: _ } = &pack;
     let waves = waves.clone().unwrap_or_default();
-    let Waves {
-        wait: waves_wait,
-        timeout: waves_timeout,
-    } = &waves;
+    let Waves { wait: waves_wait, timeout: waves_timeout } = &waves;
     let install = install.clone().unwrap_or_default();
-    let Install {
-        retries: _,
-        on_failure: install_failure,
-        adopt: _,
-    } = &install;
+    let Install { retries: _, on_failure: install_failure, adopt: _ } = &install;
     let upgrade = upgrade.clone().unwrap_or_default();
-    let Upgrade {
-        retries: _,
-        on_failure: upgrade_failure,
-        immutable_fields,
-        paused: _,
-    } = &upgrade;
+    let Upgrade { retries: _, on_failure: upgrade_failure, immutable_fields, paused: _ } = &upgrade;
     let test = test.clone().unwrap_or_default();
-    let Test {
-        enabled: test_enabled,
-        ignore_failures: _,
-    } = &test;
+    let Test { enabled: test_enabled, ignore_failures: _ } = &test;
     let uninstall = uninstall.clone().unwrap_or_default();
-    let Uninstall {
-        policy: _,
-        wait: _,
-        keep_history,
-        timeout: _,
-    } = &uninstall;
+    let Uninstall { policy: _, wait: _, keep_history, timeout: _ } = &uninstall;
     let drift = drift.clone().unwrap_or_default();
-    let Drift {
-        mode: _,
-        strict,
-        ignore,
-    } = &drift;
+    let Drift { mode: _, strict, ignore } = &drift;
     let history = history.clone().unwrap_or_default();
-    let History {
-        limit: _,
-        storage,
-        namespace: history_namespace,
-        compression: _,
-        large,
-    } = &history;
+    let History { limit: _, storage, namespace: history_namespace, compression: _, large } = &history;
 
     let table: [(&'static str, bool); 25] = [
         ("spec.pack.secret", secret.is_some()),
@@ -110,51 +72,27 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         ("spec.waves.wait", *waves_wait == Some(false)),
         (
             "spec.waves.timeout",
-            waves_timeout
-                .as_ref()
-                .is_some_and(|t| duration::parse(t) != Ok(WAVE_TIMEOUT)),
+            waves_timeout.as_ref().is_some_and(|t| duration::parse(t) != Ok(WAVE_TIMEOUT)),
         ),
-        (
-            "spec.install.onFailure",
-            differs(install_failure, InstallFailure::Retain),
-        ),
-        (
-            "spec.upgrade.onFailure",
-            differs(upgrade_failure, UpgradeFailure::Retain),
-        ),
-        (
-            "spec.upgrade.immutableFields",
-            differs(immutable_fields, ImmutableFields::Fail),
-        ),
+        ("spec.install.onFailure", differs(install_failure, InstallFailure::Retain)),
+        ("spec.upgrade.onFailure", differs(upgrade_failure, UpgradeFailure::Retain)),
+        ("spec.upgrade.immutableFields", differs(immutable_fields, ImmutableFields::Fail)),
         ("spec.rollbackTo", rollback_to.is_some()),
         ("spec.test.enabled", *test_enabled == Some(true)),
         ("spec.uninstall.keepHistory", *keep_history == Some(true)),
         ("spec.crds", crds.as_ref().is_some_and(says_anything)),
-        (
-            "spec.drift.strict",
-            strict
-                .as_ref()
-                .is_some_and(|StrictDrift { managers }| has_entries(managers)),
-        ),
+        ("spec.drift.strict", strict.as_ref().is_some_and(|StrictDrift { managers }| has_entries(managers))),
         ("spec.drift.ignore", has_entries(ignore)),
         ("spec.history.storage", differs(storage, HistoryStorage::Secret)),
         (
             "spec.history.namespace",
-            history_namespace
-                .as_ref()
-                .is_some_and(|namespace| namespace != release.target_namespace()),
+            history_namespace.as_ref().is_some_and(|namespace| namespace != release.target_namespace()),
         ),
         ("spec.history.large", differs(large, LargeRevision::Chunked)),
         ("spec.approval", differs(approval, Approval::Automatic)),
-        (
-            "metadata.annotations[sherpack.io/test-at]",
-            has_annotation(release, TEST_AT),
-        ),
+        ("metadata.annotations[sherpack.io/test-at]", has_annotation(release, TEST_AT)),
     ];
-    table
-        .into_iter()
-        .filter_map(|(path, asked)| asked.then_some(path))
-        .collect()
+    table.into_iter().filter_map(|(path, asked)| asked.then_some(path)).collect()
 }
 
 fn differs<T: PartialEq>(field: &Option<T>, default: T) -> bool {
@@ -166,24 +104,13 @@ fn has_entries<T>(list: &Option<Vec<T>>) -> bool {
 }
 
 fn has_annotation(release: &SherpackRelease, name: &str) -> bool {
-    release
-        .metadata
-        .annotations
-        .as_ref()
-        .is_some_and(|annotations| annotations.contains_key(name))
+    release.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(name))
 }
 
 /// No field of `spec.crds` has a default of its own, so whatever is set asks for something.
 fn says_anything(crds: &Crds) -> bool {
-    let Crds {
-        install,
-        upgrade,
-        on_uninstall,
-        wait_ready,
-        wait_timeout,
-        confirm_changes,
-        confirm_deletion,
-    } = crds;
+    let Crds { install, upgrade, on_uninstall, wait_ready, wait_timeout, confirm_changes, confirm_deletion } =
+        crds;
     install.is_some()
         || upgrade.is_some()
         || on_uninstall.is_some()

@@ -38,11 +38,7 @@ pub struct Invalid {
 
 impl Invalid {
     fn spec(field: &str, message: impl Into<String>) -> Self {
-        Self {
-            reason: reasons::INVALID_SPEC,
-            field: field.to_owned(),
-            message: message.into(),
-        }
+        Self { reason: reasons::INVALID_SPEC, field: field.to_owned(), message: message.into() }
     }
 
     /// Always the author of the release.
@@ -92,44 +88,18 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         approval: _,
     } = &release.spec;
     let install = install.clone().unwrap_or_default();
-    let Install {
-        retries: install_retries,
-        on_failure: _,
-        adopt,
-    } = install;
+    let Install { retries: install_retries, on_failure: _, adopt } = install;
     let upgrade = upgrade.clone().unwrap_or_default();
-    let Upgrade {
-        retries: upgrade_retries,
-        on_failure: _,
-        immutable_fields: _,
-        paused,
-    } = upgrade;
+    let Upgrade { retries: upgrade_retries, on_failure: _, immutable_fields: _, paused } = upgrade;
     let drift = drift.clone().unwrap_or_default();
-    let Drift {
-        mode,
-        strict: _,
-        ignore: _,
-    } = drift;
+    let Drift { mode, strict: _, ignore: _ } = drift;
     let history = history.clone().unwrap_or_default();
-    let History {
-        limit,
-        storage: _,
-        namespace: _,
-        compression,
-        large: _,
-    } = history;
+    let History { limit, storage: _, namespace: _, compression, large: _ } = history;
 
     if pack.is_some() == lock.is_some() {
-        return Err(Invalid::spec(
-            "spec.pack",
-            "set exactly one of spec.pack and spec.lock",
-        ));
+        return Err(Invalid::spec("spec.pack", "set exactly one of spec.pack and spec.lock"));
     }
-    let pack = pack
-        .as_ref()
-        .map(|pack| pack_from(pack, policy))
-        .transpose()?
-        .flatten();
+    let pack = pack.as_ref().map(|pack| pack_from(pack, policy)).transpose()?.flatten();
     let release_name = checked_release_name(release)?;
     let target_namespace = checked_target_namespace(release)?;
     let interval = positive("spec.interval", interval.as_deref(), INTERVAL)?;
@@ -138,10 +108,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let requests = requests(release)?;
     let history_limit = limit.unwrap_or(HISTORY_LIMIT);
     if history_limit == 0 {
-        return Err(Invalid::spec(
-            "spec.history.limit",
-            "is 0: at least 1 revision must be kept",
-        ));
+        return Err(Invalid::spec("spec.history.limit", "is 0: at least 1 revision must be kept"));
     }
     // Of no effect yet, but a typing error is better told now than when it begins to matter.
     let wave_timeout = waves.as_ref().and_then(|waves| waves.timeout.as_deref());
@@ -181,35 +148,20 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
 pub fn uninstall_settings(release: &SherpackRelease) -> UninstallSettings {
     let uninstall = release.spec.uninstall.as_ref();
     uninstall_from(uninstall).unwrap_or_else(|_| {
-        let without_timeout = uninstall.cloned().map(|uninstall| Uninstall {
-            timeout: None,
-            ..uninstall
-        });
+        let without_timeout = uninstall.cloned().map(|uninstall| Uninstall { timeout: None, ..uninstall });
         resolve_uninstall(without_timeout.as_ref(), TIMEOUT)
     })
 }
 
 fn uninstall_from(uninstall: Option<&Uninstall>) -> Result<UninstallSettings, Invalid> {
     let timeout = uninstall.and_then(|uninstall| uninstall.timeout.as_deref());
-    Ok(resolve_uninstall(
-        uninstall,
-        positive("spec.uninstall.timeout", timeout, TIMEOUT)?,
-    ))
+    Ok(resolve_uninstall(uninstall, positive("spec.uninstall.timeout", timeout, TIMEOUT)?))
 }
 
 fn resolve_uninstall(uninstall: Option<&Uninstall>, timeout: Duration) -> UninstallSettings {
     let uninstall = uninstall.cloned().unwrap_or_default();
-    let Uninstall {
-        policy,
-        wait,
-        keep_history: _,
-        timeout: _,
-    } = uninstall;
-    UninstallSettings {
-        policy: policy.unwrap_or_default(),
-        wait: wait.unwrap_or(true),
-        timeout,
-    }
+    let Uninstall { policy, wait, keep_history: _, timeout: _ } = uninstall;
+    UninstallSettings { policy: policy.unwrap_or_default(), wait: wait.unwrap_or(true), timeout }
 }
 
 fn refuse_unsupported(release: &SherpackRelease) -> Result<(), Invalid> {
@@ -221,24 +173,12 @@ fn refuse_unsupported(release: &SherpackRelease) -> Result<(), Invalid> {
     if !others.is_empty() {
         message.push_str(&format!("; the same goes for {}", others.join(", ")));
     }
-    Err(Invalid {
-        reason: reasons::NOT_SUPPORTED,
-        field: (*first).to_owned(),
-        message,
-    })
+    Err(Invalid { reason: reasons::NOT_SUPPORTED, field: (*first).to_owned(), message })
 }
 
 /// The supported source that is set; none when it is another one.
 fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Invalid> {
-    let PackSource {
-        config_map,
-        secret,
-        http,
-        repository,
-        oci,
-        artifact,
-        path,
-    } = pack;
+    let PackSource { config_map, secret, http, repository, oci, artifact, path } = pack;
     let set = [
         config_map.is_some(),
         secret.is_some(),
@@ -250,10 +190,7 @@ fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Inv
     ];
     match set.iter().filter(|set| **set).count() {
         0 => {
-            return Err(Invalid::spec(
-                "spec.pack",
-                "no source is set: set one, such as configMap",
-            ));
+            return Err(Invalid::spec("spec.pack", "no source is set: set one, such as configMap"));
         }
         1 => {}
         more => {
@@ -263,15 +200,9 @@ fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Inv
     }
     if let Some(ObjectKey { name, key }) = config_map {
         if name.is_empty() {
-            return Err(Invalid::spec(
-                "spec.pack.configMap.name",
-                "is empty: name the ConfigMap",
-            ));
+            return Err(Invalid::spec("spec.pack.configMap.name", "is empty: name the ConfigMap"));
         }
-        return Ok(Some(PackFrom::ConfigMap {
-            name: name.clone(),
-            key: key.clone(),
-        }));
+        return Ok(Some(PackFrom::ConfigMap { name: name.clone(), key: key.clone() }));
     }
     let Some(path) = path else { return Ok(None) };
     if !policy.pack_dir_enabled {
@@ -293,16 +224,8 @@ fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Inv
 fn checked_release_name(release: &SherpackRelease) -> Result<String, Invalid> {
     let name = release.release_name();
     let unset = release.spec.release_name.is_none();
-    let field = if unset {
-        "metadata.name"
-    } else {
-        "spec.releaseName"
-    };
-    let cure = if unset {
-        "; set spec.releaseName to give the release another name"
-    } else {
-        ""
-    };
+    let field = if unset { "metadata.name" } else { "spec.releaseName" };
+    let cure = if unset { "; set spec.releaseName to give the release another name" } else { "" };
     if name.len() > RELEASE_NAME_MAX {
         let length = name.len();
         let message =
@@ -324,11 +247,7 @@ fn checked_target_namespace(release: &SherpackRelease) -> Result<String, Invalid
         return Ok(namespace.to_owned());
     }
     let unset = release.spec.target_namespace.is_none();
-    let field = if unset {
-        "metadata.namespace"
-    } else {
-        "spec.targetNamespace"
-    };
+    let field = if unset { "metadata.namespace" } else { "spec.targetNamespace" };
     let message = format!(
         "`{namespace}` is no name for a namespace: use at most 63 of a-z, 0-9 and `-`, with a letter or digit at both ends"
     );
@@ -339,23 +258,14 @@ fn checked_target_namespace(release: &SherpackRelease) -> Result<String, Invalid
 fn positive(field: &str, text: Option<&str>, default: Duration) -> Result<Duration, Invalid> {
     let Some(text) = text else { return Ok(default) };
     match duration::parse(text) {
-        Ok(Duration::ZERO) => Err(Invalid::spec(
-            field,
-            format!("`{text}` is zero: it must be longer"),
-        )),
+        Ok(Duration::ZERO) => Err(Invalid::spec(field, format!("`{text}` is zero: it must be longer"))),
         Ok(duration) => Ok(duration),
         Err(error) => Err(Invalid::spec(field, error.to_string())),
     }
 }
 
 pub(super) fn requests(release: &SherpackRelease) -> Result<Requests, Invalid> {
-    let annotation = |name: &str| {
-        release
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(name))
-    };
+    let annotation = |name: &str| release.metadata.annotations.as_ref().and_then(|all| all.get(name));
     let drift_pause_until = annotation(DRIFT_PAUSE_UNTIL)
         .map(|text| {
             text.parse::<Timestamp>().map_err(|error| {

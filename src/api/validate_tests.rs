@@ -4,12 +4,8 @@ use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
 use crate::api::{Adopt, Compression, DriftMode, DriftPause, UninstallPolicy};
 
-const NO_DIR: Policy = Policy {
-    pack_dir_enabled: false,
-};
-const DIR: Policy = Policy {
-    pack_dir_enabled: true,
-};
+const NO_DIR: Policy = Policy { pack_dir_enabled: false };
+const DIR: Policy = Policy { pack_dir_enabled: true };
 
 /// A release with a pack in a ConfigMap, and `patch` merged over the whole object (null removes).
 fn release(patch: Value) -> SherpackRelease {
@@ -41,10 +37,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         release_name: "web".into(),
         target_namespace: "apps".into(),
         create_namespace: false,
-        pack: PackFrom::ConfigMap {
-            name: "web-pack".into(),
-            key: None,
-        },
+        pack: PackFrom::ConfigMap { name: "web-pack".into(), key: None },
         values: json!({}),
         suspend: false,
         interval: Duration::from_secs(600),
@@ -148,52 +141,22 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
     let cases = [
         ("spec.pack.secret", source(json!({"secret": {"name": "p"}}))),
         ("spec.pack.http", source(json!({"http": {"url": "https://x"}}))),
-        (
-            "spec.pack.repository",
-            source(json!({"repository": {"url": "https://x", "name": "p"}})),
-        ),
+        ("spec.pack.repository", source(json!({"repository": {"url": "https://x", "name": "p"}}))),
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
-        (
-            "spec.pack.artifact",
-            source(json!({"artifact": {"kind": "Bucket", "name": "p"}})),
-        ),
-        (
-            "spec.lock",
-            json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}}),
-        ),
-        (
-            "spec.valuesFrom",
-            json!({"valuesFrom": [{"kind": "Secret", "name": "v"}]}),
-        ),
+        ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
+        ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
+        ("spec.valuesFrom", json!({"valuesFrom": [{"kind": "Secret", "name": "v"}]})),
         ("spec.dependsOn", json!({"dependsOn": [{"name": "db"}]})),
-        (
-            "spec.serviceAccountName",
-            json!({"serviceAccountName": "deployer"}),
-        ),
+        ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
         ("spec.waves.wait", json!({"waves": {"wait": false}})),
         ("spec.waves.timeout", json!({"waves": {"timeout": "121s"}})),
-        (
-            "spec.install.onFailure",
-            json!({"install": {"onFailure": "Uninstall"}}),
-        ),
-        (
-            "spec.upgrade.onFailure",
-            json!({"upgrade": {"onFailure": "Rollback"}}),
-        ),
-        (
-            "spec.upgrade.immutableFields",
-            json!({"upgrade": {"immutableFields": "Recreate"}}),
-        ),
-        (
-            "spec.upgrade.immutableFields",
-            json!({"upgrade": {"immutableFields": "Skip"}}),
-        ),
+        ("spec.install.onFailure", json!({"install": {"onFailure": "Uninstall"}})),
+        ("spec.upgrade.onFailure", json!({"upgrade": {"onFailure": "Rollback"}})),
+        ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
+        ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Skip"}})),
         ("spec.rollbackTo", json!({"rollbackTo": 3})),
         ("spec.test.enabled", json!({"test": {"enabled": true}})),
-        (
-            "spec.uninstall.keepHistory",
-            json!({"uninstall": {"keepHistory": true}}),
-        ),
+        ("spec.uninstall.keepHistory", json!({"uninstall": {"keepHistory": true}})),
         ("spec.crds", json!({"crds": {"install": true}})),
         ("spec.crds", json!({"crds": {"upgrade": "Safe"}})),
         ("spec.crds", json!({"crds": {"onUninstall": "Keep"}})),
@@ -201,61 +164,29 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.crds", json!({"crds": {"waitTimeout": "60s"}})),
         ("spec.crds", json!({"crds": {"confirmChanges": ["a@sha256:0"]}})),
         ("spec.crds", json!({"crds": {"confirmDeletion": ["a"]}})),
-        (
-            "spec.drift.strict",
-            json!({"drift": {"strict": {"managers": ["m"]}}}),
-        ),
-        (
-            "spec.drift.ignore",
-            json!({"drift": {"ignore": [{"paths": ["/spec"]}]}}),
-        ),
-        (
-            "spec.history.storage",
-            json!({"history": {"storage": "ConfigMap"}}),
-        ),
+        ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["m"]}}})),
+        ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec"]}]}})),
+        ("spec.history.storage", json!({"history": {"storage": "ConfigMap"}})),
         ("spec.history.storage", json!({"history": {"storage": "File"}})),
-        (
-            "spec.history.namespace",
-            json!({"history": {"namespace": "other"}}),
-        ),
-        (
-            "spec.history.large",
-            json!({"history": {"large": "SeparateManifests"}}),
-        ),
+        ("spec.history.namespace", json!({"history": {"namespace": "other"}})),
+        ("spec.history.large", json!({"history": {"large": "SeparateManifests"}})),
         ("spec.approval", json!({"approval": "Manual"})),
     ];
     for (field, patch) in cases {
         let invalid = refusal(&spec(patch.clone()), &NO_DIR);
-        assert_eq!(
-            (invalid.reason, invalid.field.as_str()),
-            (NOT_SUPPORTED, field),
-            "{patch}"
-        );
+        assert_eq!((invalid.reason, invalid.field.as_str()), (NOT_SUPPORTED, field), "{patch}");
     }
     let asked = release(json!({"metadata": {"annotations": {"sherpack.io/test-at": "now"}}}));
-    assert_eq!(
-        refusal(&asked, &NO_DIR).field,
-        "metadata.annotations[sherpack.io/test-at]"
-    );
+    assert_eq!(refusal(&asked, &NO_DIR).field, "metadata.annotations[sherpack.io/test-at]");
 }
 
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
-    let invalid = refusal(
-        &spec(json!({"rollbackTo": 1, "approval": "Manual", "dependsOn": [{"name": "a"}]})),
-        &NO_DIR,
-    );
+    let invalid =
+        refusal(&spec(json!({"rollbackTo": 1, "approval": "Manual", "dependsOn": [{"name": "a"}]})), &NO_DIR);
     assert_eq!(invalid.field, "spec.dependsOn");
-    assert!(
-        invalid
-            .message
-            .ends_with("the same goes for spec.rollbackTo, spec.approval"),
-        "{invalid}"
-    );
-    assert_eq!(
-        (invalid.class(), invalid.reason()),
-        (Class::FixSpec, NOT_SUPPORTED)
-    );
+    assert!(invalid.message.ends_with("the same goes for spec.rollbackTo, spec.approval"), "{invalid}");
+    assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }
 
 #[test]
@@ -266,10 +197,7 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
         ("spec.pack", json!({"pack": {"configMap": null}})),
         ("spec.pack", json!({"pack": {"path": "p"}})),
         ("spec.pack", json!({"pack": {"oci": {"repository": "oci://x"}}})),
-        (
-            "spec.pack.configMap.name",
-            json!({"pack": {"configMap": {"name": ""}}}),
-        ),
+        ("spec.pack.configMap.name", json!({"pack": {"configMap": {"name": ""}}})),
         ("spec.releaseName", json!({"releaseName": "a".repeat(54)})),
         ("spec.releaseName", json!({"releaseName": ""})),
         ("spec.releaseName", json!({"releaseName": "a.b"})),
@@ -287,63 +215,33 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
     ];
     for (field, patch) in cases {
         let invalid = refusal(&spec(patch.clone()), &DIR);
-        assert_eq!(
-            (invalid.reason, invalid.field.as_str()),
-            (INVALID_SPEC, field),
-            "{patch}"
-        );
+        assert_eq!((invalid.reason, invalid.field.as_str()), (INVALID_SPEC, field), "{patch}");
     }
     for name in [&"a".repeat(54), "a.b"] {
         let invalid = refusal(&release(json!({"metadata": {"name": name}})), &DIR);
-        assert_eq!(
-            (invalid.reason, invalid.field.as_str()),
-            (INVALID_SPEC, "metadata.name")
-        );
+        assert_eq!((invalid.reason, invalid.field.as_str()), (INVALID_SPEC, "metadata.name"));
         assert!(invalid.message.contains("spec.releaseName"), "{invalid}");
     }
     let annotated = release(json!({"metadata": {"annotations": {"sherpack.io/drift-pause-until": "soon"}}}));
-    assert_eq!(
-        refusal(&annotated, &DIR).field,
-        "metadata.annotations[sherpack.io/drift-pause-until]"
-    );
+    assert_eq!(refusal(&annotated, &DIR).field, "metadata.annotations[sherpack.io/drift-pause-until]");
 }
 
 #[test]
 fn a_long_object_name_is_fine_when_the_release_has_a_short_one() {
     let release = release(json!({"metadata": {"name": "a.b".repeat(30)}, "spec": {"releaseName": "web"}}));
-    assert_eq!(
-        validate(&release, &NO_DIR).map(|s| s.release_name),
-        Ok("web".into())
-    );
+    assert_eq!(validate(&release, &NO_DIR).map(|s| s.release_name), Ok("web".into()));
 }
 
 #[test]
 fn a_pack_path_needs_the_flag_and_stays_below_the_directory() {
     let at = |path: &str| spec(json!({"pack": {"configMap": null, "path": path}}));
     let refused = refusal(&at("podinfo"), &NO_DIR);
-    assert_eq!(
-        (refused.reason, refused.field.as_str()),
-        (INVALID_SPEC, "spec.pack.path")
-    );
+    assert_eq!((refused.reason, refused.field.as_str()), (INVALID_SPEC, "spec.pack.path"));
     assert!(refused.message.contains("--pack-dir"), "{refused}");
     for path in ["podinfo", "a/b/podinfo-1.0.0.tgz", "..a", "a..b"] {
-        assert_eq!(
-            validate(&at(path), &DIR).map(|s| s.pack),
-            Ok(PackFrom::Path(path.into()))
-        );
+        assert_eq!(validate(&at(path), &DIR).map(|s| s.pack), Ok(PackFrom::Path(path.into())));
     }
-    for path in [
-        "",
-        "/etc",
-        "..",
-        "../x",
-        "a/../../x",
-        "a//b",
-        "a/",
-        "./a",
-        "a\\b",
-        "a\0b",
-    ] {
+    for path in ["", "/etc", "..", "../x", "a/../../x", "a//b", "a/", "./a", "a\\b", "a\0b"] {
         assert_eq!(refusal(&at(path), &DIR).field, "spec.pack.path", "{path:?}");
     }
 }
@@ -353,11 +251,8 @@ fn deletion_does_not_need_a_valid_spec() {
     let broken =
         spec(json!({"rollbackTo": 1, "uninstall": {"policy": "Orphan", "wait": false, "timeout": "x"}}));
     assert!(validate(&broken, &NO_DIR).is_err());
-    let expected = UninstallSettings {
-        policy: UninstallPolicy::Orphan,
-        wait: false,
-        timeout: Duration::from_secs(300),
-    };
+    let expected =
+        UninstallSettings { policy: UninstallPolicy::Orphan, wait: false, timeout: Duration::from_secs(300) };
     assert_eq!(uninstall_settings(&broken), expected);
     let fine = spec(json!({"uninstall": {"timeout": "7s"}}));
     assert_eq!(uninstall_settings(&fine).timeout, Duration::from_secs(7));

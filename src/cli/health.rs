@@ -37,11 +37,7 @@ struct Row {
 }
 
 /// Exit code 0 when every object is Current or Suspended, 1 when one is not, 2 when the file cannot be read.
-#[expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "stdout is the result, stderr the story"
-)]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "stdout is the result, stderr the story")]
 pub(super) fn run(args: Args) -> ExitCode {
     let documents = match read(&args.file) {
         Ok(documents) => documents,
@@ -62,10 +58,7 @@ pub(super) fn run(args: Args) -> ExitCode {
 fn read(file: &str) -> Result<Vec<Value>, String> {
     let (name, text) = if file == "-" {
         let mut text = String::new();
-        (
-            "standard input",
-            std::io::stdin().read_to_string(&mut text).map(|_| text),
-        )
+        ("standard input", std::io::stdin().read_to_string(&mut text).map(|_| text))
     } else {
         (file, std::fs::read_to_string(file))
     };
@@ -74,10 +67,7 @@ fn read(file: &str) -> Result<Vec<Value>, String> {
     for (i, document) in documents.iter().enumerate() {
         for field in ["apiVersion", "kind"] {
             if !document.get(field).is_some_and(Value::is_string) {
-                return Err(format!(
-                    "{name}: object {} has no `{field}`: health needs whole objects",
-                    i + 1
-                ));
+                return Err(format!("{name}: object {} has no `{field}`: health needs whole objects", i + 1));
             }
         }
     }
@@ -101,18 +91,11 @@ fn judge(documents: &[Value], now: Timestamp) -> Vec<Row> {
 
 /// Lenient: a fixture without a name is judged too.
 fn id(document: &Value) -> ObjectId {
-    let text = |pointer| {
-        document
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
+    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     ObjectId {
         group: group_of(text("/apiVersion")).to_owned(),
         kind: text("/kind").to_owned(),
-        namespace: Some(text("/metadata/namespace"))
-            .filter(|ns| !ns.is_empty())
-            .map(str::to_owned),
+        namespace: Some(text("/metadata/namespace")).filter(|ns| !ns.is_empty()).map(str::to_owned),
         name: text("/metadata/name").to_owned(),
     }
 }
@@ -122,16 +105,10 @@ fn table(rows: &[Row]) -> String {
         |head: &str, cell: fn(&Row) -> usize| rows.iter().map(cell).max().unwrap_or(0).max(head.len());
     let object = width("OBJECT", |row| row.object.len());
     let reason = width("REASON", |row| row.reason.len());
-    let mut out = format!(
-        "{:object$}  {:11}  {:reason$}  MESSAGE\n",
-        "OBJECT", "STATUS", "REASON"
-    );
+    let mut out = format!("{:object$}  {:11}  {:reason$}  MESSAGE\n", "OBJECT", "STATUS", "REASON");
     for row in rows {
         let message = row.message.replace('\n', " ");
-        let line = format!(
-            "{:object$}  {:11}  {:reason$}  {message}",
-            row.object, row.status, row.reason
-        );
+        let line = format!("{:object$}  {:11}  {:reason$}  {message}", row.object, row.status, row.reason);
         out.push_str(line.trim_end());
         out.push('\n');
     }
@@ -143,10 +120,7 @@ mod tests {
     use super::*;
 
     fn rows(yaml: &str) -> Vec<Row> {
-        judge(
-            &yaml::parse_documents(yaml, "t").unwrap(),
-            "2026-01-01T00:00:00Z".parse().unwrap(),
-        )
+        judge(&yaml::parse_documents(yaml, "t").unwrap(), "2026-01-01T00:00:00Z".parse().unwrap())
     }
 
     const TWO: &str = "

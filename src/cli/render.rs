@@ -122,10 +122,6 @@ fn read_values(args: &Args) -> Result<Value, (u8, String)> {
 
 /// Exit code and message of a failed source.
 pub(super) fn source_failure(error: source::Error) -> (u8, String) {
-    let code = if matches!(error, source::Error::Pack { .. }) {
-        1
-    } else {
-        2
-    };
+    let code = if matches!(error, source::Error::Pack { .. }) { 1 } else { 2 };
     (code, error.to_string())
 }

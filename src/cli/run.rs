@@ -31,12 +31,7 @@ pub(super) struct Args {
     concurrency: NonZeroUsize,
 
     /// Address of /livez, /readyz and /metrics; port 0 takes a free one and logs it
-    #[arg(
-        long,
-        env = "SHERPACK_LISTEN",
-        value_name = "ADDRESS:PORT",
-        default_value = "0.0.0.0:8080"
-    )]
+    #[arg(long, env = "SHERPACK_LISTEN", value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
 
     /// Look of the log lines
@@ -44,12 +39,7 @@ pub(super) struct Args {
     log_format: telemetry::Format,
 
     /// off, error, warn, info, debug, trace, or a filter like `info,sherpack_operator::watch=debug`
-    #[arg(
-        long,
-        env = "SHERPACK_LOG_LEVEL",
-        value_name = "LEVEL",
-        default_value = "info"
-    )]
+    #[arg(long, env = "SHERPACK_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
     log_level: String,
 
     /// Use this kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
@@ -92,16 +82,11 @@ fn start(args: Args) -> Result<(), Box<dyn std::error::Error>> {
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
-        .map_err(|source| operator::Error::System {
-            what: "threads for the async runtime",
-            source,
-        })?;
+        .map_err(|source| operator::Error::System { what: "threads for the async runtime", source })?;
     let config = config(args, default_holder);
     let result = runtime.block_on(async {
-        let asked = shutdown::on_signals().map_err(|source| operator::Error::System {
-            what: "a signal handler",
-            source,
-        })?;
+        let asked = shutdown::on_signals()
+            .map_err(|source| operator::Error::System { what: "a signal handler", source })?;
         let overdue = async {
             asked.cancelled().await;
             tokio::time::sleep(shutdown::GRACE.saturating_sub(THREADS_GRACE)).await;
@@ -283,9 +268,6 @@ mod tests {
         let source = std::io::Error::other("in use");
         let address = "127.0.0.1:1".parse().unwrap();
         let text = explain(&operator::Error::Listen { address, source });
-        assert_eq!(
-            text,
-            "cannot listen on 127.0.0.1:1: in use; choose another address with --listen"
-        );
+        assert_eq!(text, "cannot listen on 127.0.0.1:1: in use; choose another address with --listen");
     }
 }

@@ -83,10 +83,7 @@ const QUEUED_CALLS: usize = 1024;
 /// # Errors
 /// A file that is missing or unreadable, an unknown context, or no configuration anywhere.
 pub async fn load_config(kubeconfig: Option<&Path>, context: Option<&str>) -> kube::Result<Config> {
-    let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
-        ..KubeConfigOptions::default()
-    };
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     match kubeconfig {
         Some(path) => Ok(Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?),
         None if context.is_some() => Ok(Config::from_kubeconfig(&options).await?),
@@ -157,14 +154,8 @@ mod tests {
 
     async fn listen() -> Listening {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let uri = format!("http://{}", listener.local_addr().unwrap())
-            .parse()
-            .unwrap();
-        let listening = Listening {
-            uri,
-            heads: Arc::default(),
-            connections: Arc::default(),
-        };
+        let uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let listening = Listening { uri, heads: Arc::default(), connections: Arc::default() };
         let (heads, connections) = (Arc::clone(&listening.heads), Arc::clone(&listening.connections));
         tokio::spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {
@@ -173,10 +164,7 @@ mod tests {
                 tokio::spawn(async move {
                     let mut buffer = vec![0; 4096];
                     while let Ok(read @ 1..) = socket.read(&mut buffer).await {
-                        heads
-                            .lock()
-                            .unwrap()
-                            .push(String::from_utf8_lossy(&buffer[..read]).into_owned());
+                        heads.lock().unwrap().push(String::from_utf8_lossy(&buffer[..read]).into_owned());
                         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
                         socket.write_all(answer).await.unwrap();
                     }
@@ -190,10 +178,7 @@ mod tests {
     async fn every_request_names_this_program_and_its_version() {
         let Listening { uri, heads, .. } = listen().await;
         let client = build(Config::new(uri), Arc::new(Heard::default())).unwrap();
-        client
-            .request_text(http::Request::get("/version").body(Vec::new()).unwrap())
-            .await
-            .unwrap();
+        client.request_text(http::Request::get("/version").body(Vec::new()).unwrap()).await.unwrap();
         let expected = format!("user-agent: sherpack-operator/{}", env!("CARGO_PKG_VERSION"));
         assert!(heads.lock().unwrap()[0].contains(&expected), "{heads:?}");
     }
@@ -225,11 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn connections_are_kept_at_the_concurrency_of_a_busy_operator() {
-        let Listening {
-            uri,
-            heads,
-            connections,
-        } = listen().await;
+        let Listening { uri, heads, connections } = listen().await;
         let client = build(Config::new(uri), Arc::new(Heard::default())).unwrap();
         for _ in 0..20 {
             let calls = (0..32)
@@ -239,20 +220,12 @@ mod tests {
         assert_eq!(heads.lock().unwrap().len(), 640);
         // A call that finds no idle connection dials and takes what comes first: a few more are normal.
         let connections = connections.load(Ordering::Relaxed);
-        assert!(
-            connections <= 64,
-            "{connections} connections for 640 requests, 32 at a time"
-        );
+        assert!(connections <= 64, "{connections} connections for 640 requests, 32 at a time");
     }
 
     #[tokio::test]
     async fn a_kubeconfig_that_is_not_there_is_named_in_the_error() {
-        let error = load_config(Some(Path::new("/nonexistent/kubeconfig")), None)
-            .await
-            .unwrap_err();
-        assert!(
-            format!("{error:?}").contains("/nonexistent/kubeconfig"),
-            "{error:?}"
-        );
+        let error = load_config(Some(Path::new("/nonexistent/kubeconfig")), None).await.unwrap_err();
+        assert!(format!("{error:?}").contains("/nonexistent/kubeconfig"), "{error:?}");
     }
 }

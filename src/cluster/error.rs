@@ -10,7 +10,9 @@ pub enum Error {
     Timeout { verb: &'static str, id: ObjectId, after: Duration },
     #[error("{verb} {id}: {}", describe(.source))]
     Api { verb: &'static str, id: ObjectId, source: Box<kube::Error> },
-    #[error("the API server does not serve {api_version} {kind}: install its CustomResourceDefinition or correct apiVersion and kind")]
+    #[error(
+        "the API server does not serve {api_version} {kind}: install its CustomResourceDefinition or correct apiVersion and kind"
+    )]
     UnknownKind { api_version: String, kind: String },
     #[error("discovery of {api_version}: {}", describe(.source))]
     Discovery { api_version: String, source: Box<kube::Error> },
@@ -33,14 +35,18 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::Timeout { .. } | Self::Terminating { .. } | Self::Watch { .. } | Self::Discovery { .. } => Class::Retry,
+            Self::Timeout { .. } | Self::Terminating { .. } | Self::Watch { .. } | Self::Discovery { .. } => {
+                Class::Retry
+            }
             Self::Api { source, .. } => match status_code(source) {
                 Some(400 | 413 | 422) => Class::FixSpec,
                 Some(401 | 403) => Class::FixCluster,
                 _ => Class::Retry,
             },
             // Its CustomResourceDefinition may come later.
-            Self::UnknownKind { .. } | Self::NotOwned { .. } | Self::NamespaceNotFound { .. } => Class::FixCluster,
+            Self::UnknownKind { .. } | Self::NotOwned { .. } | Self::NamespaceNotFound { .. } => {
+                Class::FixCluster
+            }
         }
     }
 

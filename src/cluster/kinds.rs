@@ -59,7 +59,8 @@ impl Kinds {
             _ => {}
         }
         let gv = GroupVersion::gv(&gvk.group, &gvk.version);
-        let failed = |source| Error::Discovery { api_version: api_version.to_owned(), source: Box::new(source) };
+        let failed =
+            |source| Error::Discovery { api_version: api_version.to_owned(), source: Box::new(source) };
         let group = match tokio::time::timeout(DEADLINE, discovery::pinned_group(client, &gv)).await {
             Ok(Ok(group)) => group,
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {

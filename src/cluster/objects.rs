@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::api::{Api, DeleteParams, DynamicObject, PartialObjectMeta, Patch, PatchParams, Preconditions, PropagationPolicy, ValidationDirective};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, PartialObjectMeta, Patch, PatchParams, Preconditions,
+    PropagationPolicy, ValidationDirective,
+};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -110,8 +113,15 @@ impl Cluster {
     ///
     /// # Errors
     /// What the API server answered, or `Timeout`.
-    pub async fn apply(&self, api_version: &str, id: &ObjectId, body: &Value, mode: Mode) -> Result<Applied, Error> {
-        let mut params = PatchParams::apply(names::MANAGER_APPLY).force().validation(ValidationDirective::Strict);
+    pub async fn apply(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        body: &Value,
+        mode: Mode,
+    ) -> Result<Applied, Error> {
+        let mut params =
+            PatchParams::apply(names::MANAGER_APPLY).force().validation(ValidationDirective::Strict);
         if mode == Mode::DryRun {
             params = params.dry_run();
         }
@@ -132,7 +142,12 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::apply`].
-    pub async fn strip_managers(&self, api_version: &str, id: &ObjectId, applied: &Applied) -> Result<Applied, Error> {
+    pub async fn strip_managers(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        applied: &Applied,
+    ) -> Result<Applied, Error> {
         let managed = applied.live.metadata.managed_fields.clone().unwrap_or_default();
         let kept: Vec<&ManagedFieldsEntry> = managed.iter().filter(|entry| !is_legacy(entry)).collect();
         if kept.len() == managed.len() {
@@ -144,7 +159,8 @@ impl Cluster {
             {"op": "replace", "path": "/metadata/managedFields", "value": kept},
         ]))
         .unwrap_or_default();
-        let params = PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
+        let params =
+            PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
         self.patch(api_version, id, &params, &Patch::Json::<()>(patch)).await
     }
 
@@ -173,7 +189,11 @@ impl Cluster {
             }
             _ => {
                 if let Ok(kind) = self.kind(api_version, &id.kind).await {
-                    let gvk = kube::core::GroupVersionKind::gvk(&kind.resource.group, &kind.resource.version, &kind.resource.kind);
+                    let gvk = kube::core::GroupVersionKind::gvk(
+                        &kind.resource.group,
+                        &kind.resource.version,
+                        &kind.resource.kind,
+                    );
                     self.kinds.forget(&gvk);
                 }
                 Error::UnknownKind { api_version: api_version.to_owned(), kind: id.kind.clone() }
@@ -191,7 +211,12 @@ impl Cluster {
     /// # Errors
     /// What the API server answered, or `Timeout`.
     pub async fn namespace(&self, name: &str) -> Result<Option<Meta>, Error> {
-        let id = ObjectId { group: String::new(), kind: "Namespace".to_owned(), namespace: None, name: name.to_owned() };
+        let id = ObjectId {
+            group: String::new(),
+            kind: "Namespace".to_owned(),
+            namespace: None,
+            name: name.to_owned(),
+        };
         self.metadata("v1", &id).await
     }
 
@@ -242,9 +267,20 @@ impl Cluster {
         if self.namespace(name).await?.is_some() {
             return Ok(());
         }
-        let id = ObjectId { group: String::new(), kind: "Namespace".to_owned(), namespace: None, name: name.to_owned() };
-        let namespace = Namespace { metadata: Meta { name: Some(name.to_owned()), ..Meta::default() }, ..Namespace::default() };
-        let params = kube::api::PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..Default::default() };
+        let id = ObjectId {
+            group: String::new(),
+            kind: "Namespace".to_owned(),
+            namespace: None,
+            name: name.to_owned(),
+        };
+        let namespace = Namespace {
+            metadata: Meta { name: Some(name.to_owned()), ..Meta::default() },
+            ..Namespace::default()
+        };
+        let params = kube::api::PostParams {
+            field_manager: Some(names::MANAGER_OWN.to_owned()),
+            ..Default::default()
+        };
         match within("create", &id, Api::all(self.client.clone()).create(&params, &namespace)).await {
             Ok(_) => Ok(()),
             // Somebody was faster.
@@ -257,7 +293,10 @@ impl Cluster {
 /// Managers that leave `Update` entries behind when an object moves from another tool to us.
 fn is_legacy(entry: &ManagedFieldsEntry) -> bool {
     let manager = entry.manager.as_deref().unwrap_or_default();
-    let named = manager == "helm" || manager == "Helm" || manager == "before-first-apply" || manager.starts_with("kubectl");
+    let named = manager == "helm"
+        || manager == "Helm"
+        || manager == "before-first-apply"
+        || manager.starts_with("kubectl");
     named && entry.subresource.is_none()
 }
 

@@ -20,25 +20,16 @@ const DEGRADED: [(&str, &str); 9] = [
 ];
 
 pub(super) fn autoscaler(live: &Live<'_>) -> Health {
-    let annotated: Vec<Value> = live
-        .text(V1_CONDITIONS)
-        .and_then(|json| serde_json::from_str(json).ok())
-        .unwrap_or_default();
-    let conditions: Vec<Condition<'_>> = live
-        .conditions()
-        .chain(annotated.iter().map(Condition::new))
-        .collect();
+    let annotated: Vec<Value> =
+        live.text(V1_CONDITIONS).and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+    let conditions: Vec<Condition<'_>> =
+        live.conditions().chain(annotated.iter().map(Condition::new)).collect();
 
-    if let Some(bad) = conditions
-        .iter()
-        .find(|c| !c.is_true() && DEGRADED.contains(&(c.type_(), c.reason())))
+    if let Some(bad) = conditions.iter().find(|c| !c.is_true() && DEGRADED.contains(&(c.type_(), c.reason())))
     {
         return Health::failed(bad.reason(), bad.message());
     }
-    if conditions
-        .iter()
-        .any(|c| c.is_true() && matches!(c.type_(), "AbleToScale" | "ScalingLimited"))
-    {
+    if conditions.iter().any(|c| c.is_true() && matches!(c.type_(), "AbleToScale" | "ScalingLimited")) {
         return Health::current("is able to scale");
     }
     Health::in_progress("NotObserved", "is waiting to autoscale")

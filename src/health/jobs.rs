@@ -12,19 +12,10 @@ pub(super) fn job(live: &Live<'_>) -> Health {
         return Health::current("is complete").with_progress(succeeded, wanted);
     }
     if let Some(failed) = is("Failed") {
-        let parts = [failed.reason(), failed.message()]
-            .into_iter()
-            .filter(|part| !part.is_empty());
+        let parts = [failed.reason(), failed.message()].into_iter().filter(|part| !part.is_empty());
         let why = parts.collect::<Vec<_>>().join(": ");
-        return Health::failed(
-            "JobFailed",
-            if why.is_empty() {
-                "has failed".to_owned()
-            } else {
-                why
-            },
-        )
-        .with_progress(succeeded, wanted);
+        return Health::failed("JobFailed", if why.is_empty() { "has failed".to_owned() } else { why })
+            .with_progress(succeeded, wanted);
     }
     let suspend = live.value("/spec/suspend").and_then(Value::as_bool) == Some(true);
     if suspend && is("Suspended").is_some() {

@@ -54,10 +54,7 @@ impl<'a> Live<'a> {
     }
 
     pub(super) fn items(self, pointer: &str) -> impl Iterator<Item = &'a Value> {
-        self.value(pointer)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
+        self.value(pointer).and_then(Value::as_array).into_iter().flatten()
     }
 
     pub(super) fn conditions(self) -> impl Iterator<Item = Condition<'a>> {
@@ -103,11 +100,7 @@ impl<'a> Condition<'a> {
 
     /// The reason, or `default` for a condition that gives none.
     pub(super) fn reason_or(self, default: &'static str) -> &'a str {
-        if self.reason().is_empty() {
-            default
-        } else {
-            self.reason()
-        }
+        if self.reason().is_empty() { default } else { self.reason() }
     }
 
     pub(super) fn message(self) -> &'a str {

@@ -92,13 +92,7 @@ pub struct Health {
 
 impl Health {
     fn new(status: Status, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            reason: reason.into(),
-            message: message.into(),
-            progress: None,
-            recheck_in: None,
-        }
+        Self { status, reason: reason.into(), message: message.into(), progress: None, recheck_in: None }
     }
 
     fn in_progress(reason: impl Into<String>, message: impl Into<String>) -> Self {
@@ -132,10 +126,7 @@ pub fn assess(live: &Value, applied_generation: Option<i64>, now: Timestamp) -> 
     unobserved(&live, applied_generation)
         .or_else(|| {
             let reconciling = live.condition("Reconciling").filter(|c| c.is_true())?;
-            Some(Health::in_progress(
-                reconciling.reason_or("Reconciling"),
-                reconciling.message(),
-            ))
+            Some(Health::in_progress(reconciling.reason_or("Reconciling"), reconciling.message()))
         })
         .or_else(|| {
             let stalled = live.condition("Stalled").filter(|c| c.is_true())?;
@@ -194,10 +185,7 @@ fn by_ready_condition(live: &Live<'_>) -> Health {
             .observed_generation()
             .is_some_and(|seen| live.int("/metadata/generation") > Some(seen))
         {
-            Health::in_progress(
-                "LatestGenerationNotObserved",
-                "Ready speaks of an earlier generation",
-            )
+            Health::in_progress("LatestGenerationNotObserved", "Ready speaks of an earlier generation")
         } else {
             Health::current(ready.message())
         };
@@ -205,16 +193,10 @@ fn by_ready_condition(live: &Live<'_>) -> Health {
     // Without a status there is nothing that could show whether a controller has seen a custom resource.
     if !is_built_in(live.group())
         && live.value("/status").is_none()
-        && let Some(left) = live
-            .age()
-            .and_then(|age| SETTLE.checked_sub(age))
-            .filter(|left| !left.is_zero())
+        && let Some(left) = live.age().and_then(|age| SETTLE.checked_sub(age)).filter(|left| !left.is_zero())
     {
         let health = Health::in_progress("NotObserved", "no controller has written a status yet");
-        return Health {
-            recheck_in: Some(left),
-            ..health
-        };
+        return Health { recheck_in: Some(left), ..health };
     }
     Health::current("exists")
 }

@@ -24,14 +24,8 @@ const IMAGE_REASONS: [&str; 6] = [
 ];
 
 /// Why a pod ends in phase Failed through no fault of its own.
-const EVICTION_REASONS: [&str; 6] = [
-    "Evicted",
-    "NodeAffinity",
-    "NodeLost",
-    "NodeShutdown",
-    "Preempting",
-    "Terminated",
-];
+const EVICTION_REASONS: [&str; 6] =
+    ["Evicted", "NodeAffinity", "NodeLost", "NodeShutdown", "Preempting", "Terminated"];
 
 pub(super) fn pod(live: &Live<'_>) -> Health {
     match live.text("/status/phase") {
@@ -57,17 +51,13 @@ fn running(live: &Live<'_>) -> Health {
 }
 
 fn pending(live: &Live<'_>) -> Health {
-    let unscheduled = live
-        .condition("PodScheduled")
-        .filter(|c| c.is_false() && c.reason() == "Unschedulable");
+    let unscheduled =
+        live.condition("PodScheduled").filter(|c| c.is_false() && c.reason() == "Unschedulable");
     if let Some(unscheduled) = unscheduled {
         let message = format!("could not be scheduled: {}", unscheduled.message());
         return match left(live.age(), SCHEDULING_GRACE) {
             None => Health::failed("PodUnschedulable", message),
-            left => Health {
-                recheck_in: left,
-                ..Health::in_progress("PodNotScheduled", message)
-            },
+            left => Health { recheck_in: left, ..Health::in_progress("PodNotScheduled", message) },
         };
     }
     unpullable(live).unwrap_or_else(|| Health::in_progress("PodPending", "is pending"))
@@ -76,29 +66,18 @@ fn pending(live: &Live<'_>) -> Health {
 /// A container whose image cannot be pulled. InProgress during the grace, Failed after.
 fn unpullable(live: &Live<'_>) -> Option<Health> {
     let (container, waiting) = waiting(live).find(|(_, waiting)| IMAGE_REASONS.contains(&reason(waiting)))?;
-    let image = container
-        .get("image")
-        .and_then(Value::as_str)
-        .unwrap_or("unknown");
+    let image = container.get("image").and_then(Value::as_str).unwrap_or("unknown");
     let detail = waiting.get("message").and_then(Value::as_str).unwrap_or_default();
     let separator = if detail.is_empty() { "" } else { ": " };
-    let message = format!(
-        "container {} cannot pull image {image}{separator}{detail}",
-        name(container)
-    );
-    let scheduled = live
-        .condition("PodScheduled")
-        .filter(|c| c.is_true())
-        .and_then(Condition::last_transition);
+    let message = format!("container {} cannot pull image {image}{separator}{detail}", name(container));
+    let scheduled =
+        live.condition("PodScheduled").filter(|c| c.is_true()).and_then(Condition::last_transition);
     let since = scheduled
         .or_else(|| live.text("/status/startTime"))
         .map_or_else(|| live.age(), |time| live.since(time));
     Some(match left(since, IMAGE_GRACE) {
         None => Health::failed(reason(waiting), message),
-        left => Health {
-            recheck_in: left,
-            ..Health::in_progress(reason(waiting), message)
-        },
+        left => Health { recheck_in: left, ..Health::in_progress(reason(waiting), message) },
     })
 }
 
@@ -116,10 +95,7 @@ fn waiting<'a>(live: &Live<'a>) -> impl Iterator<Item = (&'a Value, &'a Value)> 
 
 /// The most telling words about a pod that has failed.
 fn end_of(live: &Live<'_>) -> String {
-    if let Some(message) = live
-        .text("/status/message")
-        .or_else(|| live.text("/status/reason"))
-    {
+    if let Some(message) = live.text("/status/message").or_else(|| live.text("/status/reason")) {
         return format!("has failed: {message}");
     }
     let ended = live
@@ -131,15 +107,8 @@ fn end_of(live: &Live<'_>) -> String {
         return "has failed".to_owned();
     };
     let code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(-1);
-    let text = ended
-        .get("message")
-        .and_then(Value::as_str)
-        .unwrap_or_else(|| reason(ended))
-        .trim();
-    format!(
-        "has failed: container {} ended with exit code {code}: {text}",
-        name(container)
-    )
+    let text = ended.get("message").and_then(Value::as_str).unwrap_or_else(|| reason(ended)).trim();
+    format!("has failed: container {} ended with exit code {code}: {text}", name(container))
 }
 
 fn name(container: &Value) -> &str {
@@ -157,23 +126,15 @@ fn reason(state: &Value) -> &str {
 /// not count: the workload replaces them.
 #[must_use]
 pub fn workload_failure(pods: &[Value], now: Timestamp) -> Option<Health> {
-    pods.iter()
-        .filter(|pod| !evicted(&Live::new(pod, now)))
-        .find_map(|pod| {
-            let health = assess(pod, None, now);
-            let name = pod
-                .pointer("/metadata/name")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
-            (health.status == Status::Failed).then(|| Health {
-                message: format!("pod {name} {}", health.message),
-                ..health
-            })
-        })
+    pods.iter().filter(|pod| !evicted(&Live::new(pod, now))).find_map(|pod| {
+        let health = assess(pod, None, now);
+        let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        (health.status == Status::Failed)
+            .then(|| Health { message: format!("pod {name} {}", health.message), ..health })
+    })
 }
 
 fn evicted(pod: &Live<'_>) -> bool {
-    pod.text("/status/reason")
-        .is_some_and(|reason| EVICTION_REASONS.contains(&reason))
+    pod.text("/status/reason").is_some_and(|reason| EVICTION_REASONS.contains(&reason))
         || pod.condition("DisruptionTarget").is_some_and(Condition::is_true)
 }

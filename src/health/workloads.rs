@@ -20,55 +20,25 @@ pub(super) fn deployment(live: &Live<'_>) -> Health {
     }
     let progressing = live.condition("Progressing");
     if let Some(stuck) = progressing.filter(|c| c.reason() == "ProgressDeadlineExceeded") {
-        let message = if stuck.message().is_empty() {
-            "progress deadline exceeded"
-        } else {
-            stuck.message()
-        };
+        let message = if stuck.message().is_empty() { "progress deadline exceeded" } else { stuck.message() };
         return Health::failed("ProgressDeadlineExceeded", message).with_progress(ready, desired);
     }
     // Without a deadline the controller never writes the condition.
     let rolled_out = live.int("/spec/progressDeadlineSeconds").unwrap_or(NO_DEADLINE) == NO_DEADLINE
         || progressing.is_some_and(|c| c.is_true() && c.reason() == "NewReplicaSetAvailable");
-    let is_available = live
-        .condition("Available")
-        .is_some_and(super::live::Condition::is_true);
+    let is_available = live.condition("Available").is_some_and(super::live::Condition::is_true);
     first_shortfall([
-        (
-            total < desired,
-            "LessReplicas",
-            format!("{total} of {desired} replicas exist"),
-        ),
-        (
-            updated < desired,
-            "LessUpdated",
-            format!("{updated} of {desired} replicas are updated"),
-        ),
-        (
-            total > desired,
-            "ExtraPods",
-            format!("{} old replicas are still to go", total - desired),
-        ),
+        (total < desired, "LessReplicas", format!("{total} of {desired} replicas exist")),
+        (updated < desired, "LessUpdated", format!("{updated} of {desired} replicas are updated")),
+        (total > desired, "ExtraPods", format!("{} old replicas are still to go", total - desired)),
         (
             updated > available,
             "LessAvailable",
             format!("{available} of {updated} updated replicas are available"),
         ),
-        (
-            ready < desired,
-            "LessReady",
-            format!("{ready} of {desired} replicas are ready"),
-        ),
-        (
-            !rolled_out,
-            "ReplicaSetNotAvailable",
-            "the new ReplicaSet is not available".to_owned(),
-        ),
-        (
-            !is_available,
-            "DeploymentNotAvailable",
-            "is not available".to_owned(),
-        ),
+        (ready < desired, "LessReady", format!("{ready} of {desired} replicas are ready")),
+        (!rolled_out, "ReplicaSetNotAvailable", "the new ReplicaSet is not available".to_owned()),
+        (!is_available, "DeploymentNotAvailable", "is not available".to_owned()),
     ])
     .unwrap_or_else(|| Health::current(format!("{ready} of {desired} replicas are ready")))
     .with_progress(ready, desired)
@@ -83,31 +53,11 @@ pub(super) fn replica_set(live: &Live<'_>) -> Health {
 
     let failure = live.condition("ReplicaFailure").filter(|c| c.is_true());
     first_shortfall([
-        (
-            failure.is_some(),
-            "ReplicaFailure",
-            failure.map_or("", super::live::Condition::message).to_owned(),
-        ),
-        (
-            labelled < desired,
-            "LessLabelled",
-            format!("{labelled} of {desired} replicas are labelled"),
-        ),
-        (
-            available < desired,
-            "LessAvailable",
-            format!("{available} of {desired} replicas are available"),
-        ),
-        (
-            ready < desired,
-            "LessReady",
-            format!("{ready} of {desired} replicas are ready"),
-        ),
-        (
-            total > desired,
-            "ExtraPods",
-            format!("{} replicas are still to go", total - desired),
-        ),
+        (failure.is_some(), "ReplicaFailure", failure.map_or("", super::live::Condition::message).to_owned()),
+        (labelled < desired, "LessLabelled", format!("{labelled} of {desired} replicas are labelled")),
+        (available < desired, "LessAvailable", format!("{available} of {desired} replicas are available")),
+        (ready < desired, "LessReady", format!("{ready} of {desired} replicas are ready")),
+        (total > desired, "ExtraPods", format!("{} replicas are still to go", total - desired)),
     ])
     .unwrap_or_else(|| Health::current(format!("{available} of {desired} replicas are available")))
     .with_progress(ready, desired)
@@ -126,21 +76,9 @@ pub(super) fn stateful_set(live: &Live<'_>) -> Health {
         return done().with_progress(ready, desired);
     }
     let behind = first_shortfall([
-        (
-            total < desired,
-            "LessReplicas",
-            format!("{total} of {desired} replicas exist"),
-        ),
-        (
-            ready < desired,
-            "LessReady",
-            format!("{ready} of {desired} replicas are ready"),
-        ),
-        (
-            total > desired,
-            "ExtraPods",
-            format!("{} replicas are still to go", total - desired),
-        ),
+        (total < desired, "LessReplicas", format!("{total} of {desired} replicas exist")),
+        (ready < desired, "LessReady", format!("{ready} of {desired} replicas are ready")),
+        (total > desired, "ExtraPods", format!("{} replicas are still to go", total - desired)),
     ])
     .or_else(|| {
         if let Some(partition) = live.int("/spec/updateStrategy/rollingUpdate/partition") {
@@ -151,16 +89,8 @@ pub(super) fn stateful_set(live: &Live<'_>) -> Health {
         let revision = |which| live.text(which).unwrap_or_default();
         let mismatch = revision("/status/currentRevision") != revision("/status/updateRevision");
         first_shortfall([
-            (
-                current < desired,
-                "LessCurrent",
-                format!("{current} of {desired} replicas are current"),
-            ),
-            (
-                mismatch,
-                "RevisionMismatch",
-                "is being updated to another revision".to_owned(),
-            ),
+            (current < desired, "LessCurrent", format!("{current} of {desired} replicas are current")),
+            (mismatch, "RevisionMismatch", "is being updated to another revision".to_owned()),
         ])
     });
     behind.unwrap_or_else(done).with_progress(ready, desired)
@@ -181,26 +111,10 @@ pub(super) fn daemon_set(live: &Live<'_>) -> Health {
     let available = live.count("/status/numberAvailable");
     let ready = live.count("/status/numberReady");
     first_shortfall([
-        (
-            desired > current,
-            "LessCurrent",
-            format!("{current} of {desired} pods exist"),
-        ),
-        (
-            desired > updated,
-            "LessUpdated",
-            format!("{updated} of {desired} pods are updated"),
-        ),
-        (
-            desired > available,
-            "LessAvailable",
-            format!("{available} of {desired} pods are available"),
-        ),
-        (
-            desired > ready,
-            "LessReady",
-            format!("{ready} of {desired} pods are ready"),
-        ),
+        (desired > current, "LessCurrent", format!("{current} of {desired} pods exist")),
+        (desired > updated, "LessUpdated", format!("{updated} of {desired} pods are updated")),
+        (desired > available, "LessAvailable", format!("{available} of {desired} pods are available")),
+        (desired > ready, "LessReady", format!("{ready} of {desired} pods are ready")),
     ])
     .unwrap_or_else(|| Health::current(format!("{ready} of {desired} pods are ready")))
     .with_progress(ready, desired)

@@ -72,14 +72,7 @@ mod tests {
 
     #[test]
     fn an_id_survives_json() {
-        for id in [
-            id(Some("apps")),
-            id(None),
-            ObjectId {
-                group: String::new(),
-                ..id(None)
-            },
-        ] {
+        for id in [id(Some("apps")), id(None), ObjectId { group: String::new(), ..id(None) }] {
             let json = serde_json::to_string(&id).unwrap();
             assert_eq!(serde_json::from_str::<ObjectId>(&json).unwrap(), id);
         }

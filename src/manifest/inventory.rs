@@ -41,20 +41,13 @@ mod tests {
             "apiVersion": "apps/v1", "digest": "sha256:00", "changedIn": 3
         });
         let entry: InventoryEntry = serde_json::from_value(json).unwrap();
-        assert_eq!(
-            (entry.changed_in, entry.keep, entry.uid, entry.fingerprint),
-            (3, false, None, None)
-        );
+        assert_eq!((entry.changed_in, entry.keep, entry.uid, entry.fingerprint), (3, false, None, None));
     }
 
     #[test]
     fn an_entry_survives_json() {
         let entry = InventoryEntry {
-            id: ObjectId {
-                kind: "Secret".into(),
-                name: "s".into(),
-                ..ObjectId::default()
-            },
+            id: ObjectId { kind: "Secret".into(), name: "s".into(), ..ObjectId::default() },
             api_version: "v1".into(),
             uid: Some("u".into()),
             digest: "sha256:00".into(),

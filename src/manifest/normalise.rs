@@ -28,12 +28,7 @@ const SERVER_METADATA: [&str; 8] = [
 /// * A port of a Service or container without protocol says TCP: the protocol is part of the list key.
 /// * A blank `caBundle` is for an injector to fill, and `rules` of an aggregated ClusterRole for the controller.
 pub fn normalise(body: &mut Value) {
-    let text = |field| {
-        body.get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |field| body.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let group = group_of(&api_version);
     let Some(top) = body.as_object_mut() else { return };
@@ -122,9 +117,7 @@ fn drop_nulls_of_schemas(value: &mut Value, names: bool) {
                 }
             }
         }
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|item| drop_nulls_of_schemas(item, false)),
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_nulls_of_schemas(item, false)),
         _ => {}
     }
 }
@@ -165,12 +158,7 @@ fn secret(body: &mut Value) {
             top.insert("stringData".into(), Value::Object(refused));
         }
     }
-    for value in top
-        .get_mut("data")
-        .and_then(Value::as_object_mut)
-        .into_iter()
-        .flat_map(Map::values_mut)
-    {
+    for value in top.get_mut("data").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
         // Wrapped base64 is accepted by the server and given back in one line.
         if let Value::String(text) = value {
             text.retain(|c| c != '\n' && c != '\r');
@@ -237,10 +225,7 @@ fn divisor(parent: Option<&mut Value>) {
 
 /// Every value of a map is a quantity.
 fn quantities(map: Option<&mut Value>) {
-    map.and_then(Value::as_object_mut)
-        .into_iter()
-        .flat_map(Map::values_mut)
-        .for_each(canonicalise);
+    map.and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut).for_each(canonicalise);
 }
 
 fn default_protocol(ports: Option<&mut Value>) {
@@ -257,14 +242,9 @@ fn drop_blank_ca_bundle(parent: Option<&mut Value>) {
     let Some(parent) = parent.and_then(Value::as_object_mut) else {
         return;
     };
-    let blank = parent
-        .get("caBundle")
-        .and_then(Value::as_str)
-        .is_some_and(|text| {
-            BASE64
-                .decode(text.trim())
-                .is_ok_and(|bytes| bytes.iter().all(u8::is_ascii_whitespace))
-        });
+    let blank = parent.get("caBundle").and_then(Value::as_str).is_some_and(|text| {
+        BASE64.decode(text.trim()).is_ok_and(|bytes| bytes.iter().all(u8::is_ascii_whitespace))
+    });
     if blank {
         parent.remove("caBundle");
     }

@@ -117,11 +117,7 @@ fn string_data_that_is_no_string_is_left_for_the_server_to_refuse() {
     let empty = normal("{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {}}");
     assert_eq!(empty.get("data"), None);
     let other = normal("{apiVersion: v1, kind: ConfigMap, metadata: {name: s}, stringData: {a: b}}");
-    assert_eq!(
-        other["stringData"],
-        json!({"a": "b"}),
-        "only a Secret has stringData"
-    );
+    assert_eq!(other["stringData"], json!({"a": "b"}), "only a Secret has stringData");
 }
 
 const POD: &str = "
@@ -146,35 +142,20 @@ fn check_pod(spec: &Value, kind: &str) {
         ("/containers/0/ports/0/protocol", json!("TCP")),
         ("/containers/0/ports/1/protocol", json!("UDP")),
         ("/containers/0/ports/2/protocol", json!("TCP")),
-        (
-            "/containers/0/resources/limits",
-            json!({"cpu": "1", "memory": "1Gi"}),
-        ),
+        ("/containers/0/resources/limits", json!({"cpu": "1", "memory": "1Gi"})),
         (
             "/containers/0/resources/requests",
             json!({"cpu": "500m", "memory": "64Mi", "example.com/gpu": "1"}),
         ),
-        (
-            "/containers/0/env/0/valueFrom/resourceFieldRef/divisor",
-            json!("1"),
-        ),
+        ("/containers/0/env/0/valueFrom/resourceFieldRef/divisor", json!("1")),
         ("/initContainers/0/resources/limits/cpu", json!("2")),
         ("/ephemeralContainers/0/resources/limits/cpu", json!("3")),
         ("/overhead/cpu", json!("4")),
         ("/resources/requests/cpu", json!("5")),
         ("/volumes/0/emptyDir/sizeLimit", json!("1Gi")),
-        (
-            "/volumes/1/ephemeral/volumeClaimTemplate/spec/resources/requests/storage",
-            json!("1Ti"),
-        ),
-        (
-            "/volumes/2/downwardAPI/items/0/resourceFieldRef/divisor",
-            json!("1Mi"),
-        ),
-        (
-            "/volumes/3/projected/sources/0/downwardAPI/items/0/resourceFieldRef/divisor",
-            json!("2Mi"),
-        ),
+        ("/volumes/1/ephemeral/volumeClaimTemplate/spec/resources/requests/storage", json!("1Ti")),
+        ("/volumes/2/downwardAPI/items/0/resourceFieldRef/divisor", json!("1Mi")),
+        ("/volumes/3/projected/sources/0/downwardAPI/items/0/resourceFieldRef/divisor", json!("2Mi")),
     ];
     for (pointer, expected) in rows {
         assert_eq!(spec.pointer(pointer), Some(&expected), "{kind} {pointer}");
@@ -277,39 +258,20 @@ fn a_service_port_without_protocol_is_tcp() {
     let policy = normal(
         "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, spec: {ingress: [{ports: [{port: 80}]}]}}",
     );
-    assert_eq!(
-        policy["spec"]["ingress"][0]["ports"],
-        json!([{"port": 80}]),
-        "an atomic list has no keys"
-    );
+    assert_eq!(policy["spec"]["ingress"][0]["ports"], json!([{"port": 80}]), "an atomic list has no keys");
 }
 
 #[test]
 fn a_blank_ca_bundle_is_left_to_the_injector() {
-    for (blank, stays) in [
-        ("''", false),
-        ("Cg==", false),
-        ("QQ==", true),
-        ("'not base64!'", true),
-    ] {
+    for (blank, stays) in [("''", false), ("Cg==", false), ("QQ==", true), ("'not base64!'", true)] {
         let webhook = format!(
             "{{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, webhooks: [{{name: a, clientConfig: {{caBundle: {blank}}}}}]}}"
         );
-        assert_eq!(
-            normal(&webhook)
-                .pointer("/webhooks/0/clientConfig/caBundle")
-                .is_some(),
-            stays,
-            "{blank}"
-        );
+        assert_eq!(normal(&webhook).pointer("/webhooks/0/clientConfig/caBundle").is_some(), stays, "{blank}");
         let service = format!(
             "{{apiVersion: apiregistration.k8s.io/v1, kind: APIService, spec: {{caBundle: {blank}}}}}"
         );
-        assert_eq!(
-            normal(&service).pointer("/spec/caBundle").is_some(),
-            stays,
-            "{blank}"
-        );
+        assert_eq!(normal(&service).pointer("/spec/caBundle").is_some(), stays, "{blank}");
     }
 }
 

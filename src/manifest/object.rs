@@ -25,11 +25,7 @@ impl Object {
     /// When `apiVersion`, `kind` or `metadata.name` is missing, when the name is left to the server, or when
     /// the document is a list.
     pub fn from_value(mut body: Value) -> Result<Self, Error> {
-        let text = |pointer: &str| {
-            body.pointer(pointer)
-                .and_then(Value::as_str)
-                .filter(|s| !s.is_empty())
-        };
+        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).filter(|s| !s.is_empty());
         let kind = text("/kind");
         let name = text("/metadata/name");
         let called = || match (kind, name) {
@@ -38,28 +34,18 @@ impl Object {
             (None, Some(name)) => format!("object {name}"),
             (None, None) => "object".to_owned(),
         };
-        let missing = |field| Error::MissingField {
-            object: called(),
-            field,
-        };
+        let missing = |field| Error::MissingField { object: called(), field };
 
         let kind = kind.ok_or_else(|| missing("kind"))?;
         let api_version = text("/apiVersion").ok_or_else(|| missing("apiVersion"))?;
         if is_list(&body) {
-            return Err(Error::IsList {
-                kind: kind.to_owned(),
-            });
+            return Err(Error::IsList { kind: kind.to_owned() });
         }
         if body.get("metadata").is_some_and(|m| !m.is_object()) {
-            return Err(Error::NotAMap {
-                object: called(),
-                field: "metadata",
-            });
+            return Err(Error::NotAMap { object: called(), field: "metadata" });
         }
         if let (Some(prefix), None) = (text("/metadata/generateName"), name) {
-            return Err(Error::GenerateName {
-                object: format!("{kind}/{prefix}"),
-            });
+            return Err(Error::GenerateName { object: format!("{kind}/{prefix}") });
         }
         let name = name.ok_or_else(|| missing("metadata.name"))?;
         if text("/metadata/generateName").is_some() {
@@ -73,11 +59,7 @@ impl Object {
         };
         let api_version = api_version.to_owned();
         normalise(&mut body);
-        Ok(Self {
-            id,
-            api_version,
-            body,
-        })
+        Ok(Self { id, api_version, body })
     }
 
     /// The same object in `namespace`; `None` removes the field, as a cluster-scoped object needs it.
@@ -161,10 +143,7 @@ pub(super) fn is_list(body: &Value) -> bool {
 #[must_use]
 pub fn duplicates(objects: &[Object]) -> Option<ObjectId> {
     let mut seen = BTreeSet::new();
-    objects
-        .iter()
-        .find(|object| !seen.insert(&object.id))
-        .map(|object| object.id.clone())
+    objects.iter().find(|object| !seen.insert(&object.id)).map(|object| object.id.clone())
 }
 
 #[cfg(test)]
@@ -191,30 +170,12 @@ mod tests {
     #[test]
     fn what_cannot_be_applied_is_refused_by_name() {
         let cases = [
-            (
-                json!({"kind": "A", "metadata": {"name": "n"}}),
-                "A/n: field `apiVersion`",
-            ),
-            (
-                json!({"apiVersion": "v1", "metadata": {"name": "n"}}),
-                "object n: field `kind`",
-            ),
-            (
-                json!({"apiVersion": "v1", "kind": "A"}),
-                "A: field `metadata.name`",
-            ),
-            (
-                json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": ""}}),
-                "A: field `metadata.name`",
-            ),
-            (
-                json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": 5}}),
-                "A: field `metadata.name`",
-            ),
-            (
-                json!({"apiVersion": "v1", "kind": "A", "metadata": "n"}),
-                "A: `metadata` is not an object",
-            ),
+            (json!({"kind": "A", "metadata": {"name": "n"}}), "A/n: field `apiVersion`"),
+            (json!({"apiVersion": "v1", "metadata": {"name": "n"}}), "object n: field `kind`"),
+            (json!({"apiVersion": "v1", "kind": "A"}), "A: field `metadata.name`"),
+            (json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": ""}}), "A: field `metadata.name`"),
+            (json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": 5}}), "A: field `metadata.name`"),
+            (json!({"apiVersion": "v1", "kind": "A", "metadata": "n"}), "A: `metadata` is not an object"),
             (
                 json!({"apiVersion": "v1", "kind": "A", "metadata": {"generateName": "n-"}}),
                 "A/n-: `metadata.generateName`",
@@ -223,21 +184,12 @@ mod tests {
                 json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "x", "generateName": "n-"}}),
                 "A/x: `metadata.generateName`",
             ),
-            (
-                json!({"apiVersion": "v1", "kind": "List", "items": []}),
-                "List is a list",
-            ),
-            (
-                json!({"apiVersion": "v1", "kind": "PodList", "items": []}),
-                "PodList is a list",
-            ),
+            (json!({"apiVersion": "v1", "kind": "List", "items": []}), "List is a list"),
+            (json!({"apiVersion": "v1", "kind": "PodList", "items": []}), "PodList is a list"),
         ];
         for (body, start) in cases {
             let message = Object::from_value(body).unwrap_err().to_string();
-            assert!(
-                message.starts_with(start),
-                "{message} does not start with {start}"
-            );
+            assert!(message.starts_with(start), "{message} does not start with {start}");
         }
     }
 
@@ -285,9 +237,6 @@ mod tests {
     fn an_object_named_twice_is_found() {
         let object = |name| Object::from_value(config_map(name)).unwrap();
         assert_eq!(duplicates(&[object("a"), object("b")]), None);
-        assert_eq!(
-            duplicates(&[object("a"), object("b"), object("a")]),
-            Some(object("a").id)
-        );
+        assert_eq!(duplicates(&[object("a"), object("b"), object("a")]), Some(object("a").id));
     }
 }

@@ -82,45 +82,20 @@ mod tests {
     #[test]
     fn kinds_are_created_in_this_order() {
         let steps: [&[(&str, &str)]; 15] = [
-            &[
-                ("scheduling.k8s.io", "PriorityClass"),
-                ("node.k8s.io", "RuntimeClass"),
-            ],
+            &[("scheduling.k8s.io", "PriorityClass"), ("node.k8s.io", "RuntimeClass")],
             &[("", "Namespace")],
             &[("apiextensions.k8s.io", "CustomResourceDefinition")],
             &[("", "ResourceQuota"), ("", "LimitRange")],
             &[(RBAC, "ClusterRole"), (RBAC, "ClusterRoleBinding")],
             &[("", "ServiceAccount"), (RBAC, "Role"), (RBAC, "RoleBinding")],
             &[("", "ConfigMap"), ("", "Secret")],
-            &[
-                ("", "PersistentVolumeClaim"),
-                ("", "PersistentVolume"),
-                ("storage.k8s.io", "StorageClass"),
-            ],
-            &[
-                ("", "Service"),
-                ("networking.k8s.io", "Ingress"),
-                ("networking.k8s.io", "NetworkPolicy"),
-            ],
-            &[
-                ("apps", "Deployment"),
-                ("apps", "StatefulSet"),
-                ("apps", "DaemonSet"),
-                ("", "Pod"),
-            ],
+            &[("", "PersistentVolumeClaim"), ("", "PersistentVolume"), ("storage.k8s.io", "StorageClass")],
+            &[("", "Service"), ("networking.k8s.io", "Ingress"), ("networking.k8s.io", "NetworkPolicy")],
+            &[("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("", "Pod")],
             &[("batch", "Job"), ("batch", "CronJob")],
-            &[
-                ("autoscaling", "HorizontalPodAutoscaler"),
-                ("policy", "PodDisruptionBudget"),
-            ],
-            &[
-                ("apiregistration.k8s.io", "APIService"),
-                ("coordination.k8s.io", "Lease"),
-            ],
-            &[
-                ("cert-manager.io", "Certificate"),
-                ("serving.knative.dev", "Service"),
-            ],
+            &[("autoscaling", "HorizontalPodAutoscaler"), ("policy", "PodDisruptionBudget")],
+            &[("apiregistration.k8s.io", "APIService"), ("coordination.k8s.io", "Lease")],
+            &[("cert-manager.io", "Certificate"), ("serving.knative.dev", "Service")],
             &[
                 ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
                 ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
@@ -139,8 +114,7 @@ mod tests {
         }
         for step in steps {
             assert!(
-                step.iter()
-                    .all(|(group, kind)| rank(group, kind) == rank(step[0].0, step[0].1)),
+                step.iter().all(|(group, kind)| rank(group, kind) == rank(step[0].0, step[0].1)),
                 "{step:?}"
             );
         }

@@ -9,10 +9,7 @@ pub fn remove_pointer(value: &mut Value, pointer: &str) -> Option<Value> {
     match value.pointer_mut(parent)? {
         Value::Object(map) => map.remove(&unescape(last)),
         Value::Array(items) => {
-            let index: usize = last
-                .parse()
-                .ok()
-                .filter(|_| last == "0" || !last.starts_with(['0', '+']))?;
+            let index: usize = last.parse().ok().filter(|_| last == "0" || !last.starts_with(['0', '+']))?;
             (index < items.len()).then(|| items.remove(index))
         }
         _ => None,
@@ -39,26 +36,10 @@ mod tests {
     fn a_pointer_removes_a_field_an_element_or_nothing() {
         let full = json!({"a": {"x/y": 1, "m~n": 2}, "l": [{"b": 1}, 2]});
         let rows = [
-            (
-                "/a/x~1y",
-                Some(json!(1)),
-                json!({"a": {"m~n": 2}, "l": [{"b": 1}, 2]}),
-            ),
-            (
-                "/a/m~0n",
-                Some(json!(2)),
-                json!({"a": {"x/y": 1}, "l": [{"b": 1}, 2]}),
-            ),
-            (
-                "/l/0",
-                Some(json!({"b": 1})),
-                json!({"a": {"x/y": 1, "m~n": 2}, "l": [2]}),
-            ),
-            (
-                "/l/0/b",
-                Some(json!(1)),
-                json!({"a": {"x/y": 1, "m~n": 2}, "l": [{}, 2]}),
-            ),
+            ("/a/x~1y", Some(json!(1)), json!({"a": {"m~n": 2}, "l": [{"b": 1}, 2]})),
+            ("/a/m~0n", Some(json!(2)), json!({"a": {"x/y": 1}, "l": [{"b": 1}, 2]})),
+            ("/l/0", Some(json!({"b": 1})), json!({"a": {"x/y": 1, "m~n": 2}, "l": [2]})),
+            ("/l/0/b", Some(json!(1)), json!({"a": {"x/y": 1, "m~n": 2}, "l": [{}, 2]})),
             ("/l/2", None, full.clone()),
             ("/l/01", None, full.clone()),
             ("/l/-", None, full.clone()),

@@ -28,9 +28,7 @@ pub(super) fn canonical(text: &str) -> Option<String> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let digits_end = rest
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(rest.len());
+    let digits_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, suffix) = rest.split_at(digits_end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     // Go reads `.` and a bare suffix as zero; nobody means that, so it is left to the server.
@@ -42,11 +40,7 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     if digits.len() > MAX_DIGITS {
         return None;
     }
-    let mantissa: u128 = if digits.is_empty() {
-        0
-    } else {
-        digits.parse().ok()?
-    };
+    let mantissa: u128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     if mantissa == 0 {
         return Some("0".to_owned());
     }
@@ -105,9 +99,7 @@ fn decimal(mut mantissa: u128, mut scale: i32, format: Format) -> Option<String>
     if scale < -9 {
         let too_fine = u32::try_from(-9 - scale).ok()?;
         // A power beyond 128 bits exceeds any mantissa, so the quotient rounds up to one.
-        mantissa = 10_u128
-            .checked_pow(too_fine)
-            .map_or(1, |power| mantissa.div_ceil(power));
+        mantissa = 10_u128.checked_pow(too_fine).map_or(1, |power| mantissa.div_ceil(power));
         scale = -9;
     }
     while mantissa.is_multiple_of(10) {

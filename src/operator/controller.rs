@@ -48,17 +48,18 @@ pub(super) async fn run(
         ObjectRef::new(&key.name).within(&key.namespace)
     });
     let shared = Arc::clone(&ctx);
-    let passes = controller.reconcile_on(wake).graceful_shutdown_on(async move { shutdown.cancelled().await }).run(
-        move |release, ctx: Arc<Context>| {
-            queue.leave(&ReleaseKey::of(&release));
-            pass(release, ctx)
-        },
-        |_, error, ctx| {
-            ctx.report.failed(error.reason());
-            Action::requeue(AFTER_ERROR)
-        },
-        ctx,
-    );
+    let passes =
+        controller.reconcile_on(wake).graceful_shutdown_on(async move { shutdown.cancelled().await }).run(
+            move |release, ctx: Arc<Context>| {
+                queue.leave(&ReleaseKey::of(&release));
+                pass(release, ctx)
+            },
+            |_, error, ctx| {
+                ctx.report.failed(error.reason());
+                Action::requeue(AFTER_ERROR)
+            },
+            ctx,
+        );
     passes
         .for_each(|ended| {
             match ended {

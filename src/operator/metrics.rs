@@ -19,9 +19,7 @@ pub use release::{Condition, Snapshot};
 use crate::cluster::client::ApiObserver;
 
 /// An API call or a revert: milliseconds matter.
-const FAST: &[f64] = &[
-    0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
-];
+const FAST: &[f64] = &[0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 /// A reconcile: most do nothing, some render and apply.
 const PASS: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 30.0];
 
@@ -80,9 +78,7 @@ impl Metrics {
         )?;
         registry.register(Box::new(queue_age_seconds.clone()))?;
         #[cfg(target_os = "linux")]
-        registry.register(Box::new(
-            prometheus::process_collector::ProcessCollector::for_self(),
-        ))?;
+        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
 
         Ok(Self {
             releases: Mutex::default(),
@@ -141,9 +137,7 @@ impl Metrics {
         outcome: &'static str,
         took: Duration,
     ) {
-        self.releases()
-            .of(namespace, name)
-            .operation(action, phase, outcome, took);
+        self.releases().of(namespace, name).operation(action, phase, outcome, took);
     }
 
     /// An object was put back. `manager` is the field manager that had changed it, as it calls itself.
@@ -164,9 +158,7 @@ impl Metrics {
 
     /// A pass ended, with or without an error.
     pub fn reconciled(&self, decision: &'static str, took: Duration) {
-        self.reconcile_duration_seconds
-            .with_label_values(&[decision])
-            .observe(took.as_secs_f64());
+        self.reconcile_duration_seconds.with_label_values(&[decision]).observe(took.as_secs_f64());
     }
 
     /// A pass ended in an error with this `reason()`.
@@ -215,12 +207,8 @@ impl Metrics {
 impl ApiObserver for Metrics {
     fn record(&self, verb: &'static str, code: u16, seconds: f64) {
         let mut digits = [0; 3];
-        self.api_requests_total
-            .with_label_values(&[verb, code_label(code, &mut digits)])
-            .inc();
-        self.api_request_seconds
-            .with_label_values(&[verb])
-            .observe(seconds);
+        self.api_requests_total.with_label_values(&[verb, code_label(code, &mut digits)]).inc();
+        self.api_request_seconds.with_label_values(&[verb]).observe(seconds);
     }
 }
 
@@ -252,21 +240,8 @@ mod tests {
             }],
         };
         metrics.release(namespace, name, snapshot);
-        metrics.operation(
-            namespace,
-            name,
-            "install",
-            "apply",
-            "success",
-            Duration::from_secs(2),
-        );
-        metrics.drift_reverted(
-            namespace,
-            name,
-            "apps/Deployment",
-            "kubectl-edit",
-            Duration::from_millis(7),
-        );
+        metrics.operation(namespace, name, "install", "apply", "success", Duration::from_secs(2));
+        metrics.drift_reverted(namespace, name, "apps/Deployment", "kubectl-edit", Duration::from_millis(7));
         metrics.drift_contended(namespace, name, 1);
     }
 
@@ -302,18 +277,9 @@ mod tests {
         metrics.record("get", 200, 0.004);
         metrics.record("apply", 0, 30.0);
         let text = metrics.encode();
-        assert!(
-            text.contains("sherpack_api_requests_total{code=\"200\",verb=\"get\"} 2\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("sherpack_api_requests_total{code=\"0\",verb=\"apply\"} 1\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("sherpack_api_request_seconds_count{verb=\"get\"} 2\n"),
-            "{text}"
-        );
+        assert!(text.contains("sherpack_api_requests_total{code=\"200\",verb=\"get\"} 2\n"), "{text}");
+        assert!(text.contains("sherpack_api_requests_total{code=\"0\",verb=\"apply\"} 1\n"), "{text}");
+        assert!(text.contains("sherpack_api_request_seconds_count{verb=\"get\"} 2\n"), "{text}");
     }
 
     #[test]
@@ -365,10 +331,7 @@ mod tests {
             let (series, value) = line.rsplit_once(' ').unwrap();
             value.parse::<f64>().unwrap();
             let name = series.split('{').next().unwrap();
-            assert!(
-                name.starts_with("sherpack_") || name.starts_with("process_"),
-                "{line}"
-            );
+            assert!(name.starts_with("sherpack_") || name.starts_with("process_"), "{line}");
             assert_eq!(series.contains('{'), series.ends_with('}'), "{line}");
         }
     }

@@ -38,9 +38,10 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
     tracing::info!(address = %server.address(), "listening");
     let serving = tokio::spawn(server.serve(Arc::clone(&metrics), readiness.clone(), shutdown.clone()));
 
-    let cluster = client::load_config(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
-        .await
-        .map_err(|error| Error::NoCluster(Box::new(error)))?;
+    let cluster =
+        client::load_config(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
+            .await
+            .map_err(|error| Error::NoCluster(Box::new(error)))?;
     let url = cluster.cluster_url.to_string();
     let unreachable = |error| Error::Unreachable { url: url.clone(), source: Box::new(error) };
     let observer = Arc::clone(&metrics) as Arc<dyn ApiObserver>;

@@ -26,7 +26,12 @@ pub(super) struct Outside {
 
 impl Outside {
     /// Starts the task that publishes Events; it ends with the sender or with `shutdown`.
-    pub(super) fn start(client: Client, holder: String, metrics: Arc<Metrics>, shutdown: CancellationToken) -> Self {
+    pub(super) fn start(
+        client: Client,
+        holder: String,
+        metrics: Arc<Metrics>,
+        shutdown: CancellationToken,
+    ) -> Self {
         let (events_tx, events_rx) = mpsc::channel(QUEUE);
         let reporter = Reporter { controller: names::MANAGER_OWN.to_owned(), instance: Some(holder) };
         tokio::spawn(publish(Recorder::new(client, reporter), events_rx, shutdown));
@@ -48,7 +53,9 @@ async fn publish(
         match tokio::time::timeout(DEADLINE, recorder.publish(&event, &about)).await {
             Ok(Ok(())) => {}
             // An Event is a courtesy: the condition says the same. In a terminating namespace it is refused.
-            Ok(Err(error)) => tracing::debug!(%error, reason = event.reason, "an Event could not be published"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, reason = event.reason, "an Event could not be published");
+            }
             Err(_) => tracing::debug!(reason = event.reason, "an Event could not be published in time"),
         }
     }

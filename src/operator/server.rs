@@ -53,10 +53,7 @@ impl Readiness {
         waiting.next += 1;
         waiting.names.insert(number, name.into());
         drop(waiting);
-        Gate {
-            readiness: self.clone(),
-            number,
-        }
+        Gate { readiness: self.clone(), number }
     }
 
     /// What is not ready yet, in the order of taking.
@@ -137,17 +134,11 @@ async fn readyz(State(readiness): State<Readiness>) -> (StatusCode, String) {
     if waiting.is_empty() {
         return (StatusCode::OK, "ok\n".to_owned());
     }
-    (
-        StatusCode::SERVICE_UNAVAILABLE,
-        format!("not ready: {}\n", waiting.join(", ")),
-    )
+    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", waiting.join(", ")))
 }
 
 async fn show_metrics(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    (
-        [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
-        metrics.encode(),
-    )
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.encode())
 }
 
 #[cfg(test)]
@@ -169,10 +160,7 @@ mod tests {
     #[tokio::test]
     async fn readiness_names_what_is_missing_and_port_zero_is_told() {
         let readiness = Readiness::default();
-        let (api, watch) = (
-            readiness.gate("API server"),
-            readiness.gate("watch of SherpackRelease"),
-        );
+        let (api, watch) = (readiness.gate("API server"), readiness.gate("watch of SherpackRelease"));
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address();
         assert_ne!(address.port(), 0);
@@ -182,17 +170,10 @@ mod tests {
 
         let answer = ask(address, "/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-        assert!(
-            answer.ends_with("not ready: API server, watch of SherpackRelease\n"),
-            "{answer}"
-        );
+        assert!(answer.ends_with("not ready: API server, watch of SherpackRelease\n"), "{answer}");
         assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"));
         drop(api);
-        assert!(
-            ask(address, "/readyz")
-                .await
-                .ends_with("not ready: watch of SherpackRelease\n")
-        );
+        assert!(ask(address, "/readyz").await.ends_with("not ready: watch of SherpackRelease\n"));
         drop(watch);
         assert!(ask(address, "/readyz").await.starts_with("HTTP/1.1 200"));
         let metrics = ask(address, "/metrics").await;
@@ -215,11 +196,7 @@ mod tests {
         let serving = tokio::spawn(server.serve(metrics, Readiness::default(), stop.clone()));
         tokio::time::sleep(Duration::from_millis(50)).await;
         stop.cancel();
-        tokio::time::timeout(LAST_ANSWERS * 2, serving)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap();
+        tokio::time::timeout(LAST_ANSWERS * 2, serving).await.unwrap().unwrap().unwrap();
     }
 
     #[test]

@@ -18,10 +18,8 @@ const ABORTED: i32 = 130;
 /// # Errors
 /// The operating system refuses a signal handler.
 pub fn on_signals() -> std::io::Result<CancellationToken> {
-    let mut signals = Signals {
-        terminate: signal(SignalKind::terminate())?,
-        interrupt: signal(SignalKind::interrupt())?,
-    };
+    let mut signals =
+        Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
     let asked = CancellationToken::new();
     let token = asked.clone();
     tokio::spawn(async move {

@@ -125,7 +125,10 @@ async fn await_crd(client: &Client, config: &Config) {
     let mut said = false;
     while let Err(error) = api.list_metadata(&ListParams::default().limit(1)).await {
         if !said {
-            tracing::warn!(error = describe(&error), "SherpackRelease cannot be listed: waiting until its CustomResourceDefinition is installed");
+            tracing::warn!(
+                error = describe(&error),
+                "SherpackRelease cannot be listed: waiting until its CustomResourceDefinition is installed"
+            );
             said = true;
         }
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -181,8 +184,11 @@ async fn preload(
     }
     let mut table = objects.table();
     for stored in newest.values().filter_map(Head::stored) {
-        let Some(private) = stored.private.as_ref().filter(|_| stored.record.state == State::Deployed) else { continue };
-        let owner = ReleaseKey { namespace: private.owner.namespace.clone(), name: private.owner.name.clone() };
+        let Some(private) = stored.private.as_ref().filter(|_| stored.record.state == State::Deployed) else {
+            continue;
+        };
+        let owner =
+            ReleaseKey { namespace: private.owner.namespace.clone(), name: private.owner.name.clone() };
         for entry in &private.inventory {
             if table.track(&owner, &entry.id).is_ok() {
                 table.expect(&entry.id, entry.fingerprint.clone(), entry.uid.clone());

@@ -44,10 +44,7 @@ pub fn install(format: Format, level: &str) -> Result<(), BadLevel> {
 
 fn filter(level: &str) -> Result<EnvFilter, BadLevel> {
     let directives = directives(level);
-    EnvFilter::try_new(directives).map_err(|source| BadLevel {
-        given: level.to_owned(),
-        source,
-    })
+    EnvFilter::try_new(directives).map_err(|source| BadLevel { given: level.to_owned(), source })
 }
 
 /// The filter that a user means.
@@ -62,11 +59,7 @@ fn directives(level: &str) -> String {
         bare @ ("warn" | "info" | "debug" | "trace") => format!("warn,sherpack_operator={bare}"),
         _ => level.to_owned(),
     };
-    if ours.contains("kube_client") {
-        ours
-    } else {
-        format!("{ours},kube_client::client=off")
-    }
+    if ours.contains("kube_client") { ours } else { format!("{ours},kube_client::client=off") }
 }
 
 #[cfg(test)]
@@ -75,33 +68,20 @@ mod tests {
 
     #[test]
     fn a_bare_level_is_about_this_program() {
-        assert_eq!(
-            directives("DEBUG"),
-            "warn,sherpack_operator=debug,kube_client::client=off"
-        );
+        assert_eq!(directives("DEBUG"), "warn,sherpack_operator=debug,kube_client::client=off");
         assert_eq!(directives("error"), "error,kube_client::client=off");
     }
 
     #[test]
     fn a_filter_is_taken_as_it_is_but_response_bodies_stay_out() {
-        assert_eq!(
-            directives("info,hyper=debug"),
-            "info,hyper=debug,kube_client::client=off"
-        );
+        assert_eq!(directives("info,hyper=debug"), "info,hyper=debug,kube_client::client=off");
         assert_eq!(directives("info,kube_client=trace"), "info,kube_client=trace");
     }
 
     #[test]
     fn every_level_and_filter_is_readable() {
-        for level in [
-            "off",
-            "error",
-            "warn",
-            "info",
-            "debug",
-            "trace",
-            "info,sherpack_operator::watch=trace",
-        ] {
+        for level in ["off", "error", "warn", "info", "debug", "trace", "info,sherpack_operator::watch=trace"]
+        {
             filter(level).unwrap();
         }
     }

@@ -20,31 +20,19 @@ use super::{Error, Files, Limits, Pack, clean, from_files, listing, metadata};
 /// contains `..` or is there twice; or the files are not a pack ([`from_files`]).
 pub fn read_archive(bytes: &[u8], limits: &Limits) -> Result<Pack, Error> {
     if bytes.len() as u64 > limits.compressed {
-        return Err(Error::TooLarge {
-            what: "archive",
-            limit: limits.compressed,
-        });
+        return Err(Error::TooLarge { what: "archive", limit: limits.compressed });
     }
-    let mut stream = Bounded {
-        inner: MultiGzDecoder::new(bytes),
-        left: limits.unpacked,
-        exceeded: false,
-    };
+    let mut stream = Bounded { inner: MultiGzDecoder::new(bytes), left: limits.unpacked, exceeded: false };
     let result = entries(&mut stream, limits);
     // The tar reader only sees an IO error at the limit; this says which one it was.
     if stream.exceeded {
-        return Err(Error::TooLarge {
-            what: "unpacked archive",
-            limit: limits.unpacked,
-        });
+        return Err(Error::TooLarge { what: "unpacked archive", limit: limits.unpacked });
     }
     from_files(strip_top_level(result?), limits)
 }
 
 fn entries(stream: &mut Bounded<MultiGzDecoder<&[u8]>>, limits: &Limits) -> Result<Files, Error> {
-    let broken = |error: std::io::Error| Error::NotAnArchive {
-        message: error.to_string(),
-    };
+    let broken = |error: std::io::Error| Error::NotAnArchive { message: error.to_string() };
     let mut archive = Archive::new(stream);
     let mut files = Files::new();
     let mut count = 0_usize;
@@ -52,9 +40,7 @@ fn entries(stream: &mut Bounded<MultiGzDecoder<&[u8]>>, limits: &Limits) -> Resu
         let mut entry = entry.map_err(broken)?;
         count += 1;
         if count > limits.entries {
-            return Err(Error::TooManyEntries {
-                limit: limits.entries,
-            });
+            return Err(Error::TooManyEntries { limit: limits.entries });
         }
         let raw = entry.path_bytes().into_owned();
         let Ok(path) = std::str::from_utf8(&raw) else {
@@ -73,9 +59,7 @@ fn entries(stream: &mut Bounded<MultiGzDecoder<&[u8]>>, limits: &Limits) -> Resu
             // A global header of pax carries comments such as a git commit, no file.
             EntryType::XGlobalHeader => continue,
             EntryType::Symlink | EntryType::Link => {
-                return Err(Error::Link {
-                    path: path.escape_debug().take(120).collect(),
-                });
+                return Err(Error::Link { path: path.escape_debug().take(120).collect() });
             }
             other => {
                 return Err(Error::NotAFile {
@@ -88,9 +72,7 @@ fn entries(stream: &mut Bounded<MultiGzDecoder<&[u8]>>, limits: &Limits) -> Resu
         let mut content = Vec::new();
         entry.read_to_end(&mut content).map_err(broken)?;
         if files.insert(path.to_owned(), content).is_some() {
-            return Err(Error::Duplicate {
-                path: path.to_owned(),
-            });
+            return Err(Error::Duplicate { path: path.to_owned() });
         }
     }
     Ok(files)
@@ -117,10 +99,7 @@ fn strip_top_level(files: Files) -> Files {
     if !files.keys().all(|path| path.starts_with(&prefix)) {
         return files;
     }
-    files
-        .into_iter()
-        .map(|(path, content)| (path[prefix.len()..].to_owned(), content))
-        .collect()
+    files.into_iter().map(|(path, content)| (path[prefix.len()..].to_owned(), content)).collect()
 }
 
 /// Ends in an error, not in a short read, when more than `left` bytes come.
@@ -152,11 +131,8 @@ impl<R: Read> Read for Bounded<R> {
 pub fn write_archive(files: &Files) -> Result<Vec<u8>, Error> {
     let definition = metadata::read(files)?;
     let listing = listing::hash(files);
-    let manifest = listing::text(
-        &listing,
-        &definition.metadata.name,
-        &definition.metadata.version.to_string(),
-    );
+    let manifest =
+        listing::text(&listing, &definition.metadata.name, &definition.metadata.version.to_string());
     let encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     let mut builder = tar::Builder::new(encoder);
     append(&mut builder, listing::MANIFEST, manifest.as_bytes())?;
@@ -165,9 +141,7 @@ pub fn write_archive(files: &Files) -> Result<Vec<u8>, Error> {
         clean(path, limits.path)?;
         append(&mut builder, path, content)?;
     }
-    let broken = |error: std::io::Error| Error::NotAnArchive {
-        message: error.to_string(),
-    };
+    let broken = |error: std::io::Error| Error::NotAnArchive { message: error.to_string() };
     let mut encoder = builder.into_inner().map_err(broken)?;
     encoder.flush().map_err(broken)?;
     let bytes = encoder.finish().map_err(broken)?;
@@ -186,9 +160,7 @@ fn append<W: std::io::Write>(builder: &mut tar::Builder<W>, path: &str, content:
     header.set_mtime(0);
     builder
         .append_data(&mut header, path, content)
-        .map_err(|error| Error::NotAnArchive {
-            message: format!("`{path}`: {error}"),
-        })
+        .map_err(|error| Error::NotAnArchive { message: format!("`{path}`: {error}") })
 }
 
 #[cfg(test)]
@@ -246,10 +218,7 @@ mod tests {
     fn every_hostile_entry_has_its_own_reason() {
         let regular = EntryType::Regular;
         for (entry, reason) in [
-            (
-                ("templates/a.yaml", EntryType::Symlink, &b""[..]),
-                "PackLinkRefused",
-            ),
+            (("templates/a.yaml", EntryType::Symlink, &b""[..]), "PackLinkRefused"),
             (("a", EntryType::Link, b""), "PackLinkRefused"),
             (("a", EntryType::Char, b""), "PackEntryRefused"),
             (("a", EntryType::Block, b""), "PackEntryRefused"),
@@ -274,13 +243,7 @@ mod tests {
         let bomb = gzip(&tar_of(&[PACK, ("big", EntryType::Regular, &zeros)]));
         assert!(bomb.len() < 1 << 20);
         let error = read_archive(&bomb, &Limits::default()).unwrap_err();
-        assert_eq!(
-            error,
-            Error::TooLarge {
-                what: "unpacked archive",
-                limit: 50 << 20
-            }
-        );
+        assert_eq!(error, Error::TooLarge { what: "unpacked archive", limit: 50 << 20 });
     }
 
     #[test]
@@ -289,10 +252,7 @@ mod tests {
         let mut bytes = gzip(&tar[..1500]);
         bytes.extend(gzip(&tar[1500..]));
         assert!(read_archive(&bytes, &Limits::default()).is_ok());
-        let tight = Limits {
-            unpacked: 4000,
-            ..Limits::default()
-        };
+        let tight = Limits { unpacked: 4000, ..Limits::default() };
         assert_eq!(read_archive(&bytes, &tight).unwrap_err().reason(), "PackTooLarge");
     }
 
@@ -313,40 +273,19 @@ mod tests {
     fn too_many_entries_and_too_many_compressed_bytes_are_refused() {
         let names: Vec<String> = (0..30).map(|index| format!("f{index}")).collect();
         let mut entries = vec![PACK];
-        entries.extend(
-            names
-                .iter()
-                .map(|name| (name.as_str(), EntryType::Regular, &b""[..])),
-        );
+        entries.extend(names.iter().map(|name| (name.as_str(), EntryType::Regular, &b""[..])));
         let bytes = gzip(&tar_of(&entries));
-        let few = Limits {
-            entries: 30,
-            ..Limits::default()
-        };
-        assert_eq!(
-            read_archive(&bytes, &few),
-            Err(Error::TooManyEntries { limit: 30 })
-        );
-        let small = Limits {
-            compressed: 10,
-            ..Limits::default()
-        };
+        let few = Limits { entries: 30, ..Limits::default() };
+        assert_eq!(read_archive(&bytes, &few), Err(Error::TooManyEntries { limit: 30 }));
+        let small = Limits { compressed: 10, ..Limits::default() };
         assert_eq!(read_archive(&bytes, &small).unwrap_err().reason(), "PackTooLarge");
     }
 
     #[test]
     fn garbage_is_no_archive() {
-        for bytes in [
-            &b""[..],
-            b"hello",
-            &[0x1f, 0x8b, 8, 0],
-            &gzip(b"not a tar, but long enough"),
-        ] {
+        for bytes in [&b""[..], b"hello", &[0x1f, 0x8b, 8, 0], &gzip(b"not a tar, but long enough")] {
             let error = read_archive(bytes, &Limits::default()).unwrap_err();
-            assert!(
-                matches!(error, Error::NotAnArchive { .. } | Error::NoPackYaml),
-                "{error}"
-            );
+            assert!(matches!(error, Error::NotAnArchive { .. } | Error::NoPackYaml), "{error}");
         }
         let mut cut = gzip(&tar_of(&[PACK, ("a", EntryType::Regular, &[1; 5000])]));
         cut.truncate(cut.len() / 2);
@@ -355,11 +294,7 @@ mod tests {
 
     #[test]
     fn an_archive_is_the_same_whenever_it_is_written_and_its_manifest_is_checked() {
-        let files = files(&[
-            ("Pack.yaml", MINIMAL),
-            ("templates/a.yaml", "x"),
-            ("README.md", "r"),
-        ]);
+        let files = files(&[("Pack.yaml", MINIMAL), ("templates/a.yaml", "x"), ("README.md", "r")]);
         let bytes = write_archive(&files).unwrap();
         assert_eq!(bytes, write_archive(&files).unwrap());
         let names: Vec<String> = Archive::new(MultiGzDecoder::new(&bytes[..]))

@@ -56,11 +56,7 @@ pub(super) fn verify(manifest: &[u8], listing: &Listing) -> Result<(), Error> {
     let mut section = "";
     let mut listed = Listing::new();
     let mut stated = None;
-    for line in manifest
-        .lines()
-        .map(str::trim_end)
-        .filter(|line| !line.is_empty())
-    {
+    for line in manifest.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
         if line.starts_with('[') {
             section = line;
             continue;
@@ -104,12 +100,10 @@ pub(super) fn verify(manifest: &[u8], listing: &Listing) -> Result<(), Error> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-            let _ = write!(out, "{byte:02x}");
-            out
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 #[cfg(test)]
@@ -118,11 +112,7 @@ mod tests {
     use crate::pack::tests::files;
 
     fn listing() -> Listing {
-        hash(&files(&[
-            ("Pack.yaml", "a"),
-            ("a b.txt", "b"),
-            ("MANIFEST", "ignored"),
-        ]))
+        hash(&files(&[("Pack.yaml", "a"), ("a b.txt", "b"), ("MANIFEST", "ignored")]))
     }
 
     #[test]

@@ -119,16 +119,8 @@ const METADATA_KEYS: &[&str] = &[
     "annotations",
 ];
 const MAINTAINER_KEYS: &[&str] = &["name", "email", "url"];
-const DEPENDENCY_KEYS: &[&str] = &[
-    "name",
-    "version",
-    "repository",
-    "enabled",
-    "condition",
-    "resolve",
-    "tags",
-    "alias",
-];
+const DEPENDENCY_KEYS: &[&str] =
+    &["name", "version", "repository", "enabled", "condition", "resolve", "tags", "alias"];
 const ENGINE_KEYS: &[&str] = &["strict"];
 const CRDS_KEYS: &[&str] = &["install", "upgrade", "uninstall", "waitReady", "waitTimeout"];
 
@@ -141,9 +133,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         Ok(_) => return Err(wrong("it is not an object".to_owned())),
         // Says file and line itself.
         Err(error @ Error::Values { .. }) => {
-            return Err(Error::Syntax {
-                message: error.to_string(),
-            });
+            return Err(Error::Syntax { message: error.to_string() });
         }
         Err(other) => return Err(other),
     };
@@ -152,10 +142,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
     match root.get("apiVersion").and_then(Value::as_str) {
         Some("sherpack/v1") => {}
         Some(other) => {
-            return Err(wrong(format!(
-                "`apiVersion` is `{}`, not `sherpack/v1`",
-                short(other)
-            )));
+            return Err(wrong(format!("`apiVersion` is `{}`, not `sherpack/v1`", short(other))));
         }
         None => return Err(wrong("`apiVersion: sherpack/v1` is missing".to_owned())),
     }
@@ -171,21 +158,14 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         }
     };
     let Some(metadata) = root.get("metadata") else {
-        return Err(wrong(
-            "`metadata` with `name` and `version` is missing".to_owned(),
-        ));
+        return Err(wrong("`metadata` with `name` and `version` is missing".to_owned()));
     };
     if let Some(map) = metadata.as_object() {
         unknown(map, "metadata.", METADATA_KEYS, &mut warnings);
         let maintainers = map.get("maintainers").and_then(Value::as_array);
         for (index, item) in maintainers.into_iter().flatten().enumerate() {
             if let Some(map) = item.as_object() {
-                unknown(
-                    map,
-                    &format!("metadata.maintainers[{index}]."),
-                    MAINTAINER_KEYS,
-                    &mut warnings,
-                );
+                unknown(map, &format!("metadata.maintainers[{index}]."), MAINTAINER_KEYS, &mut warnings);
             }
         }
     }
@@ -197,12 +177,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         Some(list) => {
             for (index, item) in list.as_array().into_iter().flatten().enumerate() {
                 if let Some(map) = item.as_object() {
-                    unknown(
-                        map,
-                        &format!("dependencies[{index}]."),
-                        DEPENDENCY_KEYS,
-                        &mut warnings,
-                    );
+                    unknown(map, &format!("dependencies[{index}]."), DEPENDENCY_KEYS, &mut warnings);
                 }
             }
             serde_json::from_value(list.clone()).map_err(|error| wrong(format!("`dependencies`: {error}")))?
@@ -224,14 +199,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         unknown(crds, "crds.", CRDS_KEYS, &mut warnings);
     }
     let crds = root.get("crds").cloned().unwrap_or(Value::Null);
-    Ok(Definition {
-        kind,
-        metadata,
-        strict,
-        dependencies,
-        crds,
-        warnings,
-    })
+    Ok(Definition { kind, metadata, strict, dependencies, crds, warnings })
 }
 
 /// `appVersion: 1.10` is a number in YAML, and most people forget the quotes.
@@ -325,24 +293,12 @@ mod tests {
             ("", "apiVersion"),
             ("- a", "not an object"),
             ("a: [", "Pack.yaml:1"),
-            (
-                "apiVersion: v2\nmetadata: {name: a, version: 1.0.0}",
-                "`apiVersion` is `v2`",
-            ),
+            ("apiVersion: v2\nmetadata: {name: a, version: 1.0.0}", "`apiVersion` is `v2`"),
             ("apiVersion: sherpack/v1", "`metadata`"),
-            (
-                "apiVersion: sherpack/v1\nkind: chart\nmetadata: {name: a, version: 1.0.0}",
-                "`kind`",
-            ),
+            ("apiVersion: sherpack/v1\nkind: chart\nmetadata: {name: a, version: 1.0.0}", "`kind`"),
             ("apiVersion: sherpack/v1\nmetadata: {version: 1.0.0}", "name"),
-            (
-                "apiVersion: sherpack/v1\nmetadata: {name: a, version: '1.0'}",
-                "`metadata`",
-            ),
-            (
-                "apiVersion: sherpack/v1\nmetadata: {name: 'a/b', version: 1.0.0}",
-                "`metadata.name`",
-            ),
+            ("apiVersion: sherpack/v1\nmetadata: {name: a, version: '1.0'}", "`metadata`"),
+            ("apiVersion: sherpack/v1\nmetadata: {name: 'a/b', version: 1.0.0}", "`metadata.name`"),
             (
                 "apiVersion: sherpack/v1\nengine: {strict: 1}\nmetadata: {name: a, version: 1.0.0}",
                 "engine.strict",

@@ -28,12 +28,7 @@ pub use path::clean;
 pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// File names that hold a schema of the values, in the order in which they are looked for.
-const SCHEMAS: [&str; 4] = [
-    "values.schema.yaml",
-    "values.schema.json",
-    "schema.yaml",
-    "schema.json",
-];
+const SCHEMAS: [&str; 4] = ["values.schema.yaml", "values.schema.json", "schema.yaml", "schema.json"];
 
 /// What a pack may cost. Everything above is refused while it is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +45,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            compressed: 10 << 20,
-            unpacked: 50 << 20,
-            entries: 10_000,
-            path: 255,
-        }
+        Self { compressed: 10 << 20, unpacked: 50 << 20, entries: 10_000, path: 255 }
     }
 }
 
@@ -99,9 +89,7 @@ impl Pack {
 /// missing or wrong.
 pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
     if files.len() > limits.entries {
-        return Err(Error::TooManyEntries {
-            limit: limits.entries,
-        });
+        return Err(Error::TooManyEntries { limit: limits.entries });
     }
     let mut size = 0_u64;
     for (name, content) in &files {
@@ -109,10 +97,7 @@ pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
         size = size.saturating_add(content.len() as u64);
     }
     if size > limits.unpacked {
-        return Err(Error::TooLarge {
-            what: "unpacked pack",
-            limit: limits.unpacked,
-        });
+        return Err(Error::TooLarge { what: "unpacked pack", limit: limits.unpacked });
     }
     let manifest = files.remove(listing::MANIFEST);
     let listing = listing::hash(&files);
@@ -146,9 +131,7 @@ pub(crate) mod tests {
         "apiVersion: sherpack/v1\nkind: application\nmetadata: {name: web, version: 1.2.3}\n";
 
     pub(crate) fn files(of: &[(&str, &str)]) -> Files {
-        of.iter()
-            .map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()))
-            .collect()
+        of.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect()
     }
 
     #[test]
@@ -169,12 +152,9 @@ pub(crate) mod tests {
     #[test]
     fn one_changed_byte_changes_the_digest() {
         let digest = |text| {
-            from_files(
-                files(&[("Pack.yaml", MINIMAL), ("templates/a.yaml", text)]),
-                &Limits::default(),
-            )
-            .unwrap()
-            .digest
+            from_files(files(&[("Pack.yaml", MINIMAL), ("templates/a.yaml", text)]), &Limits::default())
+                .unwrap()
+                .digest
         };
         assert_ne!(digest("a"), digest("b"));
     }
@@ -182,11 +162,7 @@ pub(crate) mod tests {
     #[test]
     fn a_schema_is_found_in_the_stated_order() {
         let pack = from_files(
-            files(&[
-                ("Pack.yaml", MINIMAL),
-                ("schema.json", "{}"),
-                ("values.schema.json", "{}"),
-            ]),
+            files(&[("Pack.yaml", MINIMAL), ("schema.json", "{}"), ("values.schema.json", "{}")]),
             &Limits::default(),
         );
         assert_eq!(pack.unwrap().schema(), Some("values.schema.json"));
@@ -194,19 +170,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_directory_above_the_limits_is_refused() {
-        let limits = Limits {
-            unpacked: 80,
-            ..Limits::default()
-        };
+        let limits = Limits { unpacked: 80, ..Limits::default() };
         let files = files(&[("Pack.yaml", MINIMAL), ("a", "0123456789")]);
-        assert_eq!(
-            from_files(files.clone(), &limits).unwrap_err().reason(),
-            "PackTooLarge"
-        );
-        let limits = Limits {
-            entries: 1,
-            ..Limits::default()
-        };
+        assert_eq!(from_files(files.clone(), &limits).unwrap_err().reason(), "PackTooLarge");
+        let limits = Limits { entries: 1, ..Limits::default() };
         assert_eq!(from_files(files, &limits).unwrap_err().reason(), "PackTooLarge");
     }
 }

@@ -28,10 +28,7 @@ pub fn clean(path: &str, limit: usize) -> Result<(), Error> {
 
 /// A [`Error::Path`] whose text is short and printable whatever the path is.
 pub(super) fn refuse(path: &str, why: &'static str) -> Error {
-    Error::Path {
-        path: path.chars().take(120).flat_map(char::escape_debug).collect(),
-        why,
-    }
+    Error::Path { path: path.chars().take(120).flat_map(char::escape_debug).collect(), why }
 }
 
 #[cfg(test)]
@@ -43,33 +40,16 @@ mod tests {
         for path in ["Pack.yaml", "templates/a b.yaml", "a/..b/c...", "é/ü"] {
             assert_eq!(clean(path, 255), Ok(()), "{path}");
         }
-        for path in [
-            "",
-            "/etc/passwd",
-            "../a",
-            "a/../b",
-            "a/..",
-            "a//b",
-            "./a",
-            "a/",
-            "a\\b",
-            "a\nb",
-            "a\0",
-        ] {
-            assert_eq!(
-                clean(path, 255).unwrap_err().reason(),
-                "PackPathRefused",
-                "{path:?}"
-            );
+        for path in ["", "/etc/passwd", "../a", "a/../b", "a/..", "a//b", "./a", "a/", "a\\b", "a\nb", "a\0"]
+        {
+            assert_eq!(clean(path, 255).unwrap_err().reason(), "PackPathRefused", "{path:?}");
         }
         assert!(clean(&"a".repeat(256), 255).is_err());
     }
 
     #[test]
     fn the_message_stays_short_and_printable() {
-        let message = clean(&format!("\u{1b}[31m{}", "a".repeat(9000)), 255)
-            .unwrap_err()
-            .to_string();
+        let message = clean(&format!("\u{1b}[31m{}", "a".repeat(9000)), 255).unwrap_err().to_string();
         assert!(message.len() < 300 && !message.contains('\u{1b}'));
     }
 }

@@ -10,19 +10,15 @@ use crate::manifest;
 /// # Errors
 /// Not UTF-8, not YAML, more than one document, or not an object. The message has the line.
 pub fn parse(text: &[u8], file: &str) -> Result<Value, Error> {
-    let wrong = |message: String| Error::Values {
-        file: file.to_owned(),
-        message,
-    };
+    let wrong = |message: String| Error::Values { file: file.to_owned(), message };
     let text = std::str::from_utf8(text).map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
     match manifest::yaml::parse_value(text, file) {
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
         Ok(value @ Value::Object(_)) => Ok(value),
         Ok(_) => Err(wrong("it is not an object".to_owned())),
-        Err(manifest::Error::Yaml { line, message, .. }) if line > 0 => Err(Error::Values {
-            file: format!("{file}:{line}"),
-            message,
-        }),
+        Err(manifest::Error::Yaml { line, message, .. }) if line > 0 => {
+            Err(Error::Values { file: format!("{file}:{line}"), message })
+        }
         Err(error) => Err(wrong(error.to_string())),
     }
 }
@@ -76,19 +72,12 @@ pub fn overlay(base: Value, over: Value) -> Value {
 /// # Errors
 /// No `=`, an empty key, a list index that is no number or leaves a gap, or a path through a scalar.
 pub fn set(values: Value, expression: &str) -> Result<Value, Error> {
-    let wrong = |why: String| Error::Set {
-        expression: expression.chars().take(120).collect(),
-        why,
-    };
+    let wrong = |why: String| Error::Set { expression: expression.chars().take(120).collect(), why };
     let Some((path, text)) = expression.split_once('=') else {
         return Err(wrong("write it as path=value".to_owned()));
     };
     let steps = steps(path).map_err(wrong)?;
-    let mut values = if values.is_object() {
-        values
-    } else {
-        Value::Object(Map::new())
-    };
+    let mut values = if values.is_object() { values } else { Value::Object(Map::new()) };
     put(&mut values, &steps, scalar(&unescape(text))).map_err(wrong)?;
     Ok(values)
 }
@@ -116,9 +105,7 @@ fn steps(path: &str) -> Result<Vec<Step>, String> {
                 expects_key = c == '.';
                 if c == '[' {
                     let index: String = chars.by_ref().take_while(|c| *c != ']').collect();
-                    let index = index
-                        .parse()
-                        .map_err(|_| format!("`{index}` is not a list index"))?;
+                    let index = index.parse().map_err(|_| format!("`{index}` is not a list index"))?;
                     steps.push(Step::Index(index));
                 }
             }
@@ -159,10 +146,7 @@ fn put(target: &mut Value, steps: &[Step], value: Value) -> Result<(), String> {
                 return Err(format!("`[{index}]` is on something that is not a list"));
             };
             if *index > list.len() {
-                return Err(format!(
-                    "`[{index}]` leaves a gap: the list has {} items",
-                    list.len()
-                ));
+                return Err(format!("`[{index}]` leaves a gap: the list has {} items", list.len()));
             }
             if *index == list.len() {
                 list.push(Value::Null);
@@ -206,15 +190,9 @@ mod tests {
 
     #[test]
     fn a_null_survives_between_layers_until_it_meets_the_defaults() {
-        let user = overlay(
-            json!({"a": {"b": 1, "c": 2}}),
-            json!({"a": {"b": null}, "x": null}),
-        );
+        let user = overlay(json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null}, "x": null}));
         assert_eq!(user, json!({"a": {"b": null, "c": 2}, "x": null}));
-        assert_eq!(
-            merge(json!({"a": {"b": 5}, "x": 1, "y": 1}), user),
-            json!({"a": {"c": 2}, "y": 1})
-        );
+        assert_eq!(merge(json!({"a": {"b": 5}, "x": 1, "y": 1}), user), json!({"a": {"c": 2}, "y": 1}));
     }
 
     #[test]
@@ -234,30 +212,17 @@ mod tests {
             ("a=b", json!("a=b")),
             (r"a\,b", json!("a,b")),
         ] {
-            assert_eq!(
-                set(json!({}), &format!("k={text}")).unwrap(),
-                json!({"k": value}),
-                "{text}"
-            );
+            assert_eq!(set(json!({}), &format!("k={text}")).unwrap(), json!({"k": value}), "{text}");
         }
-        assert_eq!(
-            set(json!({"k": 1, "l": 2}), "k=null").unwrap(),
-            json!({"k": null, "l": 2})
-        );
+        assert_eq!(set(json!({"k": 1, "l": 2}), "k=null").unwrap(), json!({"k": null, "l": 2}));
     }
 
     #[test]
     fn set_follows_dots_escaped_dots_and_indices() {
         let values = set(json!({}), r"ingress.annotations.nginx\.ingress\.io/x=on").unwrap();
-        assert_eq!(
-            values,
-            json!({"ingress": {"annotations": {"nginx.ingress.io/x": "on"}}})
-        );
+        assert_eq!(values, json!({"ingress": {"annotations": {"nginx.ingress.io/x": "on"}}}));
         let values = set(json!({"hosts": [{"name": "a"}]}), "hosts[0].name=b").unwrap();
-        assert_eq!(
-            set(values, "hosts[1]=c").unwrap(),
-            json!({"hosts": [{"name": "b"}, "c"]})
-        );
+        assert_eq!(set(values, "hosts[1]=c").unwrap(), json!({"hosts": [{"name": "b"}, "c"]}));
         assert_eq!(set(json!({}), "a[0][0]=1").unwrap(), json!({"a": [[1]]}));
     }
 
@@ -286,19 +251,8 @@ mod tests {
             parse(b"a: {kind: List, items: [1]}\nmode: 0644", "v").unwrap(),
             json!({"a": {"kind": "List", "items": [1]}, "mode": 420})
         );
-        for text in [
-            &b"- a"[..],
-            b"text",
-            b"a: 1\na: 2",
-            b"\xff",
-            b"a: [",
-            b"a: 1\n---\nb: 2",
-        ] {
-            assert_eq!(
-                parse(text, "v").unwrap_err().reason(),
-                "ValuesInvalid",
-                "{text:?}"
-            );
+        for text in [&b"- a"[..], b"text", b"a: 1\na: 2", b"\xff", b"a: [", b"a: 1\n---\nb: 2"] {
+            assert_eq!(parse(text, "v").unwrap_err().reason(), "ValuesInvalid", "{text:?}");
         }
     }
 }

@@ -47,19 +47,12 @@ fn parse_range(text: &str) -> Result<(VersionReq, bool), String> {
         let version = version.strip_suffix("-0").unwrap_or(version);
         // A bare full version means exactly that one, as in Helm; `semver` would read a caret.
         let bare = operator.is_empty() && own.is_empty() && version.split('.').count() > 2;
-        let exact = if bare && !version.contains(['x', 'X', '*']) {
-            "="
-        } else {
-            ""
-        };
+        let exact = if bare && !version.contains(['x', 'X', '*']) { "=" } else { "" };
         parts.push(format!("{operator}{own}{exact}{version}"));
         operator.clear();
     }
     if !operator.is_empty() {
-        return Err(format!(
-            "`{}` is not a range of versions: it ends in an operator",
-            short(text)
-        ));
+        return Err(format!("`{}` is not a range of versions: it ends in an operator", short(text)));
     }
     if parts.is_empty() {
         parts.push("*".to_owned());
@@ -102,16 +95,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_named() {
-        assert!(
-            matches("new", "1.0.0")
-                .unwrap_err()
-                .contains("`new` is not a range")
-        );
-        assert!(
-            matches(">=1", "one")
-                .unwrap_err()
-                .contains("`one` is not a version")
-        );
+        assert!(matches("new", "1.0.0").unwrap_err().contains("`new` is not a range"));
+        assert!(matches(">=1", "one").unwrap_err().contains("`one` is not a version"));
         assert!(matches(">=99999999999999999999", "1").is_err());
     }
 }

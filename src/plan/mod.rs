@@ -28,7 +28,9 @@ pub fn groups(objects: &[Object]) -> Vec<Vec<usize>> {
 /// Entries in the order of deletion: the reverse of the order of application.
 #[must_use]
 pub fn deletion_order(mut entries: Vec<InventoryEntry>) -> Vec<InventoryEntry> {
-    entries.sort_by_key(|entry| (std::cmp::Reverse(order::rank(&entry.id.group, &entry.id.kind)), entry.id.clone()));
+    entries.sort_by_key(|entry| {
+        (std::cmp::Reverse(order::rank(&entry.id.group, &entry.id.kind)), entry.id.clone())
+    });
     entries
 }
 
@@ -46,7 +48,12 @@ pub struct NextInventory {
 /// An object that did not change keeps the revision in which it last did, so that its apply is a no-op.
 /// What an earlier revision handed over to another owner stays handed over.
 #[must_use]
-pub fn next_inventory(objects: &[Object], revision: u32, before: &[InventoryEntry], leftovers: &[InventoryEntry]) -> NextInventory {
+pub fn next_inventory(
+    objects: &[Object],
+    revision: u32,
+    before: &[InventoryEntry],
+    leftovers: &[InventoryEntry],
+) -> NextInventory {
     let earlier: BTreeMap<&ObjectId, &InventoryEntry> =
         leftovers.iter().chain(before).map(|entry| (&entry.id, entry)).collect();
     let wanted: Vec<InventoryEntry> = objects
@@ -156,7 +163,8 @@ mod tests {
 
     #[test]
     fn configuration_is_applied_before_the_workloads_that_read_it() {
-        let objects = [object("Deployment", "web", 1), object("ConfigMap", "b", 1), object("ConfigMap", "a", 1)];
+        let objects =
+            [object("Deployment", "web", 1), object("ConfigMap", "b", 1), object("ConfigMap", "a", 1)];
         assert_eq!(groups(&objects), [vec![2, 1], vec![0]]);
     }
 
@@ -170,7 +178,12 @@ mod tests {
     #[test]
     fn an_unchanged_object_keeps_the_revision_in_which_it_last_changed() {
         let first = next_inventory(&[object("ConfigMap", "a", 1), object("ConfigMap", "b", 1)], 1, &[], &[]);
-        let second = next_inventory(&[object("ConfigMap", "a", 1), object("ConfigMap", "b", 2)], 2, &first.wanted, &[]);
+        let second = next_inventory(
+            &[object("ConfigMap", "a", 1), object("ConfigMap", "b", 2)],
+            2,
+            &first.wanted,
+            &[],
+        );
         let changed: Vec<u32> = second.wanted.iter().map(|entry| entry.changed_in).collect();
         assert_eq!(changed, [1, 2]);
     }

@@ -44,7 +44,8 @@ impl Pass<'_> {
         }
         self.wrote(&stored);
         let deadline = self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX);
-        self.mem.running = Some(Running { stored, objects, deadline, started: self.now, stage: Stage::Apply });
+        self.mem.running =
+            Some(Running { stored, objects, deadline, started: self.now, stage: Stage::Apply });
         self.advance().await
     }
 
@@ -55,7 +56,8 @@ impl Pass<'_> {
             let objects = super::prepare::stored_objects(&stored.record)?;
             // The deadline counts from here: the time that nobody worked on the operation is not its fault.
             let deadline = self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX);
-            self.mem.running = Some(Running { stored, objects, deadline, started: self.now, stage: Stage::Apply });
+            self.mem.running =
+                Some(Running { stored, objects, deadline, started: self.now, stage: Stage::Apply });
         }
         self.advance().await
     }
@@ -89,7 +91,8 @@ impl Pass<'_> {
                 self.fail(running, reason, message).await
             }
             Err(error) if self.now >= running.deadline => {
-                let message = format!("{error}; gave up after {}", crate::api::duration::format(self.settings.timeout));
+                let message =
+                    format!("{error}; gave up after {}", crate::api::duration::format(self.settings.timeout));
                 self.fail(running, error.reason(), message).await
             }
             Err(error) => {
@@ -102,7 +105,8 @@ impl Pass<'_> {
     async fn step(&mut self, running: &mut Running) -> Result<Step, Error> {
         if matches!(running.stage, Stage::Apply) {
             let applied = self.apply_all(running).await?;
-            let waiting = if self.settings.wait { self.unhealthy(&running.objects, &applied) } else { BTreeMap::new() };
+            let waiting =
+                if self.settings.wait { self.unhealthy(&running.objects, &applied) } else { BTreeMap::new() };
             self.wake_on(&waiting);
             running.stage = Stage::Wait { waiting, looked_at: self.now };
         }
@@ -145,7 +149,8 @@ impl Pass<'_> {
             );
             return Step::Failed { reason: reasons::HEALTH_TIMEOUT, message };
         }
-        let stable = waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
+        let stable =
+            waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
         let anyway = self.now.checked_add(LOOK_ANYWAY).unwrap_or(Timestamp::MAX);
         Step::Wait { until: deadline.min(anyway).min(stable.unwrap_or(anyway)) }
     }
@@ -164,7 +169,8 @@ impl Pass<'_> {
                 let entry = entries.get(&object.id)?;
                 Some(self.apply_one(object, entry, &uid))
             });
-            let results: Vec<_> = stream::iter(calls.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
+            let results: Vec<_> =
+                stream::iter(calls.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
             // The whole group is tried, so that one bad object hides no other; the first error by id is reported.
             let mut failures = BTreeMap::new();
             for (id, result) in results {
@@ -299,7 +305,11 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn unhealthy(&self, objects: &[Object], applied: &HashMap<ObjectId, Applied>) -> BTreeMap<ObjectId, Waiting> {
+    fn unhealthy(
+        &self,
+        objects: &[Object],
+        applied: &HashMap<ObjectId, Applied>,
+    ) -> BTreeMap<ObjectId, Waiting> {
         let mut waiting = BTreeMap::new();
         for object in objects {
             let Some(done) = applied.get(&object.id) else { continue };
@@ -386,7 +396,12 @@ impl Pass<'_> {
         Ok(Progress::Finished(Finished { action, revision, failure: None, manifest_digest, values_digest }))
     }
 
-    pub(super) async fn fail(&mut self, running: Running, reason: &'static str, message: String) -> Result<Progress, Error> {
+    pub(super) async fn fail(
+        &mut self,
+        running: Running,
+        reason: &'static str,
+        message: String,
+    ) -> Result<Progress, Error> {
         let Running { mut stored, started, .. } = running;
         self.wake_on(&BTreeMap::new());
         let action = private(&stored).map_or(Action::Install, |private| private.action);
@@ -426,7 +441,8 @@ impl Pass<'_> {
     /// marker, and what is not to be kept.
     async fn prune(&self, running: &mut Running) -> Result<(), Error> {
         let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
-        let wanted: BTreeSet<String> = private.inventory.iter().filter_map(|entry| entry.uid.clone()).collect();
+        let wanted: BTreeSet<String> =
+            private.inventory.iter().filter_map(|entry| entry.uid.clone()).collect();
         for entry in plan::deletion_order(std::mem::take(&mut private.leftovers)) {
             // One object under two groups (an Ingress of old) is still wanted under the new one.
             if entry.uid.as_ref().is_some_and(|uid| wanted.contains(uid)) {
@@ -451,8 +467,11 @@ impl Pass<'_> {
             Err(error) => return Err(error.into()),
         };
         let Some(meta) = found else { return Ok(false) };
-        let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-        let keep = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY].iter().any(|key| annotation(key) == Some(names::KEEP));
+        let annotation =
+            |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        let keep = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
+            .iter()
+            .any(|key| annotation(key) == Some(names::KEEP));
         if entry.keep || keep || !plan::is_marked(meta.annotations.as_ref(), uid) {
             return Ok(false);
         }

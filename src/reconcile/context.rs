@@ -95,7 +95,11 @@ impl Context {
         self.set_finalizers(release, mem, &finalizers).await.map(Arc::new)
     }
 
-    pub(super) async fn drop_finalizer(&self, release: &SherpackRelease, mem: &mut Remembered) -> Result<(), Error> {
+    pub(super) async fn drop_finalizer(
+        &self,
+        release: &SherpackRelease,
+        mem: &mut Remembered,
+    ) -> Result<(), Error> {
         let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
         finalizers.retain(|finalizer| finalizer != names::FINALIZER);
         match self.set_finalizers(release, mem, &finalizers).await {
@@ -119,9 +123,13 @@ impl Context {
             {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
         ]))
         .unwrap_or_default();
-        let params = PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
-        let written =
-            own("finalizer", self.api(release).patch(&release.name_any(), &params, &Patch::Json::<()>(patch))).await?;
+        let params =
+            PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
+        let written = own(
+            "finalizer",
+            self.api(release).patch(&release.name_any(), &params, &Patch::Json::<()>(patch)),
+        )
+        .await?;
         mem.own_version = version_of(&written.metadata);
         Ok(written)
     }
@@ -134,7 +142,8 @@ impl Context {
         mem: &mut Remembered,
         status: SherpackReleaseStatus,
     ) -> Result<bool, Error> {
-        let state = mem.head.as_ref().and_then(|(head, _)| head.stored()).map(|stored| stored.record.state.name());
+        let state =
+            mem.head.as_ref().and_then(|(head, _)| head.stored()).map(|stored| stored.record.state.name());
         self.report.release(key, Snapshot { status: &status, state });
         let before = release.status.clone().unwrap_or_default();
         if conditions::same_but_time(&before, &status) {
@@ -147,7 +156,8 @@ impl Context {
         });
         let params = PatchParams::apply(names::MANAGER_OWN).force();
         let written =
-            own("status", self.api(release).patch_status(&release.name_any(), &params, &Patch::Apply(&body))).await?;
+            own("status", self.api(release).patch_status(&release.name_any(), &params, &Patch::Apply(&body)))
+                .await?;
         mem.own_version = version_of(&written.metadata);
         Ok(true)
     }
@@ -217,7 +227,8 @@ impl Context {
         let state = self.releases.state();
         let mut rivals: Vec<&Arc<SherpackRelease>> = state.iter().filter(same).collect();
         rivals.sort_by_key(|rival| age(rival));
-        let owns = |key: &ReleaseKey, owner: &Owner| key.namespace == owner.namespace && key.name == owner.name;
+        let owns =
+            |key: &ReleaseKey, owner: &Owner| key.namespace == owner.namespace && key.name == owner.name;
         if let Some(owner) = head_owner {
             if owns(&me, owner) {
                 return None;

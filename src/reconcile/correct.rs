@@ -30,7 +30,8 @@ impl Pass<'_> {
         if self.mem.expected_of == Some(revision) {
             return Ok(());
         }
-        let inventory = stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
+        let inventory =
+            stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
         {
             let mut table = self.ctx.objects.table();
             let known = table.tracked(&self.key);
@@ -80,7 +81,8 @@ impl Pass<'_> {
             let (object, entry) = (objects.get(&suspicion.id)?, entries.get(&suspicion.id)?.clone());
             Some(self.correct_one(suspicion, object, entry, &private))
         });
-        let results: Vec<_> = stream::iter(work.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
+        let results: Vec<_> =
+            stream::iter(work.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
         let mut first_error = None;
         let mut changed = false;
         for (id, result) in results {
@@ -112,7 +114,18 @@ impl Pass<'_> {
     ) -> (ObjectId, Result<Option<Corrected>, Error>) {
         let id = suspicion.id.clone();
         let result = self.put_back(&suspicion, object, &mut entry, private).await;
-        (id, result.map(|done| done.map(|(action, changed)| Corrected { suspicion, entry, action, changed, object: object.clone() })))
+        (
+            id,
+            result.map(|done| {
+                done.map(|(action, changed)| Corrected {
+                    suspicion,
+                    entry,
+                    action,
+                    changed,
+                    object: object.clone(),
+                })
+            }),
+        )
     }
 
     async fn put_back(
@@ -138,7 +151,8 @@ impl Pass<'_> {
             }
         } else {
             let taken = left_to_others(&object.body, &suspicion.managed_fields);
-            let new: Vec<String> = taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
+            let new: Vec<String> =
+                taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
             if !new.is_empty() {
                 entry.handed_over.extend(new);
                 action = DriftAction::HandedOver;
@@ -189,8 +203,11 @@ impl Pass<'_> {
         let body = plan::apply_body(object, entry, marks);
         let live = self.ctx.cluster.get(&entry.api_version, &entry.id).await?;
         let would = self.ctx.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await?;
-        let differs = live.is_none_or(|live| live.live.data != would.live.data || live.live.metadata.labels != would.live.metadata.labels
-            || live.live.metadata.annotations != would.live.metadata.annotations);
+        let differs = live.is_none_or(|live| {
+            live.live.data != would.live.data
+                || live.live.metadata.labels != would.live.metadata.labels
+                || live.live.metadata.annotations != would.live.metadata.annotations
+        });
         Ok(differs.then_some((DriftAction::Reported, false)))
     }
 

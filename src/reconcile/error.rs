@@ -18,7 +18,9 @@ pub enum Error {
     Manifest(#[from] manifest::Error),
     #[error("the pack uses {what} ({object}), which is not supported yet")]
     NotSupported { what: String, object: String },
-    #[error("the pack renders no object at all, but the release has {before}: nothing was changed; uninstall the release if that is meant")]
+    #[error(
+        "the pack renders no object at all, but the release has {before}: nothing was changed; uninstall the release if that is meant"
+    )]
     EmptyRender { before: usize },
     #[error("two documents of the manifest describe {id}")]
     DuplicateObject { id: manifest::ObjectId },
@@ -30,7 +32,9 @@ pub enum Error {
     RenderAborted { message: String },
     #[error("reading the pack stopped unexpectedly: {message}")]
     PackAborted { message: String },
-    #[error("the ConfigMap {namespace}/{name} of spec.pack.configMap does not exist: create it, or correct the name")]
+    #[error(
+        "the ConfigMap {namespace}/{name} of spec.pack.configMap does not exist: create it, or correct the name"
+    )]
     ConfigMapNotFound { namespace: String, name: String },
     #[error("the ConfigMap {namespace}/{name} of spec.pack.configMap cannot be read: {message}")]
     ConfigMap { namespace: String, name: String, message: String },
@@ -97,7 +101,9 @@ impl Error {
     pub fn is_conflict(&self) -> bool {
         match self {
             Self::RecordChanged { .. } => true,
-            Self::Storage(error) => matches!(error, storage::Error::Conflict { .. } | storage::Error::Missing { .. }),
+            Self::Storage(error) => {
+                matches!(error, storage::Error::Conflict { .. } | storage::Error::Missing { .. })
+            }
             Self::Own { source, .. } => matches!(cluster::status_code(source), Some(409 | 422)),
             _ => false,
         }

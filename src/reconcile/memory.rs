@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use crate::health::Health;
 use crate::manifest::{Object, ObjectId};
-use crate::release::backoff::Heat;
 use crate::release::ReleaseKey;
+use crate::release::backoff::Heat;
 use crate::storage::{Head, Stored};
 use crate::watch::Newest;
 

@@ -75,9 +75,13 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     let invalid = invalid.filter(|_| !deleting);
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
-        return ctx.write_status(&release, &key, &mut mem, status::refused(&release, invalid, now)).await.map(|_| None);
+        return ctx
+            .write_status(&release, &key, &mut mem, status::refused(&release, invalid, now))
+            .await
+            .map(|_| None);
     }
-    let release = if has_finalizer(&release) { release } else { ctx.add_finalizer(&release, &mut mem).await? };
+    let release =
+        if has_finalizer(&release) { release } else { ctx.add_finalizer(&release, &mut mem).await? };
     let uid = release.metadata.uid.clone().unwrap_or_default();
     let mut pass = Pass { ctx, key, release: &release, uid, settings, mem: &mut mem, now, decided: "None" };
     let result = match &invalid {
@@ -188,7 +192,14 @@ impl Pass<'_> {
         Ok(self.mem.drift.revert_at.map(|at| until(self.now, at)))
     }
 
-    async fn launch(&mut self, wanted: &prepare::Wanted, action: Action, revision: u32, attempt: u32, start_over: bool) -> Result<Progress, Error> {
+    async fn launch(
+        &mut self,
+        wanted: &prepare::Wanted,
+        action: Action,
+        revision: u32,
+        attempt: u32,
+        start_over: bool,
+    ) -> Result<Progress, Error> {
         if self.settings.create_namespace {
             self.ctx.cluster.ensure_namespace(&self.settings.target_namespace).await?;
         }
@@ -199,7 +210,9 @@ impl Pass<'_> {
     /// The spec is another one than the last status speaks of.
     fn spec_changed(&self) -> bool {
         let observed = self.release.status.as_ref().and_then(|status| status.observed_generation);
-        observed != self.release.metadata.generation || self.request_pending(names::RECONCILE_AT) || self.request_pending(names::RESET_AT)
+        observed != self.release.metadata.generation
+            || self.request_pending(names::RECONCILE_AT)
+            || self.request_pending(names::RESET_AT)
     }
 
     fn records_of(&self) -> RecordsOf {

@@ -60,7 +60,12 @@ impl Pass<'_> {
         }
     }
 
-    pub(super) fn observation(&self, inputs: Option<String>, deletion: Option<Deletion>, name_taken_by: Option<String>) -> Observation {
+    pub(super) fn observation(
+        &self,
+        inputs: Option<String>,
+        deletion: Option<Deletion>,
+        name_taken_by: Option<String>,
+    ) -> Observation {
         let settings = &self.settings;
         Observation {
             deletion,
@@ -88,7 +93,9 @@ impl Pass<'_> {
                 decide::Head::None { expected: true }
             }
             None | Some(Head::None) => decide::Head::None { expected: self.record_expected() },
-            Some(Head::Unreadable(unreadable)) => decide::Head::Unreadable { message: unreadable.to_string() },
+            Some(Head::Unreadable(unreadable)) => {
+                decide::Head::Unreadable { message: unreadable.to_string() }
+            }
             Some(Head::Foreign(stored)) => foreign(stored),
             Some(Head::Ours(stored)) => match &stored.private {
                 Some(private) if self.owns(&private.owner) => decide::Head::Ours(OurHead {

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::status::{self, Facts, Outcome, Progress, Verdict};
 use super::{Error, Pass, until};
+use crate::api::Class;
 use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
-use crate::api::Class;
 use crate::release::decide::{Hold, Operation};
 use crate::release::{Owner, State, backoff};
 use crate::storage::{Head, Records};
@@ -22,7 +22,10 @@ const CONFLICT_AGAIN: Duration = Duration::from_millis(100);
 
 impl Pass<'_> {
     /// Turns the outcome of a pass into a status, an Event and a time to come back.
-    pub(super) async fn settle(&mut self, outcome: Result<Outcome, Error>) -> Result<Option<Duration>, Error> {
+    pub(super) async fn settle(
+        &mut self,
+        outcome: Result<Outcome, Error>,
+    ) -> Result<Option<Duration>, Error> {
         if let Err(error) = &outcome {
             self.ctx.report.failed(error.reason());
             if error.is_conflict() {
@@ -76,7 +79,8 @@ impl Pass<'_> {
         let same = shown.is_some_and(|shown| {
             shown.revision == Some(i64::from(run.revision)) && shown.phase.as_deref() == Some("Wait")
         });
-        let recently = self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok()).is_some_and(|at| self.now < at);
+        let recently =
+            self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok()).is_some_and(|at| self.now < at);
         same && recently
     }
 
@@ -113,7 +117,12 @@ impl Pass<'_> {
             Err(error) => sooner(self.back_off(error)),
         }
         let drift = &self.mem.drift;
-        let cold = drift.heat.values().filter(|heat| heat.contended(self.now)).filter_map(backoff::Heat::cold_at).min();
+        let cold = drift
+            .heat
+            .values()
+            .filter(|heat| heat.contended(self.now))
+            .filter_map(backoff::Heat::cold_at)
+            .min();
         for at in [drift.revert_at, drift.report_at, cold].into_iter().flatten() {
             sooner(until(self.now, at));
         }
@@ -153,9 +162,18 @@ impl Pass<'_> {
         let drift = &mut self.mem.drift;
         if drift.unreported > 0 && drift.report_at.is_none_or(|at| at <= self.now) {
             if let Some(last) = drift.seen.last() {
-                let manager = last.manager.as_ref().map(|manager| format!(" by {manager}")).unwrap_or_default();
-                let paths = if last.paths.is_empty() { String::new() } else { format!(" at {}", last.paths.join(", ")) };
-                let more = if drift.unreported > 1 { format!(", and {} more changes", drift.unreported - 1) } else { String::new() };
+                let manager =
+                    last.manager.as_ref().map(|manager| format!(" by {manager}")).unwrap_or_default();
+                let paths = if last.paths.is_empty() {
+                    String::new()
+                } else {
+                    format!(" at {}", last.paths.join(", "))
+                };
+                let more = if drift.unreported > 1 {
+                    format!(", and {} more changes", drift.unreported - 1)
+                } else {
+                    String::new()
+                };
                 let (reason, note) = match last.action {
                     super::memory::DriftAction::Reported => {
                         (reasons::DRIFT_DETECTED, format!("{} was changed{manager}{paths}{more}", last.id))
@@ -202,7 +220,9 @@ impl Pass<'_> {
             return Ok(());
         }
         let reason = match operation {
-            Operation::Recover => "Recovered: the tool that held this revision pending did not end it in time".to_owned(),
+            Operation::Recover => {
+                "Recovered: the tool that held this revision pending did not end it in time".to_owned()
+            }
             _ => format!("{}: other inputs are wanted now", reasons::INTERRUPTED),
         };
         stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };

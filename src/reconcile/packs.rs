@@ -62,7 +62,12 @@ impl Packs {
 impl Context {
     /// The pack of a release. A ConfigMap is read again only when the watch says that it is another one, a path
     /// when `max_age` has passed.
-    pub(super) async fn pack(&self, from: &PackFrom, key: &ReleaseKey, max_age: Duration) -> Result<Arc<Pack>, Error> {
+    pub(super) async fn pack(
+        &self,
+        from: &PackFrom,
+        key: &ReleaseKey,
+        max_age: Duration,
+    ) -> Result<Arc<Pack>, Error> {
         let (kind, result) = match from {
             PackFrom::ConfigMap { name, key: data_key } => {
                 ("ConfigMap", self.in_config_map(name, data_key.as_deref(), key).await)
@@ -108,7 +113,9 @@ impl Context {
             return Ok((pack, true));
         }
         let wanted = data_key.map(str::to_owned);
-        let pack = blocking(move || source::configmap::pack_from(&map, wanted.as_deref(), &Limits::default())).await?;
+        let pack =
+            blocking(move || source::configmap::pack_from(&map, wanted.as_deref(), &Limits::default()))
+                .await?;
         let pack = Arc::new(pack?);
         self.packs.put(place, version, &pack);
         Ok((pack, true))
@@ -121,7 +128,8 @@ impl Context {
         }
         let dir = self.pack_dir.clone().unwrap_or_default();
         let relative = path.to_owned();
-        let pack = blocking(move || source::path::load(Path::new(&dir), &relative, &Limits::default())).await?;
+        let pack =
+            blocking(move || source::path::load(Path::new(&dir), &relative, &Limits::default())).await?;
         let pack = Arc::new(pack?);
         self.packs.put(place, String::new(), &pack);
         Ok((pack, true))
@@ -131,7 +139,8 @@ impl Context {
 async fn read_config_map(client: Client, reference: &Reference) -> Result<ConfigMap, Error> {
     let (namespace, name) = reference;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let failed = |message: String| Error::ConfigMap { namespace: namespace.clone(), name: name.clone(), message };
+    let failed =
+        |message: String| Error::ConfigMap { namespace: namespace.clone(), name: name.clone(), message };
     match tokio::time::timeout(DEADLINE, api.get_opt(name)).await {
         Ok(Ok(Some(map))) => Ok(map),
         Ok(Ok(None)) => Err(Error::ConfigMapNotFound { namespace: namespace.clone(), name: name.clone() }),

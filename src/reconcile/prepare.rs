@@ -52,7 +52,14 @@ impl Pass<'_> {
     }
 
     /// Renders and checks everything that can be checked without touching an object.
-    pub(super) async fn prepare(&mut self, wanted: &Wanted, action: Action, revision: u32, attempt: u32, start_over: bool) -> Result<Prepared, Error> {
+    pub(super) async fn prepare(
+        &mut self,
+        wanted: &Wanted,
+        action: Action,
+        revision: u32,
+        attempt: u32,
+        start_over: bool,
+    ) -> Result<Prepared, Error> {
         let rendered = self.render(wanted, action, revision).await?;
         if let Some(unsupported) = render::unsupported(&wanted.pack, &rendered.objects) {
             return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
@@ -62,8 +69,9 @@ impl Pass<'_> {
             Some((Head::Ours(stored), _)) if !start_over => stored.private.clone(),
             _ => None,
         };
-        let (inventory, leftovers) =
-            before.as_ref().map_or((&[][..], &[][..]), |private| (&private.inventory[..], &private.leftovers[..]));
+        let (inventory, leftovers) = before
+            .as_ref()
+            .map_or((&[][..], &[][..]), |private| (&private.inventory[..], &private.leftovers[..]));
         if objects.is_empty() && !inventory.is_empty() {
             return Err(Error::EmptyRender { before: inventory.len() });
         }
@@ -88,7 +96,11 @@ impl Pass<'_> {
         };
         let private = Private {
             version: crate::release::PRIVATE_VERSION,
-            owner: Owner { namespace: self.key.namespace.clone(), name: self.key.name.clone(), uid: owner_uid },
+            owner: Owner {
+                namespace: self.key.namespace.clone(),
+                name: self.key.name.clone(),
+                uid: owner_uid,
+            },
             holder: self.ctx.holder.clone(),
             action,
             attempt,
@@ -102,21 +114,29 @@ impl Pass<'_> {
         Ok(Prepared { record, private, objects })
     }
 
-    async fn render(&self, wanted: &Wanted, action: Action, revision: u32) -> Result<render::Rendered, Error> {
+    async fn render(
+        &self,
+        wanted: &Wanted,
+        action: Action,
+        revision: u32,
+    ) -> Result<render::Rendered, Error> {
         let pack = Arc::clone(&wanted.pack);
         let values = self.settings.values.clone();
         let capabilities = Arc::clone(&self.ctx.capabilities);
         let (name, namespace) = (self.settings.release_name.clone(), self.settings.target_namespace.clone());
         // Off the async threads: a hostile template may use all the fuel it has.
         let work = tokio::task::spawn_blocking(move || {
-            render::render(&pack, &render::Input {
-                release_name: &name,
-                namespace: &namespace,
-                revision,
-                is_upgrade: action != Action::Install,
-                values: &values,
-                capabilities: &capabilities,
-            })
+            render::render(
+                &pack,
+                &render::Input {
+                    release_name: &name,
+                    namespace: &namespace,
+                    revision,
+                    is_upgrade: action != Action::Install,
+                    values: &values,
+                    capabilities: &capabilities,
+                },
+            )
         });
         match tokio::time::timeout(RENDER_DEADLINE, work).await {
             Ok(Ok(rendered)) => Ok(rendered?),
@@ -168,7 +188,11 @@ fn identity(pack: &Pack) -> PackIdentity {
         maintainers,
         annotations,
     } = pack.metadata.clone();
-    let person = |maintainer: pack::Maintainer| Person { name: maintainer.name, email: maintainer.email, url: maintainer.url };
+    let person = |maintainer: pack::Maintainer| Person {
+        name: maintainer.name,
+        email: maintainer.email,
+        url: maintainer.url,
+    };
     PackIdentity {
         name,
         version,

@@ -11,8 +11,8 @@ use super::uninstall::PHASE_RECORDS;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    Class, Contended, DriftStatus, DriftedObject, HistoryEntry, Invalid, LastHandled, OperationStatus, PackStatus,
-    SherpackRelease, SherpackReleaseStatus, WaitingFor, duration, names,
+    Class, Contended, DriftStatus, DriftedObject, HistoryEntry, Invalid, LastHandled, OperationStatus,
+    PackStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor, duration, names,
 };
 use crate::health::Status;
 use crate::manifest::{self, ObjectId};
@@ -27,7 +27,13 @@ pub(super) enum Progress {
     Blocked(Error),
     Running(Run),
     Finished(Finished),
-    Uninstalling { deadline: Timestamp, late: bool, remaining: Vec<ObjectId>, started: Timestamp, until: Timestamp },
+    Uninstalling {
+        deadline: Timestamp,
+        late: bool,
+        remaining: Vec<ObjectId>,
+        started: Timestamp,
+        until: Timestamp,
+    },
     /// Nothing of the release is left, or nothing of it is ours to touch: the finalizer can go.
     Gone,
 }
@@ -95,7 +101,14 @@ pub(super) fn refused(release: &SherpackRelease, invalid: &Invalid, now: Timesta
     let generation = release.metadata.generation;
     status.observed_generation = generation;
     let message = invalid.to_string();
-    conditions::summarize(&mut status.conditions, Standing::Stalled, invalid.reason(), &message, generation, now);
+    conditions::summarize(
+        &mut status.conditions,
+        Standing::Stalled,
+        invalid.reason(),
+        &message,
+        generation,
+        now,
+    );
     status
 }
 
@@ -131,7 +144,9 @@ fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
         Progress::Finished(Finished { failure: Some((reason, message)), .. }) => {
             Verdict::new(Standing::Retrying, reason, message.clone())
         }
-        Progress::Finished(Finished { action, revision, failure: None, .. }) => deployed(facts, *action, *revision),
+        Progress::Finished(Finished { action, revision, failure: None, .. }) => {
+            deployed(facts, *action, *revision)
+        }
         Progress::Uninstalling { remaining, late, .. } => {
             let first = remaining.first().map(ToString::to_string).unwrap_or_default();
             let message = format!("waiting until {} objects are gone, first {first}", remaining.len());
@@ -152,7 +167,9 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
         Operation::Hold(hold) => match hold {
             Hold::Suspended => Verdict::new(Standing::Held, reasons::SUSPENDED, "spec.suspend is true"),
             Hold::ReleaseNameTaken { by } => {
-                let message = format!("the release {by} has this name and target already: set another spec.releaseName or delete one of the two");
+                let message = format!(
+                    "the release {by} has this name and target already: set another spec.releaseName or delete one of the two"
+                );
                 Verdict::new(Standing::Stalled, reasons::RELEASE_NAME_TAKEN, message)
             }
             Hold::RecordLost => {
@@ -160,11 +177,15 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 Verdict::new(Standing::Stalled, reasons::RECORD_LOST, message)
             }
             Hold::RecordUnreadable { message } => {
-                let message = format!("{message}: nothing is changed, locked or deleted; restore the Secret, or set the annotation sherpack.io/reset-at to start over from the spec");
+                let message = format!(
+                    "{message}: nothing is changed, locked or deleted; restore the Secret, or set the annotation sherpack.io/reset-at to start over from the spec"
+                );
                 Verdict::new(Standing::Stalled, reasons::RECORD_UNREADABLE, message)
             }
             Hold::ForeignPending { until } => {
-                let message = format!("another tool has a pending revision of this release; it is left alone until {until:.0}");
+                let message = format!(
+                    "another tool has a pending revision of this release; it is left alone until {until:.0}"
+                );
                 Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
             }
             Hold::RetriesExceeded { attempts } => {
@@ -172,11 +193,15 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 let message = format!("failed {attempts} times: {cause}{}", retry(decision.until));
                 Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
             }
-            Hold::Paused => {
-                Verdict::new(Standing::Held, reasons::PAUSED, "spec.upgrade.paused is true and other inputs are waiting")
-            }
+            Hold::Paused => Verdict::new(
+                Standing::Held,
+                reasons::PAUSED,
+                "spec.upgrade.paused is true and other inputs are waiting",
+            ),
             // The caller has the error that says why.
-            Hold::InputsUnknown => Verdict::new(Standing::Retrying, reasons::SOURCE_INVALID, "the inputs cannot be read"),
+            Hold::InputsUnknown => {
+                Verdict::new(Standing::Retrying, reasons::SOURCE_INVALID, "the inputs cannot be read")
+            }
         },
         Operation::Wait => {
             let (reason, message) = failure(facts.head);
@@ -198,8 +223,13 @@ fn deployed(facts: &Facts<'_>, action: Action, revision: u32) -> Verdict {
         Action::Rollback => reasons::ROLLBACK_SUCCEEDED,
         Action::Install | Action::Uninstall => reasons::INSTALL_SUCCEEDED,
     };
-    let pack = stored(facts.head).map(|stored| format!(" of {} {}", stored.record.pack.name, stored.record.pack.version));
-    Verdict::new(Standing::Ready, reason, format!("revision {revision}{} is deployed", pack.unwrap_or_default()))
+    let pack = stored(facts.head)
+        .map(|stored| format!(" of {} {}", stored.record.pack.name, stored.record.pack.version));
+    Verdict::new(
+        Standing::Ready,
+        reason,
+        format!("revision {revision}{} is deployed", pack.unwrap_or_default()),
+    )
 }
 
 /// Reason and message of a failed record.
@@ -217,13 +247,20 @@ fn failure(head: &Head) -> (String, String) {
 fn running(run: &Run, now: Timestamp) -> Verdict {
     let verb = verb(run.action);
     let Some((id, first)) = run.waiting.iter().next() else {
-        return Verdict::new(Standing::Progressing, reasons::PROGRESSING, format!("{verb} to revision {}", run.revision));
+        return Verdict::new(
+            Standing::Progressing,
+            reasons::PROGRESSING,
+            format!("{verb} to revision {}", run.revision),
+        );
     };
     let more = run.waiting.len() - 1;
     let others = if more == 0 { String::new() } else { format!(" and {more} more") };
     let left = run.deadline.duration_since(now).unsigned_abs();
     let left = duration::format(std::time::Duration::from_secs(left.as_secs()));
-    let message = format!("{verb} to revision {}: waiting for {id}{others}: {} ({left} left)", run.revision, first.health.message);
+    let message = format!(
+        "{verb} to revision {}: waiting for {id}{others}: {} ({left} left)",
+        run.revision, first.health.message
+    );
     let _ = left;
     Verdict::new(Standing::Progressing, reasons::PROGRESSING, message)
 }
@@ -259,16 +296,30 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
     let attempt = stored.private.as_ref().map_or(0, |private| i64::from(private.attempt));
     status.failures = matches!(record.state, State::Failed { .. }).then_some(attempt);
     let (released, reason, message) = match &record.state {
-        State::Deployed => (ConditionStatus::True, reasons::DEPLOYED, format!("revision {} is deployed", record.version)),
+        State::Deployed => {
+            (ConditionStatus::True, reasons::DEPLOYED, format!("revision {} is deployed", record.version))
+        }
         State::Failed { .. } => {
             let (_, cause) = failure(facts.head);
             let message = format!("revision {} failed and is not locked: {cause}", record.version);
             (ConditionStatus::False, reasons::UPGRADE_FAILED, message)
         }
-        state => (ConditionStatus::Unknown, reasons::PROGRESSING, format!("revision {} is {}", record.version, state.name())),
+        state => (
+            ConditionStatus::Unknown,
+            reasons::PROGRESSING,
+            format!("revision {} is {}", record.version, state.name()),
+        ),
     };
     let generation = facts.release.metadata.generation;
-    conditions::set(&mut status.conditions, condition::RELEASED, released, reason, &message, generation, facts.now);
+    conditions::set(
+        &mut status.conditions,
+        condition::RELEASED,
+        released,
+        reason,
+        &message,
+        generation,
+        facts.now,
+    );
 }
 
 fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationStatus> {
@@ -290,7 +341,11 @@ fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationStatus> {
             deadline: Some(Time(*deadline)),
             waiting_for: remaining
                 .iter()
-                .map(|id| WaitingFor { object: id.to_string(), state: "Terminating".to_owned(), ..WaitingFor::default() })
+                .map(|id| WaitingFor {
+                    object: id.to_string(),
+                    state: "Terminating".to_owned(),
+                    ..WaitingFor::default()
+                })
                 .collect(),
             ..OperationStatus::default()
         }),
@@ -368,14 +423,24 @@ fn history(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Fin
 
 fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
     let (healthy, reason, message) = match &finished.failure {
-        None if facts.release.spec.wait == Some(false) => {
-            (ConditionStatus::Unknown, reasons::HEALTH_PROGRESSING, "spec.wait is false: health was not waited for".to_owned())
-        }
+        None if facts.release.spec.wait == Some(false) => (
+            ConditionStatus::Unknown,
+            reasons::HEALTH_PROGRESSING,
+            "spec.wait is false: health was not waited for".to_owned(),
+        ),
         None => (ConditionStatus::True, reasons::HEALTHY, "every object is healthy".to_owned()),
         Some((reason, message)) => (ConditionStatus::False, *reason, message.clone()),
     };
     let generation = facts.release.metadata.generation;
-    conditions::set(&mut status.conditions, condition::HEALTHY, healthy, reason, &message, generation, facts.now);
+    conditions::set(
+        &mut status.conditions,
+        condition::HEALTHY,
+        healthy,
+        reason,
+        &message,
+        generation,
+        facts.now,
+    );
 }
 
 fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
@@ -383,7 +448,15 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
     let contended = facts.drift.contended(facts.now);
     let generation = facts.release.metadata.generation;
     let mut set = |value, reason, message: String| {
-        conditions::set(&mut status.conditions, condition::DRIFTED, value, reason, &message, generation, facts.now);
+        conditions::set(
+            &mut status.conditions,
+            condition::DRIFTED,
+            value,
+            reason,
+            &message,
+            generation,
+            facts.now,
+        );
     };
     let reported = seen.iter().filter(|drifted| drifted.action == DriftAction::Reported).count();
     let by = |manager: Option<&String>| manager.map(|manager| format!(" by {manager}")).unwrap_or_default();
@@ -395,12 +468,19 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
         set(ConditionStatus::True, reasons::CONTENDED, message);
     } else if reported > 0 {
         let first = seen.iter().find(|drifted| drifted.action == DriftAction::Reported);
-        let what = first.map(|first| format!("{}{}", first.id, by(first.manager.as_ref()))).unwrap_or_default();
-        set(ConditionStatus::True, reasons::DRIFT_DETECTED, format!("{reported} objects differ, first {what}"));
+        let what =
+            first.map(|first| format!("{}{}", first.id, by(first.manager.as_ref()))).unwrap_or_default();
+        set(
+            ConditionStatus::True,
+            reasons::DRIFT_DETECTED,
+            format!("{reported} objects differ, first {what}"),
+        );
     } else if let Some(last) = seen.last() {
         let message = format!("{} was changed{} and put back", last.id, by(last.manager.as_ref()));
         set(ConditionStatus::False, reasons::DRIFT_REVERTED, message);
-    } else if status.drift.is_none() && matches!(facts.head, Head::Ours(stored) if stored.record.state == State::Deployed) {
+    } else if status.drift.is_none()
+        && matches!(facts.head, Head::Ours(stored) if stored.record.state == State::Deployed)
+    {
         set(ConditionStatus::False, reasons::NO_DRIFT, "every object is as it was applied".to_owned());
     }
     if seen.is_empty() && contended.is_empty() {

@@ -68,7 +68,9 @@ impl Pass<'_> {
             self.checkpoint_records().await?;
         }
         // Oldest first: as long as the newest is there, a later process knows what this is about.
-        for meta in self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await? {
+        for meta in
+            self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await?
+        {
             self.ctx.records.delete(&meta).await?;
         }
         Ok(Progress::Gone)
@@ -84,12 +86,19 @@ impl Pass<'_> {
         self.ctx.objects.table().wake_on(&self.key, &ids);
         let deadline = started.checked_add(self.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
         let until = self.now.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
-        Progress::Uninstalling { started, deadline, late: self.now >= deadline, remaining: remaining.to_vec(), until }
+        Progress::Uninstalling {
+            started,
+            deadline,
+            late: self.now >= deadline,
+            remaining: remaining.to_vec(),
+            until,
+        }
     }
 
     /// Asks for the deletion of everything that is ours; gives what still exists.
     async fn delete_all(&mut self, private: &Private) -> Result<Vec<ObjectId>, Error> {
-        let entries: Vec<InventoryEntry> = private.inventory.iter().chain(&private.leftovers).cloned().collect();
+        let entries: Vec<InventoryEntry> =
+            private.inventory.iter().chain(&private.leftovers).cloned().collect();
         // Nothing of this may be put back while it goes.
         self.ctx.objects.table().wake_on(&self.key, &BTreeSet::new());
         let mut remaining = Vec::new();
@@ -107,7 +116,9 @@ impl Pass<'_> {
             let entry = private.inventory.iter().chain(&private.leftovers).find(|entry| entry.id == id);
             let Some(entry) = entry else { continue };
             match self.ctx.cluster.metadata(&entry.api_version, &id).await {
-                Ok(Some(meta)) if plan::is_marked(meta.annotations.as_ref(), &private.owner.uid) => still.push(id),
+                Ok(Some(meta)) if plan::is_marked(meta.annotations.as_ref(), &private.owner.uid) => {
+                    still.push(id);
+                }
                 Ok(_) | Err(cluster::Error::UnknownKind { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -113,8 +113,14 @@ pub enum Operation {
     Interrupt,
     /// A failed attempt is cooling down.
     Wait,
-    Install { revision: u32, attempt: u32 },
-    Upgrade { revision: u32, attempt: u32 },
+    Install {
+        revision: u32,
+        attempt: u32,
+    },
+    Upgrade {
+        revision: u32,
+        attempt: u32,
+    },
     /// Start over after a lost or unreadable record: the next free number, pruning nothing.
     StartOver,
     Nothing,
@@ -124,11 +130,19 @@ pub enum Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
     Suspended,
-    ReleaseNameTaken { by: String },
+    ReleaseNameTaken {
+        by: String,
+    },
     RecordLost,
-    RecordUnreadable { message: String },
-    ForeignPending { until: Timestamp },
-    RetriesExceeded { attempts: u32 },
+    RecordUnreadable {
+        message: String,
+    },
+    ForeignPending {
+        until: Timestamp,
+    },
+    RetriesExceeded {
+        attempts: u32,
+    },
     Paused,
     /// The inputs could not be determined; the caller knows why.
     InputsUnknown,

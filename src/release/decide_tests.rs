@@ -110,18 +110,46 @@ fn a_release_that_is_deleted() {
     let reset = |head| Observation { reset_requested: true, ..deleted(head, plain) };
     check(vec![
         row("policy Orphan touches nothing", deleted(deployed(), orphan), Operation::Orphan),
-        row("our own CRD going away takes no workload along", deleted(deployed(), own_crd), Operation::Orphan),
-        row("Orphan wins over a terminating namespace", deleted(deployed(), Deletion { orphan: true, ..namespace }), Operation::Orphan),
+        row(
+            "our own CRD going away takes no workload along",
+            deleted(deployed(), own_crd),
+            Operation::Orphan,
+        ),
+        row(
+            "Orphan wins over a terminating namespace",
+            deleted(deployed(), Deletion { orphan: true, ..namespace }),
+            Operation::Orphan,
+        ),
         row("Orphan needs no record", deleted(lost(), orphan), Operation::Orphan),
-        row("a terminating namespace gets no record writes", deleted(deployed(), namespace), Operation::LetGo),
-        row("a terminating namespace does not wait for a lost record", deleted(lost(), namespace), Operation::LetGo),
+        row(
+            "a terminating namespace gets no record writes",
+            deleted(deployed(), namespace),
+            Operation::LetGo,
+        ),
+        row(
+            "a terminating namespace does not wait for a lost record",
+            deleted(lost(), namespace),
+            Operation::LetGo,
+        ),
         row("a lost record deletes nothing", deleted(lost(), plain), Operation::Hold(Hold::RecordLost)),
-        row("an unreadable record deletes nothing", deleted(unreadable(), plain), Operation::Hold(hold_unreadable)),
+        row(
+            "an unreadable record deletes nothing",
+            deleted(unreadable(), plain),
+            Operation::Hold(hold_unreadable),
+        ),
         row("reset-at lets a release without its record go", reset(lost()), Operation::Orphan),
         row("reset-at lets a release with an unreadable record go", reset(unreadable()), Operation::Orphan),
         row("nothing was ever installed", deleted(Head::None { expected: false }, plain), Operation::Orphan),
-        row("another tool's objects are not ours to delete", deleted(foreign(HeadState::Deployed), plain), Operation::Orphan),
-        row("another tool's pending revision is not ours either", deleted(foreign(pending(NOW, 60)), plain), Operation::Orphan),
+        row(
+            "another tool's objects are not ours to delete",
+            deleted(foreign(HeadState::Deployed), plain),
+            Operation::Orphan,
+        ),
+        row(
+            "another tool's pending revision is not ours either",
+            deleted(foreign(pending(NOW, 60)), plain),
+            Operation::Orphan,
+        ),
         row("a deployed release is uninstalled", deleted(deployed(), plain), Operation::Uninstall),
         row("a suspended one too", suspended, Operation::Uninstall),
         row("a failed one too", deleted(ours(failed(1), WANTED), plain), Operation::Uninstall),
@@ -137,8 +165,16 @@ fn what_stops_a_release_before_its_record_is_looked_at() {
     let both = Observation { suspended: true, ..taken(lost()) };
     let is_taken = || Operation::Hold(Hold::ReleaseNameTaken { by: by.clone() });
     check(vec![
-        row("suspended: nothing, not even the lock", suspended(ours(HeadState::Deployed, WANTED)), Operation::Hold(Hold::Suspended)),
-        row("suspended with a pending record", suspended(ours(pending(NOW, 60), WANTED)), Operation::Hold(Hold::Suspended)),
+        row(
+            "suspended: nothing, not even the lock",
+            suspended(ours(HeadState::Deployed, WANTED)),
+            Operation::Hold(Hold::Suspended),
+        ),
+        row(
+            "suspended with a pending record",
+            suspended(ours(pending(NOW, 60), WANTED)),
+            Operation::Hold(Hold::Suspended),
+        ),
         row("suspended comes before a taken name and a lost record", both, Operation::Hold(Hold::Suspended)),
         row("another release has the name", taken(Head::None { expected: false }), is_taken()),
         row("a taken name comes before a lost record", taken(lost()), is_taken()),
@@ -172,10 +208,18 @@ fn a_record_of_another_tool() {
         row("its time is not over", with(foreign(pending(NOW - 10, 60))), held(NOW + 50)).until(NOW + 50),
         row("its time is over this very moment", with(foreign(pending(NOW - 60, 60))), Operation::Recover),
         row("its time was over long ago", with(foreign(pending(NOW - 600, 60))), Operation::Recover),
-        row("deployed: superseded by an upgrade of ours, never locked", with(foreign(HeadState::Deployed)), upgrade.clone()),
+        row(
+            "deployed: superseded by an upgrade of ours, never locked",
+            with(foreign(HeadState::Deployed)),
+            upgrade.clone(),
+        ),
         row("failed", with(foreign(failed(1))), upgrade.clone()),
         row("superseded", with(foreign(HeadState::Superseded)), upgrade),
-        row("uninstalled", with(foreign(HeadState::Uninstalled)), Operation::Install { revision: 8, attempt: 1 }),
+        row(
+            "uninstalled",
+            with(foreign(HeadState::Uninstalled)),
+            Operation::Install { revision: 8, attempt: 1 },
+        ),
         row("paused", paused, Operation::Hold(Hold::Paused)),
         row("inputs not known", blind, Operation::Hold(Hold::InputsUnknown)),
     ]);
@@ -192,14 +236,24 @@ fn our_own_pending_record() {
         row("inputs not known: what is stored is finished", blind, Operation::Resume),
         row("paused: what is begun is finished", paused, Operation::Resume),
         row("other inputs", with(ours(pending(NOW, 60), OTHER)), Operation::Interrupt),
-        row("an uninstall that nobody wants any more", with(ours(uninstalling, WANTED)), Operation::Interrupt),
+        row(
+            "an uninstall that nobody wants any more",
+            with(ours(uninstalling, WANTED)),
+            Operation::Interrupt,
+        ),
     ]);
 }
 
 #[test]
 fn our_own_failed_record() {
     let wait = |attempt, ago| {
-        let head = Head::Ours(OurHead { revision: 4, state: failed(ago), inputs: WANTED.to_owned(), attempt, ever_deployed: true });
+        let head = Head::Ours(OurHead {
+            revision: 4,
+            state: failed(ago),
+            inputs: WANTED.to_owned(),
+            attempt,
+            ever_deployed: true,
+        });
         with(head)
     };
     let exceeded = |attempts| Operation::Hold(Hold::RetriesExceeded { attempts });
@@ -220,13 +274,27 @@ fn our_own_failed_record() {
         row("retries spent: slower", wait(5, 20), exceeded(5)).until(NOW + 1180),
         row("retries spent and ten minutes later", wait(4, 600), upgrade(5)),
         row("no retries at all", no_retries(wait(1, 0)), exceeded(1)).until(NOW + 600),
-        row("an install has its own number of retries",
-            Observation { retries: Retries { install: 1, upgrade: 9 }, ..with(never_deployed(failed(11), WANTED, 2)) }, exceeded(2))
-            .until(NOW + 589),
-        row("a first install is tried again as an install", with(never_deployed(failed(5), WANTED, 1)), install(2)),
+        row(
+            "an install has its own number of retries",
+            Observation {
+                retries: Retries { install: 1, upgrade: 9 },
+                ..with(never_deployed(failed(11), WANTED, 2))
+            },
+            exceeded(2),
+        )
+        .until(NOW + 589),
+        row(
+            "a first install is tried again as an install",
+            with(never_deployed(failed(5), WANTED, 1)),
+            install(2),
+        ),
         row("reset-at forgets the failures", reset, upgrade(1)),
         row("other inputs do not wait", with(ours(failed(0), OTHER)), upgrade(1)),
-        row("other inputs after a failed first install", with(never_deployed(failed(0), OTHER, 1)), install(1)),
+        row(
+            "other inputs after a failed first install",
+            with(never_deployed(failed(0), OTHER, 1)),
+            install(1),
+        ),
         row("paused", paused, Operation::Hold(Hold::Paused)),
         row("paused with other inputs", paused_other, Operation::Hold(Hold::Paused)),
         row("paused holds no install back", paused_first, install(2)),
@@ -248,11 +316,30 @@ fn our_own_settled_record() {
         row("no record, inputs not known", blind(created()), Operation::Hold(Hold::InputsUnknown)),
         row("deployed as wanted", deployed(), Operation::Nothing).locked(),
         row("deployed as wanted, paused", paused(deployed()), Operation::Nothing).locked(),
-        row("deployed, a reset is asked for that changes nothing", Observation { reset_requested: true, ..deployed() }, Operation::Nothing).locked(),
+        row(
+            "deployed, a reset is asked for that changes nothing",
+            Observation { reset_requested: true, ..deployed() },
+            Operation::Nothing,
+        )
+        .locked(),
         row("deployed, other inputs", differs(), upgrade.clone()),
-        row("deployed, other inputs, paused: keeps healing", paused(differs()), Operation::Hold(Hold::Paused)).locked(),
-        row("deployed, inputs not known: keeps healing", blind(deployed()), Operation::Hold(Hold::InputsUnknown)).locked(),
-        row("deployed, drift disabled or paused", Observation { drift: Drift::Ignored, ..deployed() }, Operation::Nothing),
+        row(
+            "deployed, other inputs, paused: keeps healing",
+            paused(differs()),
+            Operation::Hold(Hold::Paused),
+        )
+        .locked(),
+        row(
+            "deployed, inputs not known: keeps healing",
+            blind(deployed()),
+            Operation::Hold(Hold::InputsUnknown),
+        )
+        .locked(),
+        row(
+            "deployed, drift disabled or paused",
+            Observation { drift: Drift::Ignored, ..deployed() },
+            Operation::Nothing,
+        ),
         row("superseded", with(ours(HeadState::Superseded, WANTED)), upgrade),
         row("uninstalled", with(ours(HeadState::Uninstalled, WANTED)), install.clone()),
         row("uninstalled, paused", paused(with(ours(HeadState::Uninstalled, WANTED))), install),
@@ -268,9 +355,11 @@ fn any_state() -> impl Strategy<Value = HeadState> {
         Just(HeadState::Superseded),
         Just(HeadState::Uninstalled),
         seconds.clone().prop_map(|seconds| HeadState::Failed { at: at(seconds) }),
-        (seconds, prop_oneof![0..9_000_u64, Just(u64::MAX)], any::<bool>()).prop_map(|(started, timeout, uninstalling)| {
-            HeadState::Pending { started_at: at(started), timeout: secs(timeout), uninstalling }
-        }),
+        (seconds, prop_oneof![0..9_000_u64, Just(u64::MAX)], any::<bool>()).prop_map(
+            |(started, timeout, uninstalling)| {
+                HeadState::Pending { started_at: at(started), timeout: secs(timeout), uninstalling }
+            }
+        ),
     ]
 }
 
@@ -280,9 +369,11 @@ fn any_head() -> impl Strategy<Value = Head> {
         any::<bool>().prop_map(|expected| Head::None { expected }),
         Just(unreadable()),
         (1..50_u32, any_state()).prop_map(|(revision, state)| Head::Foreign { revision, state }),
-        (1..50_u32, any_state(), inputs, 1..9_u32, any::<bool>()).prop_map(|(revision, state, inputs, attempt, ever_deployed)| {
-            Head::Ours(OurHead { revision, state, inputs: inputs.to_owned(), attempt, ever_deployed })
-        }),
+        (1..50_u32, any_state(), inputs, 1..9_u32, any::<bool>()).prop_map(
+            |(revision, state, inputs, attempt, ever_deployed)| {
+                Head::Ours(OurHead { revision, state, inputs: inputs.to_owned(), attempt, ever_deployed })
+            }
+        ),
     ]
 }
 

@@ -102,36 +102,14 @@ pub struct ValuesProvenance {
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum State {
     Deployed,
-    Failed {
-        reason: String,
-        recoverable: bool,
-        failed_at: Timestamp,
-    },
+    Failed { reason: String, recoverable: bool, failed_at: Timestamp },
     Uninstalled,
     Superseded,
-    PendingInstall {
-        started_at: Timestamp,
-        timeout: u64,
-    },
-    PendingUpgrade {
-        started_at: Timestamp,
-        timeout: u64,
-        previous_version: u32,
-    },
-    PendingRollback {
-        started_at: Timestamp,
-        timeout: u64,
-        target_version: u32,
-    },
-    PendingUninstall {
-        started_at: Timestamp,
-        timeout: u64,
-    },
-    Recovering {
-        from_status: String,
-        attempt: u32,
-        started_at: Timestamp,
-    },
+    PendingInstall { started_at: Timestamp, timeout: u64 },
+    PendingUpgrade { started_at: Timestamp, timeout: u64, previous_version: u32 },
+    PendingRollback { started_at: Timestamp, timeout: u64, target_version: u32 },
+    PendingUninstall { started_at: Timestamp, timeout: u64 },
+    Recovering { from_status: String, attempt: u32, started_at: Timestamp },
 }
 
 impl Record {
@@ -150,10 +128,7 @@ impl Record {
 ///
 /// `None` for every name that `key_of` would not have made, such as `v01` or a chunk's name.
 pub fn revision_of(key: &str) -> Option<(&str, u32)> {
-    let (release, digits) = key
-        .strip_prefix(RECORD_PREFIX)?
-        .strip_prefix('.')?
-        .rsplit_once(".v")?;
+    let (release, digits) = key.strip_prefix(RECORD_PREFIX)?.strip_prefix('.')?.rsplit_once(".v")?;
     let revision: u32 = digits.parse().ok()?;
     // `parse` takes "+1" and "01" too; two names must never mean one revision.
     let canonical = revision.to_string() == digits;
@@ -187,16 +162,11 @@ impl State {
     pub fn deadline(&self) -> Option<Timestamp> {
         let (started_at, length) = match self {
             Self::PendingInstall { started_at, timeout }
-            | Self::PendingUpgrade {
-                started_at, timeout, ..
+            | Self::PendingUpgrade { started_at, timeout, .. }
+            | Self::PendingRollback { started_at, timeout, .. }
+            | Self::PendingUninstall { started_at, timeout } => {
+                (started_at, SignedDuration::from_secs(i64::try_from(*timeout).unwrap_or(i64::MAX)))
             }
-            | Self::PendingRollback {
-                started_at, timeout, ..
-            }
-            | Self::PendingUninstall { started_at, timeout } => (
-                started_at,
-                SignedDuration::from_secs(i64::try_from(*timeout).unwrap_or(i64::MAX)),
-            ),
             Self::Recovering { started_at, .. } => (started_at, RECOVERING_TIMEOUT),
             Self::Deployed | Self::Failed { .. } | Self::Uninstalled | Self::Superseded => return None,
         };

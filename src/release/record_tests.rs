@@ -24,10 +24,7 @@ fn the_published_shape_is_read_and_written_field_for_field() {
 #[test]
 fn a_record_with_only_the_required_fields_is_read() {
     let record: Record = serde_json::from_str(MINIMAL).unwrap();
-    assert_eq!(
-        (record.version, record.state, record.values),
-        (1, State::Deployed, Value::Null)
-    );
+    assert_eq!((record.version, record.state, record.values), (1, State::Deployed, Value::Null));
 }
 
 #[test]
@@ -65,10 +62,7 @@ fn a_time_in_another_zone_is_written_in_utc() {
     let mut minimal: Value = serde_json::from_str(MINIMAL).unwrap();
     minimal["createdAt"] = json!("2024-05-01T12:00:00+02:00");
     let record: Record = serde_json::from_value(minimal).unwrap();
-    assert_eq!(
-        serde_json::to_value(&record).unwrap()["createdAt"],
-        "2024-05-01T10:00:00Z"
-    );
+    assert_eq!(serde_json::to_value(&record).unwrap()["createdAt"], "2024-05-01T10:00:00Z");
 }
 
 #[test]
@@ -83,11 +77,7 @@ fn all_nine_states_keep_their_tags_and_fields() {
     let t = "2024-05-01T10:00:00Z";
     let rows = [
         (json!({"status": "deployed"}), "deployed", None),
-        (
-            json!({"status": "failed", "reason": "r", "recoverable": true, "failed_at": t}),
-            "failed",
-            None,
-        ),
+        (json!({"status": "failed", "reason": "r", "recoverable": true, "failed_at": t}), "failed", None),
         (json!({"status": "uninstalled"}), "uninstalled", None),
         (json!({"status": "superseded"}), "superseded", None),
         (
@@ -142,10 +132,7 @@ fn states_outside_the_format_are_refused() {
 
 #[test]
 fn extra_keys_in_a_state_are_tolerated() {
-    assert_eq!(
-        state(json!({"status": "deployed", "by": "somebody"})),
-        State::Deployed
-    );
+    assert_eq!(state(json!({"status": "deployed", "by": "somebody"})), State::Deployed);
 }
 
 #[test]
@@ -161,10 +148,7 @@ fn hooks_have_the_published_defaults_and_keep_policies_nobody_knows() {
     let read: Hook =
         serde_json::from_value(json!({"name": "h", "phases": ["post-delete"], "resource": "x"})).unwrap();
     assert_eq!(read.timeout, 300);
-    assert_eq!(
-        (read.on_failure, read.cleanup),
-        (OnFailure::FailOperation, Cleanup::BeforeNextRun)
-    );
+    assert_eq!((read.on_failure, read.cleanup), (OnFailure::FailOperation, Cleanup::BeforeNextRun));
 
     let strange = json!({
         "name": "h", "phases": ["mid-install"], "resource": "x", "weight": 0, "onFailure": {"page": "ada"},
@@ -178,10 +162,7 @@ fn hooks_have_the_published_defaults_and_keep_policies_nobody_knows() {
 #[test]
 fn a_key_leads_back_to_its_release_and_revision() {
     for (release, revision) in [("web", 1), ("a.v2", 3), ("x.chunk", u32::MAX)] {
-        assert_eq!(
-            revision_of(&Record::key_of(release, revision)),
-            Some((release, revision))
-        );
+        assert_eq!(revision_of(&Record::key_of(release, revision)), Some((release, revision)));
     }
     for not_a_record in [
         "sh.sherpack.release.v1.web.v01",

@@ -22,13 +22,7 @@ pub struct Retained {
 /// revision before the new one works. A limit of 0 keeps only what is never given up. Order of the input does not
 /// matter.
 pub fn surplus(revisions: &[Retained], limit: usize) -> Vec<u32> {
-    let newest_in = |state: &str| {
-        revisions
-            .iter()
-            .filter(|r| r.state == state)
-            .map(|r| r.revision)
-            .max()
-    };
+    let newest_in = |state: &str| revisions.iter().filter(|r| r.state == state).map(|r| r.revision).max();
     let newest = revisions.iter().map(|r| r.revision).max();
     let last_deployed = newest_in("deployed").or_else(|| newest_in("superseded"));
     let protected =
@@ -49,12 +43,7 @@ mod tests {
     use super::*;
 
     fn revision(revision: u32, state: &'static str) -> Retained {
-        Retained {
-            revision,
-            state,
-            is_ours: true,
-            pinned: false,
-        }
+        Retained { revision, state, is_ours: true, pinned: false }
     }
 
     #[test]
@@ -89,11 +78,7 @@ mod tests {
 
     #[test]
     fn a_pinned_revision_stays() {
-        let mut history = [
-            revision(1, "superseded"),
-            revision(2, "superseded"),
-            revision(3, "deployed"),
-        ];
+        let mut history = [revision(1, "superseded"), revision(2, "superseded"), revision(3, "deployed")];
         history[0].pinned = true;
         assert_eq!(surplus(&history, 1), [2]);
     }
@@ -113,23 +98,13 @@ mod tests {
     }
 
     fn histories() -> impl Strategy<Value = Vec<Retained>> {
-        let states = prop::sample::select(vec![
-            "deployed",
-            "failed",
-            "superseded",
-            "uninstalled",
-            "pending-upgrade",
-        ]);
+        let states =
+            prop::sample::select(vec!["deployed", "failed", "superseded", "uninstalled", "pending-upgrade"]);
         let one = (1..60u32, states, any::<bool>(), prop::bool::weighted(0.1));
         prop::collection::vec(one, 0..30).prop_map(|rows| {
             let mut rows: Vec<_> = rows
                 .into_iter()
-                .map(|(revision, state, is_ours, pinned)| Retained {
-                    revision,
-                    state,
-                    is_ours,
-                    pinned,
-                })
+                .map(|(revision, state, is_ours, pinned)| Retained { revision, state, is_ours, pinned })
                 .collect();
             let mut seen = std::collections::BTreeSet::new();
             rows.retain(|r| seen.insert(r.revision));

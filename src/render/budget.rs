@@ -68,10 +68,7 @@ impl Budget {
     /// Pays for text or data that is about to be made.
     pub(super) fn bytes(&self, count: u64) -> Result<(), Error> {
         self.take(&self.bytes, count).ok_or_else(|| {
-            self.over(format!(
-                "the templates make more than {} MiB of text and data on the way",
-                BYTES >> 20
-            ))
+            self.over(format!("the templates make more than {} MiB of text and data on the way", BYTES >> 20))
         })
     }
 
@@ -83,9 +80,7 @@ impl Budget {
 
     fn take(&self, counter: &AtomicU64, count: u64) -> Option<()> {
         counter
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                left.checked_sub(count)
-            })
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count))
             .ok()
             .map(|_| ())
     }
@@ -127,10 +122,7 @@ impl Budget {
         weight.bytes += bytes;
         self.steps(1 + bytes / 64)?;
         if weight.nodes > NODES || weight.bytes > VALUE {
-            return Err(self.over(format!(
-                "a value is larger than {} MiB or {NODES} items",
-                VALUE >> 20
-            )));
+            return Err(self.over(format!("a value is larger than {} MiB or {NODES} items", VALUE >> 20)));
         }
         if depth > DEPTH {
             return Err(self.over(format!("a value is nested more than {DEPTH} levels deep")));
@@ -191,9 +183,7 @@ impl Budget {
 
 /// Whether this is an object of `namespace()`. The engine keeps its type private.
 pub(super) fn is_namespace(value: &Value) -> bool {
-    value
-        .as_object()
-        .is_some_and(|object| object.type_name().ends_with("::Namespace"))
+    value.as_object().is_some_and(|object| object.type_name().ends_with("::Namespace"))
 }
 
 #[cfg(test)]

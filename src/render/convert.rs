@@ -41,12 +41,9 @@ fn convert(value: &Engine) -> Result<Value, Error> {
         ValueKind::Bool => Value::Bool(value.is_true()),
         ValueKind::Number => number(value)?,
         ValueKind::String => Value::String(value.as_str().unwrap_or_default().to_owned()),
-        ValueKind::Seq | ValueKind::Iterable => Value::Array(
-            value
-                .try_iter()?
-                .map(|item| convert(&item))
-                .collect::<Result<_, _>>()?,
-        ),
+        ValueKind::Seq | ValueKind::Iterable => {
+            Value::Array(value.try_iter()?.map(|item| convert(&item)).collect::<Result<_, _>>()?)
+        }
         ValueKind::Map => {
             let mut map = Map::new();
             for key in value.try_iter()? {
@@ -65,12 +62,8 @@ fn convert(value: &Engine) -> Result<Value, Error> {
 }
 
 fn number(value: &Engine) -> Result<Value, Error> {
-    let wrong = || {
-        Error::new(
-            ErrorKind::InvalidOperation,
-            format!("the number {value} cannot be written as data"),
-        )
-    };
+    let wrong =
+        || Error::new(ErrorKind::InvalidOperation, format!("the number {value} cannot be written as data"));
     if value.is_integer() {
         if let Ok(integer) = i64::try_from(value.clone()) {
             return Ok(integer.into());

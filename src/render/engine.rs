@@ -53,20 +53,15 @@ pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Ve
         if !helper && !is_output(name) {
             continue;
         }
-        let wrong = |message: &str| Error::Template {
-            file: path.clone(),
-            line: 0,
-            message: message.to_owned(),
-        };
+        let wrong =
+            |message: &str| Error::Template { file: path.clone(), line: 0, message: message.to_owned() };
         let source = std::str::from_utf8(content).map_err(|_| wrong("it is not UTF-8 text"))?;
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
         let guarded = guard::instrument(name, source, false).map_err(|refused| match refused {
             guard::Refused::Engine(error) => explain(&error, name, &budget),
-            guard::Refused::Here { line, why } => Error::Template {
-                file: path.clone(),
-                line,
-                message: why.to_owned(),
-            },
+            guard::Refused::Here { line, why } => {
+                Error::Template { file: path.clone(), line, message: why.to_owned() }
+            }
         })?;
         engine
             .add_template_owned(name.to_owned(), guarded)
@@ -85,20 +80,11 @@ pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Ve
             template => json_value(&json!({"name": format!("{base}/{name}"), "basePath": base})),
             ..root.clone()
         };
-        let mut out = Capped {
-            text: Vec::new(),
-            left: FILE.min(TOTAL - total),
-            exceeded: false,
-        };
+        let mut out = Capped { text: Vec::new(), left: FILE.min(TOTAL - total), exceeded: false };
         let result = engine
             .get_template(name)
             .and_then(|template| template.render_captured_to(context, &mut out))
-            .map(|captured| {
-                captured
-                    .state()
-                    .fuel_levels()
-                    .map_or(0, |(_, remaining)| remaining)
-            });
+            .map(|captured| captured.state().fuel_levels().map_or(0, |(_, remaining)| remaining));
         fuel = match result {
             Ok(remaining) => remaining,
             Err(_) if out.exceeded => {
@@ -107,21 +93,14 @@ pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Ve
                     FILE >> 20,
                     TOTAL >> 20
                 );
-                return Err(Error::Limit {
-                    file: format!("{TEMPLATES}{name}"),
-                    line: 0,
-                    message,
-                });
+                return Err(Error::Limit { file: format!("{TEMPLATES}{name}"), line: 0, message });
             }
             Err(error) => return Err(explain(&error, name, &budget)),
         };
         total += out.text.len() as u64;
         // The engine writes whole strings only.
         let text = String::from_utf8_lossy(&out.text).into_owned();
-        texts.push(Text {
-            file: format!("{TEMPLATES}{name}"),
-            text,
-        });
+        texts.push(Text { file: format!("{TEMPLATES}{name}"), text });
     }
     Ok(texts)
 }
@@ -152,14 +131,7 @@ fn json_value(value: &Value) -> minijinja::Value {
 }
 
 fn root(pack: &Pack, input: &Input<'_>, values: &Value) -> minijinja::Value {
-    let Input {
-        release_name,
-        namespace,
-        revision,
-        is_upgrade,
-        values: _,
-        capabilities,
-    } = input;
+    let Input { release_name, namespace, revision, is_upgrade, values: _, capabilities } = input;
     let kube = capabilities.kube_version.trim_start_matches('v');
     let mut parts = kube.split(['.', '-', '+']);
     let context = json!({
@@ -252,18 +224,12 @@ mod tests {
 
     #[test]
     fn only_the_exact_name_is_notes() {
-        for file in [
-            "templates/NOTES.txt",
-            "templates/notes.txt.j2",
-            "templates/Notes.j2",
-        ] {
+        for file in ["templates/NOTES.txt", "templates/notes.txt.j2", "templates/Notes.j2"] {
             assert!(is_notes(file), "{file}");
         }
-        for file in [
-            "templates/release-notes.yaml",
-            "templates/notes-configmap.yaml",
-            "templates/notes/a.yaml",
-        ] {
+        for file in
+            ["templates/release-notes.yaml", "templates/notes-configmap.yaml", "templates/notes/a.yaml"]
+        {
             assert!(!is_notes(file), "{file}");
         }
     }

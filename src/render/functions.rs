@@ -33,30 +33,18 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
     engine.add_function("fail", |message: Cow<'_, str>| -> Result<Value, Error> {
         Err(wrong(message.into_owned()))
     });
-    add!(engine, budget, "dict", |b, args: Rest<ValueOrKwargs>| dict(
-        args, &b
-    )?);
+    add!(engine, budget, "dict", |b, args: Rest<ValueOrKwargs>| dict(args, &b)?);
     add!(engine, budget, "list", |b, args: Rest<Value>| spread(&args, &b)?);
-    add!(
-        engine,
-        budget,
-        "get",
-        |b, of: &Value, key: &Value, default: Option<Value>| {
-            b.weigh(key)?;
-            found(of, key).unwrap_or_else(|| default.unwrap_or_default())
-        }
-    );
-    add!(
-        engine,
-        budget,
-        "set",
-        |b, of: &Value, key: Cow<'_, str>, value: Value| {
-            let mut pairs = pairs(of, &b)?;
-            pairs.retain(|(name, _)| name.as_str() != Some(&key));
-            pairs.push((Value::from(key.into_owned()), value));
-            Value::from_pairs(pairs)
-        }
-    );
+    add!(engine, budget, "get", |b, of: &Value, key: &Value, default: Option<Value>| {
+        b.weigh(key)?;
+        found(of, key).unwrap_or_else(|| default.unwrap_or_default())
+    });
+    add!(engine, budget, "set", |b, of: &Value, key: Cow<'_, str>, value: Value| {
+        let mut pairs = pairs(of, &b)?;
+        pairs.retain(|(name, _)| name.as_str() != Some(&key));
+        pairs.push((Value::from(key.into_owned()), value));
+        Value::from_pairs(pairs)
+    });
     add!(engine, budget, "unset", |b, of: &Value, key: Cow<'_, str>| {
         let pairs = pairs(of, &b)?;
         Value::from_pairs(pairs.into_iter().filter(|(name, _)| name.as_str() != Some(&key)))
@@ -72,42 +60,29 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         end.unwrap_or_else(|| default.clone())
     });
     add!(engine, budget, "coalesce", |b, args: Rest<Value>| {
-        spread(&args, &b)?
-            .into_iter()
-            .find(|value| !is_empty(value))
-            .unwrap_or_default()
+        spread(&args, &b)?.into_iter().find(|value| !is_empty(value)).unwrap_or_default()
     });
-    add!(
-        engine,
-        budget,
-        "ternary",
-        |_b, yes: Value, no: Value, condition: &Value| if condition.is_true() { yes } else { no }
-    );
-    add!(engine, budget, "tostring", |b, v: &Value| text::of(v, &b)?
-        .into_owned());
+    add!(engine, budget, "ternary", |_b, yes: Value, no: Value, condition: &Value| if condition.is_true() {
+        yes
+    } else {
+        no
+    });
+    add!(engine, budget, "tostring", |b, v: &Value| text::of(v, &b)?.into_owned());
     add!(engine, budget, "toint", |_b, v: &Value| to_int(v)?);
     add!(engine, budget, "tofloat", |_b, v: &Value| to_float(v)?);
-    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(
-        &v, &b
+    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(&v, &b)?);
+    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(&v, &b)?);
+    add!(engine, budget, "printf", |b, format: Cow<'_, str>, args: Rest<Value>| printf(
+        &format,
+        &spread(&args, &b)?,
+        &b
     )?);
-    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(
-        &v, &b
-    )?);
-    add!(
-        engine,
-        budget,
-        "printf",
-        |b, format: Cow<'_, str>, args: Rest<Value>| printf(&format, &spread(&args, &b)?, &b)?
-    );
     let namespace_budget = Arc::clone(budget);
-    engine.add_function(
-        "namespace",
-        move |defaults: Option<ValueOrKwargs>| -> Result<Value, Error> {
-            let defaults =
-                defaults.map(|value| namespace_budget.weigh(&value.clone().into_value()).map(|_| value));
-            minijinja::functions::namespace(defaults.transpose()?)
-        },
-    );
+    engine.add_function("namespace", move |defaults: Option<ValueOrKwargs>| -> Result<Value, Error> {
+        let defaults =
+            defaults.map(|value| namespace_budget.weigh(&value.clone().into_value()).map(|_| value));
+        minijinja::functions::namespace(defaults.transpose()?)
+    });
     register_tpl(engine, budget);
     register_guards(engine, budget);
 }
@@ -146,30 +121,24 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     });
     // Fuel starts anew in each `tpl`: what it used is paid here.
     let end = Arc::clone(budget);
-    engine.add_function(
-        "__guard_end",
-        move |state: &State<'_, '_>| -> Result<Value, Error> {
-            end.steps(state.fuel_levels().map_or(0, |(consumed, _)| consumed))?;
-            Ok(Value::from(""))
-        },
-    );
+    engine.add_function("__guard_end", move |state: &State<'_, '_>| -> Result<Value, Error> {
+        end.steps(state.fuel_levels().map_or(0, |(consumed, _)| consumed))?;
+        Ok(Value::from(""))
+    });
     let each = Arc::clone(budget);
-    engine.add_function(
-        "__guard_each",
-        move |value: Value, body: u64| -> Result<Value, Error> {
-            let rounds = match (value.len(), value.kind()) {
-                (Some(length), _) => length as u64,
-                (None, ValueKind::Iterable) => {
-                    let kept = each.keep(value)?;
-                    each.bytes(body * kept.len().unwrap_or(0) as u64)?;
-                    return Ok(kept);
-                }
-                (None, _) => 0,
-            };
-            each.bytes(rounds.saturating_mul(body))?;
-            Ok(value)
-        },
-    );
+    engine.add_function("__guard_each", move |value: Value, body: u64| -> Result<Value, Error> {
+        let rounds = match (value.len(), value.kind()) {
+            (Some(length), _) => length as u64,
+            (None, ValueKind::Iterable) => {
+                let kept = each.keep(value)?;
+                each.bytes(body * kept.len().unwrap_or(0) as u64)?;
+                return Ok(kept);
+            }
+            (None, _) => 0,
+        };
+        each.bytes(rounds.saturating_mul(body))?;
+        Ok(value)
+    });
     let hold = Arc::clone(budget);
     engine.add_function("__guard_hold", move |value: Value| -> Result<Value, Error> {
         if is_namespace(&value) {
@@ -179,11 +148,7 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     });
     let call = Arc::clone(budget);
     engine.add_function("__guard_call", move |value: Value| -> Result<Value, Error> {
-        if is_namespace(&value) {
-            Ok(value)
-        } else {
-            call.keep(value)
-        }
+        if is_namespace(&value) { Ok(value) } else { call.keep(value) }
     });
     let look = Arc::clone(budget);
     engine.add_function("__guard_look", move |value: Value| -> Result<Value, Error> {
@@ -245,20 +210,14 @@ fn slice(of: &Value, from: Option<i64>, to: Option<i64>, step: i64, budget: &Bud
         budget.string(text.len() as u64)?;
         let chars: Vec<char> = text.chars().collect();
         return Ok(Value::from(
-            positions(chars.len(), from, to, step)
-                .map(|at| chars[at])
-                .collect::<String>(),
+            positions(chars.len(), from, to, step).map(|at| chars[at]).collect::<String>(),
         ));
     }
     if of.is_undefined() || of.is_none() {
         return Ok(Value::from(Vec::<Value>::new()));
     }
     let items = items(of, budget)?;
-    Ok(Value::from(
-        positions(items.len(), from, to, step)
-            .map(|at| items[at].clone())
-            .collect::<Vec<_>>(),
-    ))
+    Ok(Value::from(positions(items.len(), from, to, step).map(|at| items[at].clone()).collect::<Vec<_>>()))
 }
 
 /// Positions of a slice, each below `length`.
@@ -273,11 +232,8 @@ fn positions(length: usize, from: Option<i64>, to: Option<i64>, step: i64) -> im
             (if bound < 0 { bound + length } else { bound }).clamp(low, high)
         })
     };
-    let (from, to) = if step > 0 {
-        (bound(from, low), bound(to, high))
-    } else {
-        (bound(from, high), bound(to, low))
-    };
+    let (from, to) =
+        if step > 0 { (bound(from, low), bound(to, high)) } else { (bound(from, high), bound(to, low)) };
     std::iter::successors(Some(from), move |at| Some(at + step))
         .take_while(move |at| if step > 0 { *at < to } else { *at > to })
         .map(|at| at as usize)
@@ -301,9 +257,7 @@ fn multiply(a: &Value, b: &Value, budget: &Budget) -> Result<Value, Error> {
             let once = items(many, budget)?;
             budget.bytes((NODE * once.len() as u64).saturating_mul(count as u64))?;
             let total = once.len() * count;
-            return budget.keep(Value::from(
-                once.into_iter().cycle().take(total).collect::<Vec<_>>(),
-            ));
+            return budget.keep(Value::from(once.into_iter().cycle().take(total).collect::<Vec<_>>()));
         }
     }
     Err(wrong(format!("unable to multiply {} and {}", a.kind(), b.kind())))
@@ -354,10 +308,7 @@ fn dict(args: Rest<ValueOrKwargs>, budget: &Budget) -> Result<Value, Error> {
     }
     for pair in flat.chunks_exact(2) {
         if pair[0].as_str().is_none() {
-            return Err(wrong(format!(
-                "a key of a dict is text, not a {}",
-                pair[0].kind()
-            )));
+            return Err(wrong(format!("a key of a dict is text, not a {}", pair[0].kind())));
         }
         all.push((pair[0].clone(), pair[1].clone()));
     }

@@ -86,9 +86,7 @@ const STACK: usize = 64 << 20;
 /// Names `file:line` of the template. Every error but [`Error::KubeVersion`] is the author's to fix.
 pub fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
     if pack.kind == Kind::Library {
-        return Err(Error::Library {
-            pack: pack.metadata.name.clone(),
-        });
+        return Err(Error::Library { pack: pack.metadata.name.clone() });
     }
     if let Some(range) = &pack.metadata.kube_version {
         let found = &input.capabilities.kube_version;
@@ -107,15 +105,9 @@ pub fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
             .name("render".to_owned())
             .stack_size(STACK)
             .spawn_scoped(scope, || documents(pack, input))
-            .map_err(|error| Error::Aborted {
-                message: error.to_string(),
-            })?
+            .map_err(|error| Error::Aborted { message: error.to_string() })?
             .join()
-            .unwrap_or_else(|panic| {
-                Err(Error::Aborted {
-                    message: panic_text(panic.as_ref()),
-                })
-            })
+            .unwrap_or_else(|panic| Err(Error::Aborted { message: panic_text(panic.as_ref()) }))
     })
 }
 
@@ -132,15 +124,10 @@ fn documents(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
             objects.extend(manifest::yaml::parse_documents(&text.text, &text.file)?);
         }
     }
-    Ok(Rendered {
-        objects,
-        notes,
-        values,
-    })
+    Ok(Rendered { objects, notes, values })
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

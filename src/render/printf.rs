@@ -25,9 +25,7 @@ pub(super) fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<St
             out.push('%');
             continue;
         }
-        let value = args
-            .next()
-            .ok_or_else(|| wrong("printf: there are fewer arguments than verbs"))?;
+        let value = args.next().ok_or_else(|| wrong("printf: there are fewer arguments than verbs"))?;
         let sizes = spec.trim_start_matches(['-', '+', '0']);
         let (width, precision) = sizes.split_once('.').unwrap_or((sizes, ""));
         let number = |text: &str| match text.parse::<usize>() {
@@ -59,9 +57,7 @@ pub(super) fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<St
             out.push_str(&text);
             out.push_str(&" ".repeat(missing));
         } else if spec.starts_with('0') && matches!(verb, 'd' | 'f' | 'x') {
-            let (sign, digits) = text
-                .strip_prefix('-')
-                .map_or(("", text.as_str()), |digits| ("-", digits));
+            let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
             out.push_str(sign);
             out.push_str(&"0".repeat(missing));
             out.push_str(digits);

@@ -35,9 +35,7 @@ pub(super) fn check_defined(state: &mut State<'_, '_>, value: &Value) -> Result<
     if !value.is_undefined() {
         return Ok(());
     }
-    state
-        .apply_filter(DEFINED, std::slice::from_ref(value))
-        .map(|_| ())
+    state.apply_filter(DEFINED, std::slice::from_ref(value)).map(|_| ())
 }
 
 /// The text of a value, as it prints. Bounded.

@@ -39,12 +39,8 @@ const ANNOTATIONS: [(&str, &str); 10] = [
 /// Looks at the files of the pack first, then at the rendered objects in order.
 #[must_use]
 pub fn unsupported(pack: &Pack, objects: &[Value]) -> Option<Unsupported> {
-    let found = |what: &str, object: &str| {
-        Some(Unsupported {
-            what: what.to_owned(),
-            object: object.to_owned(),
-        })
-    };
+    let found =
+        |what: &str, object: &str| Some(Unsupported { what: what.to_owned(), object: object.to_owned() });
     if let Some(schema) = pack.schema() {
         return found("a schema of the values", schema);
     }
@@ -67,10 +63,7 @@ fn object(object: &Value) -> Option<Unsupported> {
     let object_name = format!("{kind}/{name}");
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     if kind == "CustomResourceDefinition" && api_version.starts_with("apiextensions.k8s.io/") {
-        return Some(Unsupported {
-            what: "a CustomResourceDefinition".to_owned(),
-            object: object_name,
-        });
+        return Some(Unsupported { what: "a CustomResourceDefinition".to_owned(), object: object_name });
     }
     let annotations = object["metadata"]["annotations"].as_object()?;
     annotations.keys().find_map(|key| {
@@ -78,15 +71,9 @@ fn object(object: &Value) -> Option<Unsupported> {
         if prefix != GROUP && prefix != "helm.sh" {
             return None;
         }
-        let topic = ANNOTATIONS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, topic)| *topic);
+        let topic = ANNOTATIONS.iter().find(|(known, _)| *known == name).map(|(_, topic)| *topic);
         let topic = topic.or_else(|| name.starts_with("health-check").then_some("health check"))?;
-        Some(Unsupported {
-            what: format!("the {topic} annotation `{key}`"),
-            object: object_name.clone(),
-        })
+        Some(Unsupported { what: format!("the {topic} annotation `{key}`"), object: object_name.clone() })
     })
 }
 
@@ -102,8 +89,7 @@ mod tests {
 
     fn pack(extra: &[(&str, &str)]) -> Pack {
         let mut all = files(extra);
-        all.entry("Pack.yaml".to_owned())
-            .or_insert_with(|| MINIMAL.into());
+        all.entry("Pack.yaml".to_owned()).or_insert_with(|| MINIMAL.into());
         from_files(all, &Limits::default()).unwrap()
     }
 
@@ -111,22 +97,10 @@ mod tests {
     fn files_that_would_be_ignored_are_named() {
         let dependency = format!("{MINIMAL}dependencies: [{{name: redis, version: '1', repository: x}}]");
         for (file, text, what) in [
-            (
-                "values.schema.yaml",
-                "{}",
-                "a schema of the values on values.schema.yaml",
-            ),
+            ("values.schema.yaml", "{}", "a schema of the values on values.schema.yaml"),
             ("crds/a.yaml", "x", "a CustomResourceDefinition on crds/a.yaml"),
-            (
-                "charts/redis/Pack.yaml",
-                "x",
-                "a subpack on charts/redis/Pack.yaml",
-            ),
-            (
-                "Pack.yaml",
-                dependency.as_str(),
-                "the dependency `redis` on Pack.yaml",
-            ),
+            ("charts/redis/Pack.yaml", "x", "a subpack on charts/redis/Pack.yaml"),
+            ("Pack.yaml", dependency.as_str(), "the dependency `redis` on Pack.yaml"),
         ] {
             let found = unsupported(&pack(&[(file, text)]), &[]).unwrap().to_string();
             assert_eq!(found, format!("{what} is not supported yet"));
@@ -151,10 +125,7 @@ mod tests {
             assert!(found.what.contains(key) && found.object == "Job/a", "{found}");
         }
         let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "a.b"}});
-        assert_eq!(
-            unsupported(&pack(&[]), &[crd]).unwrap().object,
-            "CustomResourceDefinition/a.b"
-        );
+        assert_eq!(unsupported(&pack(&[]), &[crd]).unwrap().object, "CustomResourceDefinition/a.b");
     }
 
     #[test]

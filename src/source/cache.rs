@@ -77,10 +77,7 @@ mod tests {
         let limits = Limits::default();
         let first = cache.archive(&archive(1), &limits).unwrap();
         assert!(Arc::ptr_eq(&first, &cache.archive(&archive(1), &limits).unwrap()));
-        assert!(!Arc::ptr_eq(
-            &first,
-            &cache.archive(&archive(2), &limits).unwrap()
-        ));
+        assert!(!Arc::ptr_eq(&first, &cache.archive(&archive(2), &limits).unwrap()));
     }
 
     #[test]
@@ -95,10 +92,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &cache.archive(&archive(0), &limits).unwrap()));
         cache.archive(&archive(KEPT), &limits).unwrap();
         assert!(Arc::ptr_eq(&first, &cache.archive(&archive(0), &limits).unwrap()));
-        assert!(!Arc::ptr_eq(
-            &second,
-            &cache.archive(&archive(1), &limits).unwrap()
-        ));
+        assert!(!Arc::ptr_eq(&second, &cache.archive(&archive(1), &limits).unwrap()));
     }
 
     #[test]

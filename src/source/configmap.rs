@@ -14,19 +14,14 @@ pub fn archive<'c>(config_map: &'c ConfigMap, key: Option<&str>) -> Result<(&'c 
     let what = name(config_map);
     let mut entries = config_map.binary_data.iter().flatten();
     if let Some(key) = key {
-        let is_text = config_map
-            .data
-            .as_ref()
-            .is_some_and(|data| data.contains_key(key));
+        let is_text = config_map.data.as_ref().is_some_and(|data| data.contains_key(key));
         return match entries.find(|(name, _)| *name == key) {
             Some((name, bytes)) => Ok((name, &bytes.0)),
             None if is_text => Err(Error::Invalid {
                 what,
                 why: format!("`{key}` is text: put the archive into `binaryData`"),
             }),
-            None => Err(Error::NotFound {
-                what: format!("key `{key}` of {what}"),
-            }),
+            None => Err(Error::NotFound { what: format!("key `{key}` of {what}") }),
         };
     }
     match (entries.next(), entries.next()) {
@@ -35,9 +30,7 @@ pub fn archive<'c>(config_map: &'c ConfigMap, key: Option<&str>) -> Result<(&'c 
             what,
             why: "it has several entries in `binaryData`: name one in `spec.pack.configMap.key`".to_owned(),
         }),
-        (None, _) => Err(Error::NotFound {
-            what: format!("an archive in `binaryData` of {what}"),
-        }),
+        (None, _) => Err(Error::NotFound { what: format!("an archive in `binaryData` of {what}") }),
     }
 }
 
@@ -47,10 +40,8 @@ pub fn archive<'c>(config_map: &'c ConfigMap, key: Option<&str>) -> Result<(&'c 
 /// Those of [`archive`], and [`Error::Pack`] when the bytes are not a pack.
 pub fn pack_from(config_map: &ConfigMap, key: Option<&str>, limits: &Limits) -> Result<Pack, Error> {
     let (key, bytes) = archive(config_map, key)?;
-    read_archive(bytes, limits).map_err(|error| Error::Pack {
-        what: format!("key `{key}` of {}", name(config_map)),
-        error,
-    })
+    read_archive(bytes, limits)
+        .map_err(|error| Error::Pack { what: format!("key `{key}` of {}", name(config_map)), error })
 }
 
 fn name(config_map: &ConfigMap) -> String {
@@ -77,10 +68,7 @@ mod tests {
         config_map.metadata.namespace = Some("apps".to_owned());
         config_map.data = Some([("notes".to_owned(), "text".to_owned())].into());
         config_map.binary_data = Some(
-            entries
-                .iter()
-                .map(|(key, bytes)| ((*key).to_owned(), ByteString(bytes.to_vec())))
-                .collect(),
+            entries.iter().map(|(key, bytes)| ((*key).to_owned(), ByteString(bytes.to_vec()))).collect(),
         );
         config_map
     }
@@ -89,10 +77,7 @@ mod tests {
     fn the_only_entry_needs_no_key() {
         let map = config_map(&[("web.tgz", &archive_bytes())]);
         for key in [None, Some("web.tgz")] {
-            assert_eq!(
-                pack_from(&map, key, &Limits::default()).unwrap().metadata.name,
-                "web"
-            );
+            assert_eq!(pack_from(&map, key, &Limits::default()).unwrap().metadata.name, "web");
         }
     }
 

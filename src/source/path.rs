@@ -17,19 +17,14 @@ use crate::pack::{self, Files, Limits, Pack, clean};
 /// [`Error::Pack`] with the limit or mistake.
 pub fn load(pack_dir: &Path, rel: &str, limits: &Limits) -> Result<Pack, Error> {
     let rel = rel.trim_end_matches('/');
-    clean(rel, limits.path).map_err(|error| Error::Invalid {
-        what: "spec.pack.path".to_owned(),
-        why: error.to_string(),
-    })?;
+    clean(rel, limits.path)
+        .map_err(|error| Error::Invalid { what: "spec.pack.path".to_owned(), why: error.to_string() })?;
     let mut path = pack_dir.to_path_buf();
     for part in rel.split('/') {
         path.push(part);
         // The pack directory itself may be a link (a mounted volume); what is below it may not.
         if status(&path, rel)?.is_symlink() {
-            return Err(Error::Invalid {
-                what: format!("pack `{rel}`"),
-                why: format!("`{part}` is a link"),
-            });
+            return Err(Error::Invalid { what: format!("pack `{rel}`"), why: format!("`{part}` is a link") });
         }
     }
     read(&path, &format!("pack `{rel}`"), limits)
@@ -40,10 +35,7 @@ pub fn load(pack_dir: &Path, rel: &str, limits: &Limits) -> Result<Pack, Error> 
 /// # Errors
 /// As [`load`], but the path itself may be anything.
 pub fn read(path: &Path, what: &str, limits: &Limits) -> Result<Pack, Error> {
-    let wrong = |error| Error::Pack {
-        what: what.to_owned(),
-        error,
-    };
+    let wrong = |error| Error::Pack { what: what.to_owned(), error };
     // Follows a link that the user typed; `load` has refused it before.
     let metadata = std::fs::metadata(path).map_err(|error| io(&error, what))?;
     if metadata.is_dir() {
@@ -55,10 +47,8 @@ pub fn read(path: &Path, what: &str, limits: &Limits) -> Result<Pack, Error> {
             why: "it is neither a directory nor a file".to_owned(),
         });
     }
-    let bytes = bounded(path, limits.compressed, what)?.ok_or(pack::Error::TooLarge {
-        what: "archive",
-        limit: limits.compressed,
-    });
+    let bytes = bounded(path, limits.compressed, what)?
+        .ok_or(pack::Error::TooLarge { what: "archive", limit: limits.compressed });
     pack::read_archive(&bytes.map_err(wrong)?, limits).map_err(wrong)
 }
 
@@ -67,10 +57,7 @@ pub fn read(path: &Path, what: &str, limits: &Limits) -> Result<Pack, Error> {
 /// # Errors
 /// As [`read`].
 pub fn files(root: &Path, what: &str, limits: &Limits) -> Result<Files, Error> {
-    let wrong = |error| Error::Pack {
-        what: what.to_owned(),
-        error,
-    };
+    let wrong = |error| Error::Pack { what: what.to_owned(), error };
     let mut files = Files::new();
     let mut entries = 0_usize;
     let mut left = limits.unpacked;
@@ -85,15 +72,10 @@ pub fn files(root: &Path, what: &str, limits: &Limits) -> Result<Files, Error> {
             }
             entries += 1;
             if entries > limits.entries {
-                return Err(wrong(pack::Error::TooManyEntries {
-                    limit: limits.entries,
-                }));
+                return Err(wrong(pack::Error::TooManyEntries { limit: limits.entries }));
             }
             if name.to_str().is_none() {
-                return Err(wrong(pack::Error::Path {
-                    path: rel,
-                    why: "it is not UTF-8",
-                }));
+                return Err(wrong(pack::Error::Path { path: rel, why: "it is not UTF-8" }));
             }
             clean(&rel, limits.path).map_err(wrong)?;
             // Not followed: `DirEntry` looks at the link itself.
@@ -103,18 +85,12 @@ pub fn files(root: &Path, what: &str, limits: &Limits) -> Result<Files, Error> {
             } else if kind.is_symlink() {
                 return Err(wrong(pack::Error::Link { path: rel }));
             } else if kind.is_file() {
-                let too_large = pack::Error::TooLarge {
-                    what: "unpacked pack",
-                    limit: limits.unpacked,
-                };
+                let too_large = pack::Error::TooLarge { what: "unpacked pack", limit: limits.unpacked };
                 let content = bounded(&entry.path(), left, what)?.ok_or_else(|| wrong(too_large))?;
                 left -= content.len() as u64;
                 files.insert(rel, content);
             } else {
-                return Err(wrong(pack::Error::NotAFile {
-                    path: rel,
-                    what: "a special file",
-                }));
+                return Err(wrong(pack::Error::NotAFile { path: rel, what: "a special file" }));
             }
         }
     }
@@ -125,9 +101,7 @@ pub fn files(root: &Path, what: &str, limits: &Limits) -> Result<Files, Error> {
 fn bounded(path: &Path, limit: u64, what: &str) -> Result<Option<Vec<u8>>, Error> {
     let mut content = Vec::new();
     let file = File::open(path).map_err(|error| io(&error, what))?;
-    file.take(limit + 1)
-        .read_to_end(&mut content)
-        .map_err(|error| io(&error, what))?;
+    file.take(limit + 1).read_to_end(&mut content).map_err(|error| io(&error, what))?;
     Ok(Some(content).filter(|content| content.len() as u64 <= limit))
 }
 
@@ -137,14 +111,9 @@ fn status(path: &Path, rel: &str) -> Result<Metadata, Error> {
 
 fn io(error: &std::io::Error, what: &str) -> Error {
     if error.kind() == std::io::ErrorKind::NotFound || error.kind() == std::io::ErrorKind::NotADirectory {
-        return Error::NotFound {
-            what: what.to_owned(),
-        };
+        return Error::NotFound { what: what.to_owned() };
     }
-    Error::Io {
-        what: what.to_owned(),
-        message: error.to_string(),
-    }
+    Error::Io { what: what.to_owned(), message: error.to_string() }
 }
 
 #[cfg(test)]
@@ -187,10 +156,7 @@ mod tests {
         std::fs::write(dir.0.join("web/.git/HEAD"), "x").unwrap();
         let limits = Limits::default();
         let pack = load(&dir.0, "web", &limits).unwrap();
-        assert_eq!(
-            pack.files.keys().collect::<Vec<_>>(),
-            ["Pack.yaml", "templates/a.yaml"]
-        );
+        assert_eq!(pack.files.keys().collect::<Vec<_>>(), ["Pack.yaml", "templates/a.yaml"]);
         std::fs::write(dir.0.join("web.tgz"), pack::write_archive(&pack.files).unwrap()).unwrap();
         assert_eq!(load(&dir.0, "web.tgz", &limits), Ok(pack.clone()));
         assert_eq!(load(&dir.0, "web/", &limits), Ok(pack));
@@ -217,10 +183,7 @@ mod tests {
         assert_eq!(reason(&dir.0, "alias", &limits), "SourceInvalid");
         symlink("/etc/passwd", dir.0.join("web/templates/b.yaml")).unwrap();
         assert!(
-            load(&dir.0, "web", &limits)
-                .unwrap_err()
-                .to_string()
-                .contains("`templates/b.yaml` is a link")
+            load(&dir.0, "web", &limits).unwrap_err().to_string().contains("`templates/b.yaml` is a link")
         );
     }
 
@@ -228,18 +191,9 @@ mod tests {
     fn a_directory_is_read_within_the_limits() {
         let dir = Scratch::new("limits");
         for limits in [
-            Limits {
-                unpacked: 20,
-                ..Limits::default()
-            },
-            Limits {
-                entries: 2,
-                ..Limits::default()
-            },
-            Limits {
-                path: 4,
-                ..Limits::default()
-            },
+            Limits { unpacked: 20, ..Limits::default() },
+            Limits { entries: 2, ..Limits::default() },
+            Limits { path: 4, ..Limits::default() },
         ] {
             assert_eq!(reason(&dir.0, "web", &limits), "PackInvalid");
         }

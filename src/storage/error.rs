@@ -88,10 +88,7 @@ impl Error {
     /// Sorts an answer of the API server. `what` is the call and its object; `size` the bytes that were sent.
     pub(super) fn from_kube(error: kube::Error, what: &str, namespace: &str, size: usize) -> Self {
         let kube::Error::Api(status) = &error else {
-            return Self::Api {
-                what: what.to_owned(),
-                source: Box::new(error),
-            };
+            return Self::Api { what: what.to_owned(), source: Box::new(error) };
         };
         let what = what.to_owned();
         let message = || status.message.clone();
@@ -101,30 +98,17 @@ impl Error {
         } else if status.is_conflict() || status.is_already_exists() {
             Self::Conflict { what }
         } else if status.is_not_found() && kind_in(status) == Some("namespaces") {
-            Self::NamespaceNotFound {
-                namespace: namespace(),
-            }
+            Self::NamespaceNotFound { namespace: namespace() }
         } else if status.is_not_found() {
             Self::Missing { what }
         } else if has_cause(status, "NamespaceTerminating") {
-            Self::NamespaceTerminating {
-                namespace: namespace(),
-            }
+            Self::NamespaceTerminating { namespace: namespace() }
         } else if status.is_forbidden() {
-            Self::Forbidden {
-                what,
-                message: message(),
-            }
+            Self::Forbidden { what, message: message() }
         } else if status.is_invalid() || status.code == 400 {
-            Self::Rejected {
-                what,
-                message: message(),
-            }
+            Self::Rejected { what, message: message() }
         } else {
-            Self::Api {
-                what,
-                source: Box::new(error),
-            }
+            Self::Api { what, source: Box::new(error) }
         }
     }
 }
@@ -134,11 +118,7 @@ fn kind_in(status: &Status) -> Option<&str> {
 }
 
 fn has_cause(status: &Status, reason: &str) -> bool {
-    status
-        .details
-        .iter()
-        .flat_map(|details| &details.causes)
-        .any(|cause| cause.reason == reason)
+    status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.reason == reason)
 }
 
 /// The body limit (413), the data limit of a Secret (422), and etcd's limit (500, known by its text alone).
@@ -155,11 +135,7 @@ mod tests {
     use super::*;
 
     fn answer(code: u16, reason: &str, kind: &str, cause: &str) -> Error {
-        let cause = StatusCause {
-            reason: cause.to_owned(),
-            message: String::new(),
-            field: String::new(),
-        };
+        let cause = StatusCause { reason: cause.to_owned(), message: String::new(), field: String::new() };
         let details = StatusDetails {
             name: String::new(),
             group: String::new(),
@@ -168,15 +144,8 @@ mod tests {
             causes: vec![cause],
             retry_after_seconds: 0,
         };
-        let status = Status::failure("said so", reason)
-            .with_code(code)
-            .with_details(details);
-        Error::from_kube(
-            kube::Error::Api(status.boxed()),
-            "create Secret apps/x",
-            "apps",
-            7,
-        )
+        let status = Status::failure("said so", reason).with_code(code).with_details(details);
+        Error::from_kube(kube::Error::Api(status.boxed()), "create Secret apps/x", "apps", 7)
     }
 
     #[test]
@@ -187,61 +156,25 @@ mod tests {
             (409, "Conflict", "secrets", "", "RecordConflict", Retry),
             (404, "NotFound", "namespaces", "", "NamespaceNotFound", FixCluster),
             (404, "NotFound", "secrets", "", "RecordLost", Retry),
-            (
-                403,
-                "Forbidden",
-                "secrets",
-                "NamespaceTerminating",
-                "NamespaceTerminating",
-                FixCluster,
-            ),
+            (403, "Forbidden", "secrets", "NamespaceTerminating", "NamespaceTerminating", FixCluster),
             (403, "Forbidden", "secrets", "", "StorageForbidden", FixCluster),
             (413, "RequestEntityTooLarge", "", "", "RecordTooLarge", FixSpec),
-            (
-                422,
-                "Invalid",
-                "Secret",
-                "FieldValueTooLong",
-                "RecordTooLarge",
-                FixSpec,
-            ),
-            (
-                422,
-                "Invalid",
-                "Secret",
-                "FieldValueInvalid",
-                "RecordRejected",
-                FixCluster,
-            ),
+            (422, "Invalid", "Secret", "FieldValueTooLong", "RecordTooLarge", FixSpec),
+            (422, "Invalid", "Secret", "FieldValueInvalid", "RecordRejected", FixCluster),
             (400, "BadRequest", "", "", "RecordRejected", FixCluster),
             (401, "Unauthorized", "", "", "StorageUnavailable", Retry),
             (500, "InternalError", "", "", "StorageUnavailable", Retry),
             (503, "ServiceUnavailable", "", "", "StorageUnavailable", Retry),
         ] {
             let error = answer(code, reason, kind, cause);
-            assert_eq!(
-                (error.reason(), error.class()),
-                (expected, class),
-                "{code} {reason}"
-            );
+            assert_eq!((error.reason(), error.class()), (expected, class), "{code} {reason}");
         }
     }
 
     #[test]
     fn a_message_says_where_and_what_to_do() {
-        let text = Error::RecordTooLarge {
-            secret: "apps/x".into(),
-            size: 1_200_000,
-        }
-        .to_string();
-        assert!(
-            text.contains("apps/x") && text.contains("1200000") && text.contains("1000000"),
-            "{text}"
-        );
-        assert!(
-            answer(403, "Forbidden", "secrets", "")
-                .to_string()
-                .contains("create Secret apps/x")
-        );
+        let text = Error::RecordTooLarge { secret: "apps/x".into(), size: 1_200_000 }.to_string();
+        assert!(text.contains("apps/x") && text.contains("1200000") && text.contains("1000000"), "{text}");
+        assert!(answer(403, "Forbidden", "secrets", "").to_string().contains("create Secret apps/x"));
     }
 }

@@ -101,11 +101,7 @@ impl Head {
 
 impl Stored {
     pub(super) fn new(decoded: Decoded, meta: &ObjectMeta) -> Self {
-        let Decoded {
-            record,
-            private,
-            provenance,
-        } = decoded;
+        let Decoded { record, private, provenance } = decoded;
         Self {
             record,
             private,
@@ -138,24 +134,12 @@ impl Stored {
         } else {
             Provenance::Foreign(codec::Because::NoPrivatePart)
         };
-        Self::new(
-            Decoded {
-                record: record.clone(),
-                private: private.cloned(),
-                provenance,
-            },
-            meta,
-        )
+        Self::new(Decoded { record: record.clone(), private: private.cloned(), provenance }, meta)
     }
 
     /// Makes a freshly encoded Secret the successor of this one: same object, same carried metadata.
     pub(super) fn succeed(&self, secret: &mut Secret) {
-        let Carried {
-            labels,
-            annotations,
-            finalizers,
-            owner_references,
-        } = &self.carried;
+        let Carried { labels, annotations, finalizers, owner_references } = &self.carried;
         let meta = &mut secret.metadata;
         meta.labels.get_or_insert_default().extend(labels.clone());
         meta.annotations.clone_from(annotations);
@@ -179,11 +163,7 @@ impl Carried {
             names::CHUNKED,
             names::CHUNK_PARENT,
         ];
-        let others = meta
-            .labels
-            .iter()
-            .flatten()
-            .filter(|(key, _)| !OURS.contains(&key.as_str()));
+        let others = meta.labels.iter().flatten().filter(|(key, _)| !OURS.contains(&key.as_str()));
         Self {
             labels: others.map(|(key, value)| (key.clone(), value.clone())).collect(),
             annotations: meta.annotations.clone(),
@@ -214,27 +194,15 @@ impl Meta {
 
 /// A part of a record in chunks, which is not a record by itself.
 pub(super) fn is_chunk(meta: &ObjectMeta) -> bool {
-    meta.labels
-        .as_ref()
-        .is_some_and(|labels| labels.contains_key(names::CHUNK_PARENT))
+    meta.labels.as_ref().is_some_and(|labels| labels.contains_key(names::CHUNK_PARENT))
 }
 
 /// Selects the records of one release.
 pub(super) fn release_selector(release: &str) -> String {
-    format!(
-        "{}={release},{}={}",
-        names::RELEASE_NAME,
-        names::MANAGED_BY,
-        names::MANAGED_BY_SHERPACK
-    )
+    format!("{}={release},{}={}", names::RELEASE_NAME, names::MANAGED_BY, names::MANAGED_BY_SHERPACK)
 }
 
 /// Selects the records that are marked as the newest of their release.
 pub(super) fn heads_selector() -> String {
-    format!(
-        "{},{}={}",
-        names::HEAD,
-        names::MANAGED_BY,
-        names::MANAGED_BY_SHERPACK
-    )
+    format!("{},{}={}", names::HEAD, names::MANAGED_BY, names::MANAGED_BY_SHERPACK)
 }

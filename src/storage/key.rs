@@ -40,10 +40,7 @@ pub async fn load_key(client: &Client, namespace: &str) -> Result<MacKey, Error>
     let mut bytes = [0; KEY_BYTES];
     getrandom::fill(&mut bytes).map_err(Error::Random)?;
     let secret = key_secret(namespace, bytes);
-    let post = PostParams {
-        field_manager: Some(names::MANAGER_OWN.to_owned()),
-        ..PostParams::default()
-    };
+    let post = PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PostParams::default() };
     let what = format!("create Secret {namespace}/{RECORD_KEY_SECRET}");
     match bounded(&what, namespace, KEY_BYTES, api.create(&post, &secret)).await {
         Ok(_) => Ok(MacKey::new(bytes)),
@@ -72,10 +69,7 @@ fn key_secret(namespace: &str, bytes: [u8; KEY_BYTES]) -> Secret {
             annotations: Some(pair("kubernetes.io/description", DESCRIPTION)),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([(
-            RECORD_KEY_DATA.to_owned(),
-            ByteString(bytes.to_vec()),
-        )])),
+        data: Some(BTreeMap::from([(RECORD_KEY_DATA.to_owned(), ByteString(bytes.to_vec()))])),
         // A key that changes is a key that is lost.
         immutable: Some(true),
         type_: Some("Opaque".to_owned()),
@@ -84,20 +78,15 @@ fn key_secret(namespace: &str, bytes: [u8; KEY_BYTES]) -> Secret {
 }
 
 fn parse(secret: &Secret, namespace: &str) -> Result<MacKey, Error> {
-    let invalid = |message: String| Error::KeyInvalid {
-        secret: format!("{namespace}/{RECORD_KEY_SECRET}"),
-        message,
-    };
+    let invalid =
+        |message: String| Error::KeyInvalid { secret: format!("{namespace}/{RECORD_KEY_SECRET}"), message };
     let bytes = secret
         .data
         .as_ref()
         .and_then(|data| data.get(RECORD_KEY_DATA))
         .ok_or_else(|| invalid(format!("data key {RECORD_KEY_DATA:?} is missing")))?;
     let key: [u8; KEY_BYTES] = bytes.0.as_slice().try_into().map_err(|_| {
-        invalid(format!(
-            "data key {RECORD_KEY_DATA:?} holds {} bytes, not {KEY_BYTES}",
-            bytes.0.len()
-        ))
+        invalid(format!("data key {RECORD_KEY_DATA:?} holds {} bytes, not {KEY_BYTES}", bytes.0.len()))
     })?;
     Ok(MacKey::new(key))
 }

@@ -50,10 +50,7 @@ struct Memory {
 
 impl MemoryRecords {
     pub fn new(key: MacKey) -> Self {
-        Self {
-            key,
-            state: Mutex::default(),
-        }
+        Self { key, state: Mutex::default() }
     }
 
     /// The calls so far.
@@ -91,10 +88,7 @@ impl MemoryRecords {
         memory.operations.lists += 1;
         let of_release = |meta: &ObjectMeta| label(meta, names::RELEASE_NAME) == Some(release);
         let secrets = self.select(&memory, Some(namespace), of_release);
-        let mut metas: Vec<_> = secrets
-            .iter()
-            .filter_map(|s| Meta::of(&s.metadata, release))
-            .collect();
+        let mut metas: Vec<_> = secrets.iter().filter_map(|s| Meta::of(&s.metadata, release)).collect();
         metas.sort_by_key(|meta| meta.revision);
         metas
     }
@@ -103,10 +97,7 @@ impl MemoryRecords {
         let mut memory = self.lock();
         memory.operations.gets += 1;
         let key = (namespace.to_owned(), Record::key_of(release, revision));
-        memory
-            .secrets
-            .get(&key)
-            .map_or(Head::None, |secret| Head::of(secret, &self.key))
+        memory.secrets.get(&key).map_or(Head::None, |secret| Head::of(secret, &self.key))
     }
 
     fn scan(
@@ -117,10 +108,7 @@ impl MemoryRecords {
         let mut memory = self.lock();
         memory.operations.scans += 1;
         let secrets = self.select(&memory, namespace, wanted);
-        let heads: Vec<_> = secrets
-            .iter()
-            .map(|secret| Ok(Head::of(secret, &self.key)))
-            .collect();
+        let heads: Vec<_> = secrets.iter().map(|secret| Ok(Head::of(secret, &self.key))).collect();
         stream::iter(heads)
     }
 }
@@ -133,8 +121,7 @@ impl Memory {
         secret.metadata.uid = Some(secret.metadata.uid.take().unwrap_or_else(fresh));
         let meta = secret.metadata.clone();
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        self.secrets
-            .insert((part(&meta.namespace), part(&meta.name)), secret);
+        self.secrets.insert((part(&meta.namespace), part(&meta.name)), secret);
         meta
     }
 
@@ -142,10 +129,7 @@ impl Memory {
     fn current(&self, what: &str, meta: &Meta) -> Result<&Secret, Error> {
         let key = (meta.namespace.clone(), meta.secret_name.clone());
         let what = || format!("{what} Secret {}/{}", meta.namespace, meta.secret_name);
-        let found = self
-            .secrets
-            .get(&key)
-            .ok_or_else(|| Error::Missing { what: what() })?;
+        let found = self.secrets.get(&key).ok_or_else(|| Error::Missing { what: what() })?;
         let version = found.metadata.resource_version.as_ref();
         if version != Some(&meta.resource_version) || found.metadata.uid.as_ref() != Some(&meta.uid) {
             return Err(Error::Conflict { what: what() });
@@ -164,9 +148,7 @@ impl Records for MemoryRecords {
             if found.data == secret.data {
                 return Ok(Stored::written(record, Some(private), &found.metadata));
             }
-            return Err(Error::Conflict {
-                what: format!("create Secret {}/{}", key.0, key.1),
-            });
+            return Err(Error::Conflict { what: format!("create Secret {}/{}", key.0, key.1) });
         }
         Ok(Stored::written(record, Some(private), &memory.store(secret)))
     }
@@ -213,9 +195,7 @@ impl Records for MemoryRecords {
     }
 
     fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
-        self.scan(Some(namespace), |meta| {
-            label(meta, names::RELEASE_NAME) == Some(release)
-        })
+        self.scan(Some(namespace), |meta| label(meta, names::RELEASE_NAME) == Some(release))
     }
 
     fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send {
@@ -227,9 +207,7 @@ impl Records for MemoryRecords {
         memory.operations.deletes += 1;
         match memory.current("delete", meta) {
             Ok(_) => {
-                memory
-                    .secrets
-                    .remove(&(meta.namespace.clone(), meta.secret_name.clone()));
+                memory.secrets.remove(&(meta.namespace.clone(), meta.secret_name.clone()));
                 Ok(())
             }
             Err(Error::Missing { .. }) => Ok(()),

@@ -38,11 +38,7 @@ pub struct SecretRecords {
 impl SecretRecords {
     /// `client` acts as the operator itself; `key` comes from [`load_key`](super::load_key).
     pub fn new(client: Client, key: MacKey) -> Self {
-        Self {
-            client,
-            key: Arc::new(key),
-            compression: Compression::default(),
-        }
+        Self { client, key: Arc::new(key), compression: Compression::default() }
     }
 
     /// The same driver, writing with another compression. All of them are read anyway.
@@ -78,11 +74,7 @@ impl SecretRecords {
         scope: String,
         selector: String,
     ) -> impl Stream<Item = Result<Head, Error>> + Send {
-        let first = Scan {
-            page: VecDeque::new(),
-            next: Some(String::new()),
-            tries: LIST_TRIES,
-        };
+        let first = Scan { page: VecDeque::new(), next: Some(String::new()), tries: LIST_TRIES };
         stream::try_unfold(first, move |mut scan| {
             let (api, scope, selector, key) =
                 (api.clone(), scope.clone(), selector.clone(), self.key.clone());
@@ -128,13 +120,9 @@ impl Records for SecretRecords {
         let secret = codec::encode(record, Some(private), self.compression, &self.key, true)?;
         let (namespace, name) = names_of(&secret);
         let what = format!("create Secret {namespace}/{name}");
-        let answer = bounded(
-            &what,
-            namespace,
-            size(&secret),
-            self.api(namespace).create(&post_params(), &secret),
-        )
-        .await;
+        let answer =
+            bounded(&what, namespace, size(&secret), self.api(namespace).create(&post_params(), &secret))
+                .await;
         let created = self.settle(&secret, answer).await?;
         Ok(Stored::written(record, Some(private), &created.metadata))
     }
@@ -151,13 +139,8 @@ impl Records for SecretRecords {
         let (namespace, name) = names_of(&secret);
         let what = format!("update Secret {namespace}/{name}");
         let api = self.api(namespace);
-        let answer = bounded(
-            &what,
-            namespace,
-            size(&secret),
-            api.replace(name, &post_params(), &secret),
-        )
-        .await;
+        let answer =
+            bounded(&what, namespace, size(&secret), api.replace(name, &post_params(), &secret)).await;
         let updated = self.settle(&secret, answer).await?;
         Ok(Stored::written(record, private, &updated.metadata))
     }
@@ -169,24 +152,14 @@ impl Records for SecretRecords {
             "resourceVersion": stored.resource_version,
             "labels": {names::HEAD: value},
         }});
-        let params = PatchParams {
-            field_manager: Some(names::MANAGER_OWN.to_owned()),
-            ..PatchParams::default()
-        };
-        let Stored {
-            namespace,
-            secret_name,
-            ..
-        } = stored;
+        let params =
+            PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
+        let Stored { namespace, secret_name, .. } = stored;
         let what = format!("patch Secret {namespace}/{secret_name}");
         let api = self.api(namespace);
-        let patched = bounded(
-            &what,
-            namespace,
-            0,
-            api.patch_metadata(secret_name, &params, &Patch::Merge(&patch)),
-        )
-        .await?;
+        let patched =
+            bounded(&what, namespace, 0, api.patch_metadata(secret_name, &params, &Patch::Merge(&patch)))
+                .await?;
         Ok(patched.metadata.resource_version.unwrap_or_default())
     }
 
@@ -199,20 +172,14 @@ impl Records for SecretRecords {
 
     async fn list(&self, namespace: &str, release: &str) -> Result<Vec<Meta>, Error> {
         let api = self.api(namespace);
-        let (selector, what) = (
-            release_selector(release),
-            format!("list Secrets of release {namespace}/{release}"),
-        );
+        let (selector, what) =
+            (release_selector(release), format!("list Secrets of release {namespace}/{release}"));
         let (mut metas, mut token, mut tries): (Vec<Meta>, _, _) = (Vec::new(), String::new(), LIST_TRIES);
         loop {
             let params = page_params(&selector, &token);
             match bounded(&what, namespace, 0, api.list_metadata(&params)).await {
                 Ok(list) => {
-                    metas.extend(
-                        list.items
-                            .iter()
-                            .filter_map(|item| Meta::of(&item.metadata, release)),
-                    );
+                    metas.extend(list.items.iter().filter_map(|item| Meta::of(&item.metadata, release)));
                     token = list.metadata.continue_.unwrap_or_default();
                     if token.is_empty() {
                         break;
@@ -246,47 +213,21 @@ impl Records for SecretRecords {
     }
 
     fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
-        self.scan(
-            self.api(namespace),
-            namespace.to_owned(),
-            release_selector(release),
-        )
+        self.scan(self.api(namespace), namespace.to_owned(), release_selector(release))
     }
 
     fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send {
         let api = namespace.map_or_else(|| Api::all(self.client.clone()), |namespace| self.api(namespace));
-        self.scan(
-            api,
-            namespace.unwrap_or("all namespaces").to_owned(),
-            heads_selector(),
-        )
+        self.scan(api, namespace.unwrap_or("all namespaces").to_owned(), heads_selector())
     }
 
     async fn delete(&self, meta: &Meta) -> Result<(), Error> {
-        let Meta {
-            namespace,
-            secret_name,
-            uid,
-            resource_version,
-            ..
-        } = meta;
-        let preconditions = Preconditions {
-            uid: Some(uid.clone()),
-            resource_version: Some(resource_version.clone()),
-        };
-        let params = DeleteParams {
-            preconditions: Some(preconditions),
-            ..DeleteParams::background()
-        };
+        let Meta { namespace, secret_name, uid, resource_version, .. } = meta;
+        let preconditions =
+            Preconditions { uid: Some(uid.clone()), resource_version: Some(resource_version.clone()) };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         let what = format!("delete Secret {namespace}/{secret_name}");
-        match bounded(
-            &what,
-            namespace,
-            0,
-            self.api(namespace).delete(secret_name, &params),
-        )
-        .await
-        {
+        match bounded(&what, namespace, 0, self.api(namespace).delete(secret_name, &params)).await {
             Ok(_) | Err(Error::Missing { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -303,27 +244,17 @@ pub(super) async fn bounded<T>(
     match tokio::time::timeout(CALL_TIMEOUT, call).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(Error::from_kube(error, what, namespace, size)),
-        Err(_) => Err(Error::Timeout {
-            what: what.to_owned(),
-            after: CALL_TIMEOUT,
-        }),
+        Err(_) => Err(Error::Timeout { what: what.to_owned(), after: CALL_TIMEOUT }),
     }
 }
 
 fn post_params() -> PostParams {
-    PostParams {
-        field_manager: Some(names::MANAGER_OWN.to_owned()),
-        ..PostParams::default()
-    }
+    PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PostParams::default() }
 }
 
 fn page_params(selector: &str, token: &str) -> ListParams {
     let params = ListParams::default().labels(selector).limit(PAGE);
-    if token.is_empty() {
-        params
-    } else {
-        params.continue_token(token)
-    }
+    if token.is_empty() { params } else { params.continue_token(token) }
 }
 
 /// The server forgot the snapshot that a continue token refers to.
@@ -339,10 +270,5 @@ fn names_of(secret: &Secret) -> (&str, &str) {
 }
 
 fn size(secret: &Secret) -> usize {
-    secret
-        .data
-        .iter()
-        .flat_map(|data| data.values())
-        .map(|bytes| bytes.0.len())
-        .sum()
+    secret.data.iter().flat_map(|data| data.values()).map(|bytes| bytes.0.len()).sum()
 }

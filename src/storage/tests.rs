@@ -14,10 +14,7 @@ fn records() -> MemoryRecords {
 }
 
 fn deployed(revision: u32) -> Record {
-    Record {
-        state: State::Deployed,
-        ..record(revision)
-    }
+    Record { state: State::Deployed, ..record(revision) }
 }
 
 #[tokio::test]
@@ -36,34 +33,15 @@ async fn one_revision_is_created_once() {
 async fn of_two_writers_with_one_reading_the_second_loses() {
     let records = records();
     let stored = records.create(&record(1), &private(1)).await.unwrap();
-    let updated = records
-        .update(&stored, &deployed(1), Some(&private(1)), true)
-        .await
-        .unwrap();
+    let updated = records.update(&stored, &deployed(1), Some(&private(1)), true).await.unwrap();
     assert_eq!(updated.record.state, State::Deployed);
-    let late = records
-        .update(&stored, &record(1), Some(&private(1)), true)
-        .await
-        .unwrap_err();
+    let late = records.update(&stored, &record(1), Some(&private(1)), true).await.unwrap_err();
     assert_eq!(late.reason(), "RecordConflict");
-    assert_eq!(
-        records.set_head(&stored, false).await.unwrap_err().reason(),
-        "RecordConflict"
-    );
-    assert_eq!(
-        records.delete(&stored.meta()).await.unwrap_err().reason(),
-        "RecordConflict"
-    );
+    assert_eq!(records.set_head(&stored, false).await.unwrap_err().reason(), "RecordConflict");
+    assert_eq!(records.delete(&stored.meta()).await.unwrap_err().reason(), "RecordConflict");
     records.delete(&updated.meta()).await.unwrap();
     records.delete(&updated.meta()).await.unwrap();
-    assert_eq!(
-        records
-            .update(&updated, &record(1), None, true)
-            .await
-            .unwrap_err()
-            .reason(),
-        "RecordLost"
-    );
+    assert_eq!(records.update(&updated, &record(1), None, true).await.unwrap_err().reason(), "RecordLost");
 }
 
 #[tokio::test]
@@ -71,10 +49,7 @@ async fn the_newest_is_the_highest_number_whatever_the_marks_say() {
     let records = records();
     assert!(matches!(records.newest("apps", "web").await.unwrap(), Head::None));
     for revision in [9, 10] {
-        let stored = records
-            .create(&record(revision), &private(revision))
-            .await
-            .unwrap();
+        let stored = records.create(&record(revision), &private(revision)).await.unwrap();
         records.set_head(&stored, revision == 9).await.unwrap();
     }
     let newest = records.newest("apps", "web").await.unwrap();
@@ -100,28 +75,14 @@ async fn chunks_other_releases_and_strangers_with_our_labels_are_not_revisions()
     let records = records();
     records.create(&record(1), &private(1)).await.unwrap();
     let mut chunk = encode(&record(2), None, Compression::Zstd, &KEY, false).unwrap();
-    chunk
-        .metadata
-        .labels
-        .as_mut()
-        .unwrap()
-        .insert(names::CHUNK_PARENT.into(), "x".into());
+    chunk.metadata.labels.as_mut().unwrap().insert(names::CHUNK_PARENT.into(), "x".into());
     records.put(chunk);
     let mut stranger = encode(&record(3), None, Compression::Zstd, &KEY, false).unwrap();
     stranger.metadata.name = Some("sh.sherpack.release.v1.db.v3".into());
     records.put(stranger);
-    let revisions: Vec<_> = records
-        .list("apps", "web")
-        .await
-        .unwrap()
-        .iter()
-        .map(|m| m.revision)
-        .collect();
+    let revisions: Vec<_> = records.list("apps", "web").await.unwrap().iter().map(|m| m.revision).collect();
     assert_eq!(revisions, [1]);
-    assert!(matches!(
-        records.newest("other", "web").await.unwrap(),
-        Head::None
-    ));
+    assert!(matches!(records.newest("other", "web").await.unwrap(), Head::None));
 }
 
 #[tokio::test]
@@ -129,29 +90,14 @@ async fn heads_are_the_marked_records_of_one_namespace_or_of_all() {
     let records = records();
     let one = records.create(&record(1), &private(1)).await.unwrap();
     records
-        .update(
-            &one,
-            &Record {
-                state: State::Superseded,
-                ..record(1)
-            },
-            Some(&private(1)),
-            false,
-        )
+        .update(&one, &Record { state: State::Superseded, ..record(1) }, Some(&private(1)), false)
         .await
         .unwrap();
     records.create(&record(2), &private(2)).await.unwrap();
-    let elsewhere = Record {
-        namespace: "other".into(),
-        ..record(5)
-    };
+    let elsewhere = Record { namespace: "other".into(), ..record(5) };
     records.create(&elsewhere, &private(5)).await.unwrap();
-    let revisions = |namespace| {
-        records
-            .heads(namespace)
-            .map_ok(|head| head.revision().unwrap())
-            .try_collect::<Vec<_>>()
-    };
+    let revisions =
+        |namespace| records.heads(namespace).map_ok(|head| head.revision().unwrap()).try_collect::<Vec<_>>();
     assert_eq!(revisions(None).await.unwrap(), [2, 5]);
     assert_eq!(revisions(Some("apps")).await.unwrap(), [2]);
     let history: Vec<_> = records.history("apps", "web").try_collect().await.unwrap();
@@ -162,27 +108,14 @@ async fn heads_are_the_marked_records_of_one_namespace_or_of_all() {
 async fn a_foreign_record_stays_foreign_and_keeps_what_others_put_on_it() {
     let records = records();
     let mut theirs = encode(&record(1), None, Compression::Zstd, &KEY, false).unwrap();
-    theirs
-        .metadata
-        .labels
-        .as_mut()
-        .unwrap()
-        .insert("backup".into(), "nightly".into());
+    theirs.metadata.labels.as_mut().unwrap().insert("backup".into(), "nightly".into());
     theirs.metadata.annotations = Some([("note".to_owned(), "keep".to_owned())].into());
     theirs.metadata.finalizers = Some(vec!["example.com/hold".into()]);
     records.put(theirs);
     let found = records.newest("apps", "web").await.unwrap();
-    let superseded = Record {
-        state: State::Superseded,
-        ..record(1)
-    };
-    records
-        .update(found.stored().unwrap(), &superseded, None, false)
-        .await
-        .unwrap();
-    let Head::Foreign(after) = records.newest("apps", "web").await.unwrap() else {
-        panic!("not foreign")
-    };
+    let superseded = Record { state: State::Superseded, ..record(1) };
+    records.update(found.stored().unwrap(), &superseded, None, false).await.unwrap();
+    let Head::Foreign(after) = records.newest("apps", "web").await.unwrap() else { panic!("not foreign") };
     assert_eq!(after.record.state, State::Superseded);
     let mut secret = encode(&superseded, None, Compression::Zstd, &KEY, false).unwrap();
     after.succeed(&mut secret);
@@ -198,10 +131,7 @@ async fn a_new_mark_does_not_outlive_its_record() {
     let records = records();
     let stored = records.create(&record(1), &private(1)).await.unwrap();
     assert!(stored.head);
-    let updated = records
-        .update(&stored, &deployed(1), Some(&private(1)), false)
-        .await
-        .unwrap();
+    let updated = records.update(&stored, &deployed(1), Some(&private(1)), false).await.unwrap();
     assert!(!updated.head);
 }
 
@@ -209,19 +139,10 @@ async fn a_new_mark_does_not_outlive_its_record() {
 async fn every_operation_is_counted() {
     let records = records();
     let stored = records.create(&record(1), &private(1)).await.unwrap();
-    let stored = records
-        .update(&stored, &deployed(1), Some(&private(1)), true)
-        .await
-        .unwrap();
+    let stored = records.update(&stored, &deployed(1), Some(&private(1)), true).await.unwrap();
     records.newest("apps", "web").await.unwrap();
     records.set_head(&stored, true).await.unwrap();
-    let expected = Operations {
-        creates: 1,
-        updates: 1,
-        label_patches: 1,
-        gets: 1,
-        lists: 1,
-        ..Operations::default()
-    };
+    let expected =
+        Operations { creates: 1, updates: 1, label_patches: 1, gets: 1, lists: 1, ..Operations::default() };
     assert_eq!(records.operations(), expected);
 }

@@ -58,12 +58,7 @@ impl Unreadable {
     pub(super) fn of(meta: &ObjectMeta, reason: Fault, message: String) -> Self {
         let name = meta.name.clone().unwrap_or_default();
         let key = revision_of(&name);
-        let label = || {
-            meta.labels
-                .as_ref()
-                .and_then(|labels| labels.get(names::RELEASE_NAME))
-                .cloned()
-        };
+        let label = || meta.labels.as_ref().and_then(|labels| labels.get(names::RELEASE_NAME)).cloned();
         Self {
             namespace: meta.namespace.clone().unwrap_or_default(),
             release: key.map(|(release, _)| release.to_owned()).or_else(label),
@@ -77,10 +72,6 @@ impl Unreadable {
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Secret {}/{} cannot be read as a revision: {}",
-            self.namespace, self.name, self.message
-        )
+        write!(f, "Secret {}/{} cannot be read as a revision: {}", self.namespace, self.name, self.message)
     }
 }

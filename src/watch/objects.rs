@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures::{StreamExt, channel::mpsc::UnboundedSender};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::Client;
 use tokio::sync::watch;
 
 use super::table::{Sighting, Suspicion, Table};

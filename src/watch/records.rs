@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use futures::{StreamExt, channel::mpsc::UnboundedSender};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 use kube::api::{Api, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::Client;
 use tokio::sync::watch;
 
 use super::objects::{OnRestart, lock};
@@ -29,7 +29,10 @@ pub type RecordsOf = (String, String);
 pub enum Newest {
     /// No record, or none of which the watch has heard.
     None,
-    At { revision: u32, version: u64 },
+    At {
+        revision: u32,
+        version: u64,
+    },
     /// The newest record was deleted by somebody: what is newest now is not known.
     Lost,
 }
@@ -49,7 +52,9 @@ impl State {
     /// Takes note of a record; `true` when it changes what is newest.
     fn saw(&mut self, of: RecordsOf, revision: u32, version: u64) -> bool {
         let newer = match self.newest(&of) {
-            Newest::At { revision: known, version: at } => revision > known || (revision == known && version > at),
+            Newest::At { revision: known, version: at } => {
+                revision > known || (revision == known && version > at)
+            }
             Newest::None | Newest::Lost => true,
         };
         if newer {
@@ -80,7 +85,8 @@ impl RecordWatch {
     pub fn start(client: Client, wake_tx: UnboundedSender<ReleaseKey>, on_restart: OnRestart) -> Self {
         let state: Arc<Mutex<State>> = Arc::default();
         let (listed_tx, listed_rx) = watch::channel(false);
-        let task = tokio::spawn(run(client, Arc::clone(&state), wake_tx, listed_tx, on_restart)).abort_handle();
+        let task =
+            tokio::spawn(run(client, Arc::clone(&state), wake_tx, listed_tx, on_restart)).abort_handle();
         Self { state, listed_rx, task }
     }
 
@@ -145,7 +151,8 @@ async fn run(
                     if let Some((of, revision)) = record(&secret.metadata) {
                         let version = version_of(&secret.metadata);
                         let listed = state.listing.entry(of).or_insert(Newest::None);
-                        let newer = !matches!(listed, Newest::At { revision: known, .. } if *known >= revision);
+                        let newer =
+                            !matches!(listed, Newest::At { revision: known, .. } if *known >= revision);
                         if newer {
                             *listed = Newest::At { revision, version };
                         }
@@ -204,4 +211,3 @@ fn record(meta: &ObjectMeta) -> Option<(RecordsOf, u32)> {
     let revision = labels.get(names::RELEASE_VERSION)?.parse().ok()?;
     Some(((meta.namespace.clone()?, name.clone()), revision))
 }
-

@@ -137,7 +137,8 @@ async fn run(
             Ok(watcher::Event::InitDone) => {
                 let state = lock(&state);
                 let known = state.references.iter().filter(|(_, referenced)| referenced.version.is_some());
-                let gone = known.map(|(name, _)| name).filter(|name| !listed.contains(*name)).cloned().collect();
+                let gone =
+                    known.map(|(name, _)| name).filter(|name| !listed.contains(*name)).cloned().collect();
                 (gone, None)
             }
             Err(error) => {

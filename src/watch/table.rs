@@ -26,8 +26,15 @@ pub struct Sighting {
 enum Seen {
     /// No event yet.
     Unknown,
-    Live { fingerprint: Option<String>, version: u64, uid: Option<String>, terminating: bool },
-    Gone { version: u64 },
+    Live {
+        fingerprint: Option<String>,
+        version: u64,
+        uid: Option<String>,
+        terminating: bool,
+    },
+    Gone {
+        version: u64,
+    },
 }
 
 #[derive(Debug)]
@@ -120,7 +127,13 @@ impl Table {
     }
 
     /// An apply of ours returned. `true`: something newer was seen meanwhile, so look again.
-    pub fn applied(&mut self, id: &ObjectId, fingerprint: Option<String>, version: u64, uid: Option<String>) -> bool {
+    pub fn applied(
+        &mut self,
+        id: &ObjectId,
+        fingerprint: Option<String>,
+        version: u64,
+        uid: Option<String>,
+    ) -> bool {
         let Some(tracked) = self.objects.get_mut(id) else { return false };
         tracked.in_flight = false;
         tracked.expected = fingerprint.clone();
@@ -287,11 +300,21 @@ mod tests {
     }
 
     fn id(name: &str) -> ObjectId {
-        ObjectId { group: "apps".into(), kind: "Deployment".into(), namespace: Some("apps".into()), name: name.into() }
+        ObjectId {
+            group: "apps".into(),
+            kind: "Deployment".into(),
+            namespace: Some("apps".into()),
+            name: name.into(),
+        }
     }
 
     fn live(fingerprint: &str, version: u64) -> Sighting {
-        Sighting { fingerprint: Some(fingerprint.into()), version, uid: Some("u1".into()), ..Sighting::default() }
+        Sighting {
+            fingerprint: Some(fingerprint.into()),
+            version,
+            uid: Some("u1".into()),
+            ..Sighting::default()
+        }
     }
 
     fn applied() -> Table {

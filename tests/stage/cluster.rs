@@ -48,11 +48,7 @@ fn binaries() -> PathBuf {
 /// The kubectl that was built with the control plane, else the one on the PATH.
 pub(crate) fn kubectl() -> PathBuf {
     let built = binaries().join("kubectl");
-    if built.exists() {
-        built
-    } else {
-        PathBuf::from("kubectl")
-    }
+    if built.exists() { built } else { PathBuf::from("kubectl") }
 }
 
 impl Cluster {
@@ -60,10 +56,7 @@ impl Cluster {
     pub(crate) async fn start(flags: &[&str]) -> Result<Self> {
         let launcher = binaries().join("devcluster");
         ensure(launcher.exists(), || {
-            format!(
-                "{} is missing; build it with tests/devcluster/build.sh cluster",
-                launcher.display()
-            )
+            format!("{} is missing; build it with tests/devcluster/build.sh cluster", launcher.display())
         })?;
         let log = root().join("target/stage");
         std::fs::create_dir_all(&log)?;
@@ -82,18 +75,10 @@ impl Cluster {
         // The launcher has its own time limit and leaves a word about it in its log.
         let line = BufReader::new(stdout).lines().next_line().await?;
         let line = line.ok_or_else(|| Failure::new("no control plane; see target/stage/launcher.log"))?;
-        let Started {
-            kubeconfig,
-            dir,
-            pids,
-        } = serde_json::from_str(&line).during(format!("answer of the launcher: {line}"))?;
+        let Started { kubeconfig, dir, pids } =
+            serde_json::from_str(&line).during(format!("answer of the launcher: {line}"))?;
         let client = client(&kubeconfig).await?;
-        Ok(Self {
-            client,
-            kubeconfig,
-            pids,
-            own: Some(Own { launcher, stdin, dir }),
-        })
+        Ok(Self { client, kubeconfig, pids, own: Some(Own { launcher, stdin, dir }) })
     }
 
     /// The cluster of `KUBECONFIG`, its current context.
@@ -104,21 +89,11 @@ impl Cluster {
             .filter(|file| file.exists())
             .ok_or_else(|| Failure::new("CLUSTER=current needs KUBECONFIG to name one existing file"))?;
         let client = client(&kubeconfig).await?;
-        Ok(Self {
-            client,
-            kubeconfig,
-            pids: BTreeMap::new(),
-            own: None,
-        })
+        Ok(Self { client, kubeconfig, pids: BTreeMap::new(), own: None })
     }
 
     pub(crate) async fn version(&self) -> Result<String> {
-        Ok(self
-            .client
-            .apiserver_version()
-            .await
-            .during("version of the API server")?
-            .git_version)
+        Ok(self.client.apiserver_version().await.during("version of the API server")?.git_version)
     }
 
     /// Runs kubectl against this cluster and gives its standard output.
@@ -132,40 +107,28 @@ impl Cluster {
             .await
             .during("kubectl")?;
         ensure(output.status.success(), || {
-            format!(
-                "kubectl {} failed: {}",
-                args.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            )
+            format!("kubectl {} failed: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim())
         })?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Ends a control plane that was started here and waits until nothing of it is left.
     pub(crate) async fn end(self) -> Result<()> {
-        let Some(Own {
-            mut launcher,
-            stdin,
-            dir,
-        }) = self.own
-        else {
+        let Some(Own { mut launcher, stdin, dir }) = self.own else {
             return Ok(());
         };
         drop(stdin); // its sign to stop
         let ended = tokio::time::timeout(Duration::from_secs(30), launcher.wait()).await;
         ended.during("end of the control plane")??;
-        ensure(!dir.exists(), || {
-            format!("the control plane left {} behind", dir.display())
-        })
+        ensure(!dir.exists(), || format!("the control plane left {} behind", dir.display()))
     }
 }
 
 async fn client(kubeconfig: &Path) -> Result<Client> {
     let file = kubeconfig.display();
     let read = Kubeconfig::read_from(kubeconfig).during(&file)?;
-    let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
-        .await
-        .during(&file)?;
+    let config =
+        kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.during(&file)?;
     Client::try_from(config).during(&file)
 }
 
@@ -173,27 +136,11 @@ async fn client(kubeconfig: &Path) -> Result<Client> {
 pub(crate) async fn check() -> Result<()> {
     let began = Instant::now();
     let cluster = Cluster::start(&[]).await?;
-    println!(
-        "control plane {} up in {:.1} s",
-        cluster.version().await?,
-        began.elapsed().as_secs_f64()
-    );
-    cluster
-        .kubectl(&[
-            "create",
-            "deployment",
-            "check",
-            "--image=registry.k8s.io/pause:3.10",
-        ])
-        .await?;
-    cluster
-        .kubectl(&["rollout", "status", "deployment/check", "--timeout=60s"])
-        .await?;
+    println!("control plane {} up in {:.1} s", cluster.version().await?, began.elapsed().as_secs_f64());
+    cluster.kubectl(&["create", "deployment", "check", "--image=registry.k8s.io/pause:3.10"]).await?;
+    cluster.kubectl(&["rollout", "status", "deployment/check", "--timeout=60s"]).await?;
     println!("a pod runs after {:.1} s", began.elapsed().as_secs_f64());
     cluster.end().await?;
-    println!(
-        "ended, nothing left, after {:.1} s",
-        began.elapsed().as_secs_f64()
-    );
+    println!("ended, nothing left, after {:.1} s", began.elapsed().as_secs_f64());
     Ok(())
 }

@@ -35,9 +35,7 @@ impl Narrator {
 
 /// Runs the demo. Ends early, but tidily, when `stop` ends.
 pub(crate) async fn run(stop: impl Future<Output = Failure>) -> Result<()> {
-    let narrator = Narrator {
-        began: Instant::now(),
-    };
+    let narrator = Narrator { began: Instant::now() };
     let mut stop = std::pin::pin!(stop);
     let scenery = tokio::select! {
         scenery = Scenery::build(&narrator) => scenery?,
@@ -70,18 +68,11 @@ async fn both_stories(scenery: &Scenery, narrator: &Narrator) -> Result<()> {
     let start_time = start.elapsed();
     narrator.tell("CRD served, operator ready", start);
 
-    let mut story = Story {
-        scenery,
-        narrator,
-        operator,
-        kills: None,
-    };
+    let mut story = Story { scenery, narrator, operator, kills: None };
     let calm = story.tell().await?;
 
     let seed = match std::env::var("SEED") {
-        Ok(text) => text
-            .parse()
-            .map_err(|_| Failure::new(format!("SEED={text} is not a number")))?,
+        Ok(text) => text.parse().map_err(|_| Failure::new(format!("SEED={text} is not a number")))?,
         Err(_) => random::seed()?,
     };
     println!(
@@ -90,9 +81,7 @@ async fn both_stories(scenery: &Scenery, narrator: &Narrator) -> Result<()> {
     story.kills = Some(Kills::new(seed, start_time, calm.durations));
     let stormy = story.tell().await?;
     let killed = story.kills.as_ref().map_or(0, Kills::count);
-    check(killed == kills::TOTAL, || {
-        format!("killed {killed} times instead of {}", kills::TOTAL)
-    })?;
+    check(killed == kills::TOTAL, || format!("killed {killed} times instead of {}", kills::TOTAL))?;
     check(stormy.final_objects == calm.final_objects, || {
         let differing =
             |(title, body): &(&String, &serde_json::Value)| stormy.final_objects.get(*title) != Some(*body);

@@ -57,9 +57,5 @@ impl<T, E: Into<Failure>> During<T> for std::result::Result<T, E> {
 
 /// A check of the story: the text is what should have held.
 pub(crate) fn check(holds: bool, expected: impl FnOnce() -> String) -> Result<()> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Failure::new(expected()))
-    }
+    if holds { Ok(()) } else { Err(Failure::new(expected())) }
 }

@@ -30,11 +30,7 @@ const USAGE: &str = "usage: cargo test --test stage -- demo | scale | cluster-ch
 fn main() -> ExitCode {
     // Fails only when a provider is installed already, and this is the first line of the process.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-    {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: no async runtime: {error}");

@@ -26,10 +26,7 @@ pub(crate) async fn labelled(client: &Client, namespace: &str, release: &str) ->
             continue;
         }
         let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
-        let list = api
-            .list(&selector)
-            .await
-            .during(format!("list of {}", resource.plural))?;
+        let list = api.list(&selector).await.during(format!("list of {}", resource.plural))?;
         found.extend(list.items.into_iter().map(|mut object| {
             object.types = Some(kube::core::TypeMeta {
                 api_version: resource.api_version.clone(),
@@ -59,23 +56,15 @@ pub(crate) fn is_record(object: &DynamicObject) -> bool {
 
 /// The final state of a release, comparable between two runs.
 pub(crate) fn snapshot(objects: &[DynamicObject]) -> Snapshot {
-    let lasting = objects
-        .iter()
-        .filter(|object| !is_derived(object) && !is_record(object));
-    lasting
-        .map(|object| (title(object), comparable(object)))
-        .collect()
+    let lasting = objects.iter().filter(|object| !is_derived(object) && !is_record(object));
+    lasting.map(|object| (title(object), comparable(object))).collect()
 }
 
 fn comparable(object: &DynamicObject) -> Value {
     let mut value = object.data.clone();
     let ours =
         |key: &String| key.starts_with("sherpack.io/applied") || key.starts_with("deployment.kubernetes.io/");
-    let annotations: BTreeMap<_, _> = object
-        .annotations()
-        .iter()
-        .filter(|(key, _)| !ours(key))
-        .collect();
+    let annotations: BTreeMap<_, _> = object.annotations().iter().filter(|(key, _)| !ours(key)).collect();
     if let Some(fields) = value.as_object_mut() {
         fields.remove("status");
         fields.insert("labels".to_owned(), serde_json::json!(object.labels()));

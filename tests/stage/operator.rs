@@ -46,17 +46,9 @@ pub(crate) fn binary() -> PathBuf {
 /// Runs a subcommand that prints its result, such as `crd` or `render`.
 pub(crate) async fn output(args: &[&str]) -> Result<String> {
     let what = format!("sherpack-operator {}", args.join(" "));
-    let output = Command::new(binary())
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .await
-        .during(&what)?;
+    let output = Command::new(binary()).args(args).stdin(Stdio::null()).output().await.during(&what)?;
     check(output.status.success(), || {
-        format!(
-            "{what} failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        )
+        format!("{what} failed: {}", String::from_utf8_lossy(&output.stderr).trim())
     })?;
     String::from_utf8(output.stdout).during(&what)
 }
@@ -65,13 +57,7 @@ pub(crate) async fn output(args: &[&str]) -> Result<String> {
 pub(crate) async fn package(pack: &str) -> Result<Vec<u8>> {
     let directory = root().join("tests/packs").join(pack);
     let file = root().join("target/stage").join(format!("{pack}.tgz"));
-    output(&[
-        "package",
-        &directory.display().to_string(),
-        "-o",
-        &file.display().to_string(),
-    ])
-    .await?;
+    output(&["package", &directory.display().to_string(), "-o", &file.display().to_string()]).await?;
     std::fs::read(&file).during(file.display())
 }
 
@@ -110,18 +96,9 @@ impl Settings {
     /// Starts a process and returns at once.
     pub(crate) fn spawn(&self) -> Result<Operator> {
         let address = free_address()?;
-        let log = std::fs::File::options()
-            .append(true)
-            .open(&self.log)
-            .during(self.log.display())?;
+        let log = std::fs::File::options().append(true).open(&self.log).during(self.log.display())?;
         let mut command = Command::new(&self.binary);
-        command.args([
-            "run",
-            "--operator-namespace",
-            &self.namespace,
-            "--concurrency",
-            "10",
-        ]);
+        command.args(["run", "--operator-namespace", &self.namespace, "--concurrency", "10"]);
         command.args(["--listen", &address.to_string()]);
         if let Some(namespace) = &self.watch {
             command.args(["--watch-namespace", namespace]);
@@ -134,12 +111,7 @@ impl Settings {
             .kill_on_drop(true)
             .spawn()
             .during(self.binary.display())?;
-        Ok(Operator {
-            settings: self.clone(),
-            child,
-            address,
-            spawned: Instant::now(),
-        })
+        Ok(Operator { settings: self.clone(), child, address, spawned: Instant::now() })
     }
 }
 
@@ -153,9 +125,7 @@ impl Operator {
             if let Some(status) = self.child.try_wait()? {
                 return Err(Failure::new(format!("the operator ended by itself: {status}")));
             }
-            check(self.spawned.elapsed() < READY_LIMIT, || {
-                "the operator does not get ready".to_owned()
-            })?;
+            check(self.spawned.elapsed() < READY_LIMIT, || "the operator does not get ready".to_owned())?;
             sleep(Duration::from_millis(5)).await;
         }
     }
@@ -175,14 +145,8 @@ impl Operator {
     pub(crate) async fn stop(mut self) -> Result<Duration> {
         let began = Instant::now();
         let pid = self.pid()?;
-        let status = Command::new("kill")
-            .arg(pid.to_string())
-            .status()
-            .await
-            .during("kill")?;
-        check(status.success(), || {
-            format!("SIGTERM to the operator failed: {status}")
-        })?;
+        let status = Command::new("kill").arg(pid.to_string()).status().await.during("kill")?;
+        check(status.success(), || format!("SIGTERM to the operator failed: {status}"))?;
         let ended = timeout(Duration::from_secs(30), self.child.wait()).await;
         let status = ended.during("the operator does not stop on SIGTERM")??;
         check(status.success(), || format!("the operator stopped with {status}"))?;
@@ -196,9 +160,7 @@ impl Operator {
     }
 
     pub(crate) fn pid(&self) -> Result<u32> {
-        self.child
-            .id()
-            .ok_or_else(|| Failure::new("the operator has ended"))
+        self.child.id().ok_or_else(|| Failure::new("the operator has ended"))
     }
 }
 

@@ -14,11 +14,7 @@ use crate::objects::{set, text};
 pub(crate) const CRD: &str = "sherpackreleases.sherpack.io";
 
 pub(crate) fn resource() -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk(
-        "sherpack.io",
-        "v1alpha1",
-        "SherpackRelease",
-    ))
+    ApiResource::from_gvk(&GroupVersionKind::gvk("sherpack.io", "v1alpha1", "SherpackRelease"))
 }
 
 pub(crate) fn api(client: &Client, namespace: &str) -> Api<DynamicObject> {
@@ -45,9 +41,7 @@ pub(crate) fn is_ready_at(object: &DynamicObject, revision: u64) -> bool {
         && observed == object.metadata.generation
         && ready.is_some_and(|ready| {
             ready["status"] == "True"
-                && ready["observedGeneration"]
-                    .as_i64()
-                    .is_none_or(|seen| Some(seen) == observed)
+                && ready["observedGeneration"].as_i64().is_none_or(|seen| Some(seen) == observed)
         })
         && status["revision"].as_u64() == Some(revision)
 }
@@ -81,16 +75,10 @@ pub(crate) fn standing(object: &DynamicObject) -> String {
 
 pub(crate) async fn create_namespace(client: &Client, name: &str) -> Result<()> {
     let namespace = Namespace {
-        metadata: kube::core::ObjectMeta {
-            name: Some(name.to_owned()),
-            ..Default::default()
-        },
+        metadata: kube::core::ObjectMeta { name: Some(name.to_owned()), ..Default::default() },
         ..Default::default()
     };
-    match Api::all(client.clone())
-        .create(&PostParams::default(), &namespace)
-        .await
-    {
+    match Api::all(client.clone()).create(&PostParams::default(), &namespace).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         Err(error) => Err(Failure::from(error).during(format!("namespace {name}"))),
@@ -100,17 +88,12 @@ pub(crate) async fn create_namespace(client: &Client, name: &str) -> Result<()> 
 /// Puts the archive of a pack into a ConfigMap.
 pub(crate) async fn store_pack(client: &Client, namespace: &str, name: &str, archive: Vec<u8>) -> Result<()> {
     let configmap = ConfigMap {
-        metadata: kube::core::ObjectMeta {
-            name: Some(name.to_owned()),
-            ..Default::default()
-        },
+        metadata: kube::core::ObjectMeta { name: Some(name.to_owned()), ..Default::default() },
         binary_data: Some([(format!("{name}.tgz"), ByteString(archive))].into()),
         ..Default::default()
     };
     let api = Api::namespaced(client.clone(), namespace);
-    api.create(&PostParams::default(), &configmap)
-        .await
-        .during(format!("ConfigMap {name}"))?;
+    api.create(&PostParams::default(), &configmap).await.during(format!("ConfigMap {name}"))?;
     Ok(())
 }
 
@@ -131,10 +114,7 @@ pub(crate) async fn install_crd(client: &Client, yaml: &str, mark: Option<(&str,
     // Established a moment before the endpoints answer.
     loop {
         let listed = Api::<DynamicObject>::all_with(client.clone(), &resource());
-        match listed
-            .list_metadata(&kube::api::ListParams::default().limit(1))
-            .await
-        {
+        match listed.list_metadata(&kube::api::ListParams::default().limit(1)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             }

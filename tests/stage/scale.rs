@@ -39,9 +39,7 @@ const PACK: &str = "podinfo";
 
 fn from_env(name: &str, default: usize) -> Result<usize> {
     match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .map_err(|_| Failure::new(format!("{name}={text} is not a number"))),
+        Ok(text) => text.parse().map_err(|_| Failure::new(format!("{name}={text} is not a number"))),
         Err(_) => Ok(default),
     }
 }
@@ -61,10 +59,7 @@ pub(crate) async fn run() -> Result<()> {
     let idle = Duration::from_secs(from_env("IDLE_S", 60)? as u64);
     let cluster = Cluster::start(&["-fsync", "-kwok=false"]).await?;
     let client = cluster.client.clone();
-    say(format!(
-        "control plane {} up, {n} releases to come",
-        cluster.version().await?
-    ));
+    say(format!("control plane {} up, {n} releases to come", cluster.version().await?));
     let settings = Settings::new(&cluster.kubeconfig, "sherpack-system", None, "scale.log")?;
     let measured = measure(&cluster, &client, &settings, n, idle).await;
     let report = measured.map_err(|failure| Failure::new(format!("{failure}\n{}", settings.log_tail())))?;
@@ -95,38 +90,24 @@ async fn measure(
     let bare = workload::apply_bare(client, "bare", n).await?;
     let after = clock.read(None);
     let bare_s = seconds(bare.took);
-    say(format!(
-        "bare: {} objects applied in {bare_s} s; CPU {}",
-        n * bare.objects,
-        after.since(&before)
-    ));
+    say(format!("bare: {} objects applied in {bare_s} s; CPU {}", n * bare.objects, after.since(&before)));
     workload::settle(client, "bare", n).await?;
 
     release::store_pack(client, NAMESPACE, PACK, operator::package(PACK).await?).await?;
     let mut operator = settings.spawn()?;
     operator.ready().await?;
-    say(format!(
-        "operator ready {:.2} s after its start",
-        operator.spawned.elapsed().as_secs_f64()
-    ));
+    say(format!("operator ready {:.2} s after its start", operator.spawned.elapsed().as_secs_f64()));
     let base = quiet(&operator).await?;
     let server_base = counts::server(client).await?;
 
     let before = clock.read(Some(operator.pid()?));
     let ready_s = seconds(install(client, n).await?);
     let after = clock.read(Some(operator.pid()?));
-    say(format!(
-        "install: {n} releases Ready in {ready_s} s; CPU {}",
-        after.since(&before)
-    ));
+    say(format!("install: {n} releases Ready in {ready_s} s; CPU {}", after.since(&before)));
     let installed = quiet(&operator).await?;
     let install_counts = installed.minus(&base);
     say(format!("requests of the install: {install_counts}"));
-    cross_check(
-        &install_counts,
-        &counts::server(client).await?.minus(&server_base),
-        n,
-    )?;
+    cross_check(&install_counts, &counts::server(client).await?.minus(&server_base), n)?;
 
     say(format!("idle for {} s", idle.as_secs()));
     let began = Instant::now();
@@ -140,10 +121,7 @@ async fn measure(
     let before = (Counts::read(&operator).await?, clock.read(Some(operator.pid()?)));
     let upgrade_s = seconds(upgrade(client, n).await?);
     let after = clock.read(Some(operator.pid()?));
-    say(format!(
-        "upgrade: all Ready at revision 2 in {upgrade_s} s; CPU {}",
-        after.since(&before.1)
-    ));
+    say(format!("upgrade: all Ready at revision 2 in {upgrade_s} s; CPU {}", after.since(&before.1)));
     let upgraded = quiet(&operator).await?;
     say(format!("requests of the upgrade: {}", upgraded.minus(&before.0)));
 
@@ -157,16 +135,10 @@ async fn measure(
     ));
     let (_, peak) = process::memory(operator.pid()?)?;
 
-    say(format!(
-        "operator stopped in {:.2} s",
-        operator.stop().await?.as_secs_f64()
-    ));
+    say(format!("operator stopped in {:.2} s", operator.stop().await?.as_secs_f64()));
     let mut operator = settings.spawn()?;
     operator.ready().await?;
-    say(format!(
-        "ready again {:.2} s after its start",
-        operator.spawned.elapsed().as_secs_f64()
-    ));
+    say(format!("ready again {:.2} s after its start", operator.spawned.elapsed().as_secs_f64()));
     let restart = quiet(&operator).await?;
     say(format!("requests of the restart: {restart}"));
     let (_, peak_after_restart) = process::memory(operator.pid()?)?;
@@ -220,9 +192,7 @@ async fn upgrade(client: &Client, n: usize) -> Result<Duration> {
         async move {
             let patch = json!({"spec": {"values": {"message": "second"}}});
             let name = workload::name(index);
-            api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-                .await
-                .during(&name)?;
+            api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.during(&name)?;
             Ok(())
         }
     };
@@ -242,9 +212,7 @@ where
 {
     let mut sight = Sight::open(api.clone()).await?;
     let opened = began.elapsed();
-    let requests = stream::iter((0..n).map(request))
-        .buffer_unordered(CONCURRENCY)
-        .try_collect::<Vec<()>>();
+    let requests = stream::iter((0..n).map(request)).buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>();
     let watch = async {
         let mut ready: HashSet<String> = HashSet::with_capacity(n);
         let mut last = String::new();
@@ -259,9 +227,7 @@ where
                 (release::is_ready_at(object, revision) && !ready.contains(&object.name_any()))
                     .then(|| Ok(object.name_any()))
             });
-            let (_, name) = next
-                .await
-                .map_err(|failure| Failure::new(format!("{failure}; last: {last}")))?;
+            let (_, name) = next.await.map_err(|failure| Failure::new(format!("{failure}; last: {last}")))?;
             ready.insert(name?);
         }
         Ok(began.elapsed())

@@ -52,10 +52,7 @@ impl Sight {
     /// Opens a watch and waits until it has listed what is there.
     pub(crate) async fn open(api: Api<DynamicObject>) -> Result<Self> {
         let events = watcher::watcher(api, watcher::Config::default()).boxed();
-        let mut sight = Self {
-            events,
-            troubles: VecDeque::new(),
-        };
+        let mut sight = Self { events, troubles: VecDeque::new() };
         loop {
             if let Event::InitDone = sight.next().await? {
                 return Ok(sight);
@@ -103,16 +100,9 @@ impl Sight {
         match tokio::time::timeout(limit, found).await {
             Ok(found) => found,
             Err(_) => {
-                let troubles: Vec<_> = self
-                    .troubles
-                    .iter()
-                    .map(|text| format!("; watch: {text}"))
-                    .collect();
+                let troubles: Vec<_> = self.troubles.iter().map(|text| format!("; watch: {text}")).collect();
                 let seconds = limit.as_secs();
-                Err(Failure::new(format!(
-                    "not seen within {seconds} s: {what}{}",
-                    troubles.concat()
-                )))
+                Err(Failure::new(format!("not seen within {seconds} s: {what}{}", troubles.concat())))
             }
         }
     }
@@ -137,12 +127,7 @@ impl Sight {
         });
         // Both at once: the old value may be back before the answer to the edit is.
         let ((), (back, ())) = tokio::try_join!(edit, undone)?;
-        let seen = seen
-            .ok_or_else(|| Failure::new("undone before it was seen"))
-            .during(what)?;
-        Ok(PutBack {
-            since_sent: back - sent,
-            since_seen: back - seen,
-        })
+        let seen = seen.ok_or_else(|| Failure::new("undone before it was seen")).during(what)?;
+        Ok(PutBack { since_sent: back - sent, since_seen: back - seen })
     }
 }

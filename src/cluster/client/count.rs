@@ -11,10 +11,7 @@ use super::{ApiObserver, Call, Transport, verb};
 pub(super) fn layer(inner: Transport, observer: Arc<dyn ApiObserver>) -> Transport {
     Transport::new(tower::service_fn(move |call: Call| {
         let inner = inner.clone();
-        let content_type = call
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok());
+        let content_type = call.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let mut sent = Sent {
             observer: Arc::clone(&observer),
             verb: verb(call.method(), call.uri().path(), call.uri().query(), content_type),
@@ -48,8 +45,7 @@ impl Sent {
 
 impl Drop for Sent {
     fn drop(&mut self) {
-        self.observer
-            .record(self.verb, self.code, self.since.elapsed().as_secs_f64());
+        self.observer.record(self.verb, self.code, self.since.elapsed().as_secs_f64());
     }
 }
 
@@ -76,17 +72,9 @@ mod tests {
         let heard = Arc::new(Heard::default());
         let (inner, left) = transport(vec![status(404), broken(ErrorKind::ConnectionReset)]);
         let counted = layer(inner, Arc::clone(&heard) as _);
-        let answer = counted
-            .clone()
-            .oneshot(call("GET", "/api/v1/namespaces/a/pods/p"))
-            .await
-            .unwrap();
+        let answer = counted.clone().oneshot(call("GET", "/api/v1/namespaces/a/pods/p")).await.unwrap();
         assert_eq!(answer.status(), 404);
-        counted
-            .oneshot(call("DELETE", "/api/v1/namespaces/a/pods/p"))
-            .await
-            .map(drop)
-            .unwrap_err();
+        counted.oneshot(call("DELETE", "/api/v1/namespaces/a/pods/p")).await.map(drop).unwrap_err();
         assert_eq!(*heard.0.lock().unwrap(), [("get", 404), ("delete", 0)]);
         assert_eq!(left(), 0);
     }

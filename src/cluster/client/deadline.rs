@@ -28,17 +28,12 @@ pub(super) fn layer(inner: Transport) -> Transport {
         let bounds_body = !is_stream(call.uri().query());
         async move {
             let until = Instant::now() + DEADLINE;
-            let answer = timeout_at(until, inner.oneshot(call))
-                .await
-                .map_err(|_| DeadlineExceeded)??;
+            let answer = timeout_at(until, inner.oneshot(call)).await.map_err(|_| DeadlineExceeded)??;
             if !bounds_body {
                 return Ok(answer);
             }
             Ok(answer.map(|body| {
-                Box::new(BoundedBody {
-                    inner: body,
-                    until: Box::pin(sleep_until(until)),
-                }) as Box<DynBody>
+                Box::new(BoundedBody { inner: body, until: Box::pin(sleep_until(until)) }) as Box<DynBody>
             }))
         }
     }))
@@ -61,10 +56,7 @@ impl Body for BoundedBody {
         if let ready @ Poll::Ready(_) = Pin::new(&mut self.inner).poll_frame(context) {
             return ready;
         }
-        self.until
-            .as_mut()
-            .poll(context)
-            .map(|()| Some(Err(DeadlineExceeded.into())))
+        self.until.as_mut().poll(context).map(|()| Some(Err(DeadlineExceeded.into())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -96,11 +88,7 @@ mod tests {
         let silent = Transport::new(tower::service_fn(|_: Call| std::future::pending()));
         for uri in ["/api/v1/pods", "/api/v1/pods?watch=true"] {
             let began = Instant::now();
-            let error = layer(silent.clone())
-                .oneshot(call("GET", uri))
-                .await
-                .map(drop)
-                .unwrap_err();
+            let error = layer(silent.clone()).oneshot(call("GET", uri)).await.map(drop).unwrap_err();
             assert!(error.is::<DeadlineExceeded>(), "{error}");
             assert_eq!(began.elapsed(), DEADLINE);
         }
@@ -109,10 +97,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_stops_in_the_middle_ends_in_the_deadline() {
         let began = Instant::now();
-        let answer = layer(silent_body())
-            .oneshot(call("GET", "/api/v1/pods"))
-            .await
-            .unwrap();
+        let answer = layer(silent_body()).oneshot(call("GET", "/api/v1/pods")).await.unwrap();
         let error = answer.into_body().collect().await.unwrap_err();
         assert!(error.is::<DeadlineExceeded>(), "{error}");
         assert_eq!(began.elapsed(), DEADLINE);
@@ -120,13 +105,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_may_be_silent_for_longer() {
-        let answer = layer(silent_body())
-            .oneshot(call("GET", "/api/v1/pods?watch=true"))
-            .await
-            .unwrap();
-        tokio::time::timeout(DEADLINE * 10, answer.into_body().collect())
-            .await
-            .unwrap_err();
+        let answer = layer(silent_body()).oneshot(call("GET", "/api/v1/pods?watch=true")).await.unwrap();
+        tokio::time::timeout(DEADLINE * 10, answer.into_body().collect()).await.unwrap_err();
     }
 
     #[tokio::test(start_paused = true)]

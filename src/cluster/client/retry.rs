@@ -79,14 +79,7 @@ fn is_repeatable(call: &Call) -> bool {
 
 /// Only whole seconds are read: the API server sends no dates.
 fn retry_after(answer: &Answer) -> Option<Duration> {
-    answer
-        .headers()
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .parse()
-        .ok()
-        .map(Duration::from_secs)
+    answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
 enum Breakage {
@@ -100,11 +93,7 @@ fn breakage(error: &BoxError) -> Breakage {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.as_ref());
     while let Some(error) = cause {
         if let Some(client) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-            return if client.is_connect() {
-                Breakage::NotSent
-            } else {
-                Breakage::MaybeSent
-            };
+            return if client.is_connect() { Breakage::NotSent } else { Breakage::MaybeSent };
         }
         if let Some(io) = error.downcast_ref::<std::io::Error>() {
             return match io.kind() {
@@ -150,9 +139,7 @@ mod tests {
 
     fn patch(content_type: &str) -> Call {
         let mut patch = call("PATCH", POD);
-        patch
-            .headers_mut()
-            .insert(CONTENT_TYPE, content_type.parse().unwrap());
+        patch.headers_mut().insert(CONTENT_TYPE, content_type.parse().unwrap());
         patch
     }
 
@@ -160,10 +147,7 @@ mod tests {
     async fn outcome(call: Call, steps: Vec<Step>) -> (u16, usize) {
         let planned = steps.len();
         let (inner, left) = transport(steps);
-        let code = layer(inner)
-            .oneshot(call)
-            .await
-            .map_or(0, |answer| answer.status().as_u16());
+        let code = layer(inner).oneshot(call).await.map_or(0, |answer| answer.status().as_u16());
         (code, planned - left())
     }
 
@@ -179,11 +163,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_safe_to_repeat_survives_a_broken_connection() {
-        let safe = [
-            call("GET", POD),
-            call("DELETE", POD),
-            patch("application/apply-patch+yaml"),
-        ];
+        let safe = [call("GET", POD), call("DELETE", POD), patch("application/apply-patch+yaml")];
         for call in safe {
             let steps = vec![broken(ErrorKind::ConnectionReset), status(200)];
             assert_eq!(outcome(call, steps).await, (200, 2));
@@ -215,19 +195,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_create_is_sent_again_when_it_surely_did_not_arrive() {
         let steps = vec![broken(ErrorKind::ConnectionRefused), overloaded("1"), status(201)];
-        assert_eq!(
-            outcome(call("POST", "/api/v1/namespaces/a/pods"), steps).await,
-            (201, 3)
-        );
+        assert_eq!(outcome(call("POST", "/api/v1/namespaces/a/pods"), steps).await, (201, 3));
     }
 
     #[tokio::test(start_paused = true)]
     async fn other_refusals_stand() {
         for code in [400, 403, 404, 409, 422, 500] {
-            assert_eq!(
-                outcome(call("GET", POD), vec![status(code), status(200)]).await,
-                (code, 1)
-            );
+            assert_eq!(outcome(call("GET", POD), vec![status(code), status(200)]).await, (code, 1));
         }
         let steps = vec![broken(ErrorKind::PermissionDenied), status(200)];
         assert_eq!(outcome(call("GET", POD), steps).await, (0, 1));
@@ -256,10 +230,7 @@ mod tests {
                 Ok::<_, BoxError>(answer(if log.len() == 1 { 503 } else { 200 }, &[]))
             }
         }));
-        layer(inner)
-            .oneshot(patch("application/apply-patch+yaml"))
-            .await
-            .unwrap();
+        layer(inner).oneshot(patch("application/apply-patch+yaml")).await.unwrap();
         let seen = seen.lock().unwrap();
         assert_eq!(seen.len(), 2);
         assert_eq!(seen[0], seen[1]);

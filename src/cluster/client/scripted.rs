@@ -17,9 +17,7 @@ pub(super) fn answer(code: u16, headers: &[(&str, &str)]) -> Answer {
     for (name, value) in headers {
         response = response.header(*name, *value);
     }
-    response
-        .body(Box::new(Full::from("{}").map_err(BoxError::from)) as _)
-        .unwrap()
+    response.body(Box::new(Full::from("{}").map_err(BoxError::from)) as _).unwrap()
 }
 
 pub(super) fn status(code: u16) -> Step {
@@ -42,9 +40,5 @@ pub(super) fn transport(steps: Vec<Step>) -> (Transport, impl Fn() -> usize) {
 }
 
 pub(super) fn call(method: &str, uri: &str) -> Call {
-    http::Request::builder()
-        .method(method)
-        .uri(uri)
-        .body(Body::from(b"{}".to_vec()))
-        .unwrap()
+    http::Request::builder().method(method).uri(uri).body(Body::from(b"{}".to_vec())).unwrap()
 }

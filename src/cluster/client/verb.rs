@@ -69,22 +69,10 @@ mod tests {
         let table = [
             ("GET", "/api/v1/namespaces/a/pods/p", None, None, "get"),
             ("GET", "/api/v1/namespaces/a/pods/p/status", None, None, "get"),
-            (
-                "GET",
-                "/api/v1/namespaces/a/pods/p/log",
-                Some("follow=true"),
-                None,
-                "get",
-            ),
+            ("GET", "/api/v1/namespaces/a/pods/p/log", Some("follow=true"), None, "get"),
             ("GET", "/api/v1/namespaces/a", None, None, "get"),
             ("GET", "/api/v1/namespaces/a/status", None, None, "get"),
-            (
-                "GET",
-                "/apis/apps/v1/namespaces/a/deployments/d/scale",
-                None,
-                None,
-                "get",
-            ),
+            ("GET", "/apis/apps/v1/namespaces/a/deployments/d/scale", None, None, "get"),
             ("GET", "/api/v1/nodes/n", None, None, "get"),
             ("GET", "/api/v1", None, None, "get"),
             ("GET", "/apis", None, None, "get"),
@@ -94,82 +82,24 @@ mod tests {
             ("GET", "/openapi/v3", None, None, "get"),
             ("GET", "/api/v1/pods", None, None, "list"),
             ("GET", "/api/v1/namespaces", None, None, "list"),
-            (
-                "GET",
-                "/api/v1/namespaces/a/pods",
-                Some("limit=500&watch=false"),
-                None,
-                "list",
-            ),
-            (
-                "GET",
-                "/apis/apps/v1/namespaces/a/deployments",
-                Some("labelSelector=x"),
-                None,
-                "list",
-            ),
-            (
-                "GET",
-                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/",
-                None,
-                None,
-                "list",
-            ),
-            (
-                "GET",
-                "/api/v1/namespaces/a/pods",
-                Some("watch=true&resourceVersion=1"),
-                None,
-                "watch",
-            ),
-            (
-                "GET",
-                "/api/v1/pods",
-                Some("allowWatchBookmarks=true&watch=1"),
-                None,
-                "watch",
-            ),
+            ("GET", "/api/v1/namespaces/a/pods", Some("limit=500&watch=false"), None, "list"),
+            ("GET", "/apis/apps/v1/namespaces/a/deployments", Some("labelSelector=x"), None, "list"),
+            ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/", None, None, "list"),
+            ("GET", "/api/v1/namespaces/a/pods", Some("watch=true&resourceVersion=1"), None, "watch"),
+            ("GET", "/api/v1/pods", Some("allowWatchBookmarks=true&watch=1"), None, "watch"),
             ("POST", "/api/v1/namespaces/a/secrets", None, None, "create"),
-            (
-                "POST",
-                "/api/v1/namespaces/a/pods/p/eviction",
-                None,
-                None,
-                "create",
-            ),
+            ("POST", "/api/v1/namespaces/a/pods/p/eviction", None, None, "create"),
             ("PUT", "/api/v1/namespaces/a/secrets/s", None, None, "update"),
-            (
-                "PATCH",
-                "/api/v1/namespaces/a/secrets/s",
-                Some("force=true"),
-                apply,
-                "apply",
-            ),
-            (
-                "PATCH",
-                "/api/v1/namespaces/a/secrets/s",
-                Some("fieldManager=x"),
-                None,
-                "patch",
-            ),
-            (
-                "PATCH",
-                "/api/v1/namespaces/a/secrets/s",
-                None,
-                Some("application/json-patch+json"),
-                "patch",
-            ),
+            ("PATCH", "/api/v1/namespaces/a/secrets/s", Some("force=true"), apply, "apply"),
+            ("PATCH", "/api/v1/namespaces/a/secrets/s", Some("fieldManager=x"), None, "patch"),
+            ("PATCH", "/api/v1/namespaces/a/secrets/s", None, Some("application/json-patch+json"), "patch"),
             ("DELETE", "/api/v1/namespaces/a/secrets/s", None, None, "delete"),
             ("DELETE", "/api/v1/namespaces/a/secrets", None, None, "delete"),
             ("OPTIONS", "/api", None, None, "other"),
         ];
         for (method, path, query, content_type, expected) in table {
             let method = method.parse::<Method>().unwrap();
-            assert_eq!(
-                verb(&method, path, query, content_type),
-                expected,
-                "{method} {path} {query:?}"
-            );
+            assert_eq!(verb(&method, path, query, content_type), expected, "{method} {path} {query:?}");
         }
     }
 

@@ -14,22 +14,14 @@ fn a_pod_is_judged_by_phase_and_readiness() {
         &[
             ("status: {phase: Succeeded}", CURRENT.0, CURRENT.1),
             ("status: {phase: Failed}", Status::Failed, "PodFailed"),
-            (
-                "status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}",
-                CURRENT.0,
-                CURRENT.1,
-            ),
+            ("status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", CURRENT.0, CURRENT.1),
             (
                 "status: {phase: Running, conditions: [{type: Ready, status: 'False'}]}",
                 PROGRESS,
                 "PodRunningNotReady",
             ),
             ("status: {phase: Running}", PROGRESS, "PodRunningNotReady"),
-            (
-                &format!("status: {{phase: Running, {crashing}}}"),
-                Status::Failed,
-                "ContainerCrashLooping",
-            ),
+            (&format!("status: {{phase: Running, {crashing}}}"), Status::Failed, "ContainerCrashLooping"),
             (
                 &format!(
                     "status: {{phase: Running, conditions: [{{type: Ready, status: 'True'}}], {crashing}}}"
@@ -59,18 +51,11 @@ fn an_unschedulable_pod_fails_after_15_seconds_of_life() {
         ))
     };
     let young = unschedulable(&format!("creationTimestamp: {}", at("00:59:46")));
-    assert_eq!(
-        (young.status, young.reason.as_str()),
-        (PROGRESS, "PodNotScheduled")
-    );
+    assert_eq!((young.status, young.reason.as_str()), (PROGRESS, "PodNotScheduled"));
     assert_eq!(young.recheck_in, Some(Duration::from_secs(1)));
     for metadata in [format!("creationTimestamp: {}", at("00:59:45")), String::new()] {
         let old = unschedulable(&metadata);
-        assert_eq!(
-            (old.status, old.reason.as_str()),
-            (Status::Failed, "PodUnschedulable"),
-            "{metadata}"
-        );
+        assert_eq!((old.status, old.reason.as_str()), (Status::Failed, "PodUnschedulable"), "{metadata}");
         assert_eq!(old.recheck_in, None);
         assert!(old.message.contains("no nodes"));
     }
@@ -91,12 +76,7 @@ fn an_image_that_cannot_be_pulled_fails_the_pod_after_30_seconds() {
     assert_eq!((early.status, early.reason.as_str()), (PROGRESS, "ErrImagePull"));
     assert_eq!(early.recheck_in, Some(Duration::from_secs(1)));
     for phase in ["Pending", "Running"] {
-        for reason in [
-            "ErrImagePull",
-            "ImagePullBackOff",
-            "InvalidImageName",
-            "ErrImageNeverPull",
-        ] {
+        for reason in ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"] {
             let late = pulling("00:59:30", reason, phase);
             assert_eq!((late.status, late.reason.as_str()), (Status::Failed, reason));
             assert!(
@@ -106,10 +86,7 @@ fn an_image_that_cannot_be_pulled_fails_the_pod_after_30_seconds() {
             );
         }
     }
-    assert_eq!(
-        pulling("00:00:00", "ContainerCreating", "Pending").reason,
-        "PodPending"
-    );
+    assert_eq!(pulling("00:00:00", "ContainerCreating", "Pending").reason, "PodPending");
 }
 
 #[test]
@@ -126,19 +103,13 @@ fn an_image_of_an_init_container_counts_and_a_lost_time_is_long_ago() {
         ))
         .status
     };
-    assert_eq!(
-        (started("00:59:31"), started("00:59:30")),
-        (PROGRESS, Status::Failed)
-    );
+    assert_eq!((started("00:59:31"), started("00:59:30")), (PROGRESS, Status::Failed));
 }
 
 #[test]
 fn a_failed_pod_says_what_ended_it() {
     let message = |status: &str| judge(&format!("{POD}\nstatus: {{phase: Failed, {status}}}")).message;
-    assert_eq!(
-        message("reason: Evicted, message: out of disk"),
-        "has failed: out of disk"
-    );
+    assert_eq!(message("reason: Evicted, message: out of disk"), "has failed: out of disk");
     assert_eq!(message("reason: Evicted"), "has failed: Evicted");
     assert_eq!(
         message(
@@ -152,38 +123,20 @@ fn a_failed_pod_says_what_ended_it() {
 #[test]
 fn a_failed_pod_fails_its_workload_unless_it_was_evicted() {
     let pod = |metadata: &str, status: &str| {
-        live(&format!(
-            "{POD}\nmetadata: {{name: web-1{metadata}}}\nstatus: {{{status}}}"
-        ))
+        live(&format!("{POD}\nmetadata: {{name: web-1{metadata}}}\nstatus: {{{status}}}"))
     };
     let pulling = "phase: Pending, containerStatuses: [{name: c, image: i, state: {waiting: {reason: ImagePullBackOff}}}]";
     let rows = [
         (pod("", "phase: Failed"), true),
         (pod("", pulling), true),
-        (
-            pod("", "phase: Running, conditions: [{type: Ready, status: 'True'}]"),
-            false,
-        ),
+        (pod("", "phase: Running, conditions: [{type: Ready, status: 'True'}]"), false),
         (pod("", "phase: Pending"), false),
         (pod("", "phase: Failed, reason: Evicted"), false),
-        (
-            pod(
-                "",
-                "phase: Failed, conditions: [{type: DisruptionTarget, status: 'True'}]",
-            ),
-            false,
-        ),
-        (
-            pod(", deletionTimestamp: 2026-01-01T00:00:00Z", "phase: Failed"),
-            false,
-        ),
+        (pod("", "phase: Failed, conditions: [{type: DisruptionTarget, status: 'True'}]"), false),
+        (pod(", deletionTimestamp: 2026-01-01T00:00:00Z", "phase: Failed"), false),
     ];
     for (pod, fails) in rows {
-        assert_eq!(
-            workload_failure(std::slice::from_ref(&pod), now()).is_some(),
-            fails,
-            "{pod}"
-        );
+        assert_eq!(workload_failure(std::slice::from_ref(&pod), now()).is_some(), fails, "{pod}");
     }
     let two = [pod("", "phase: Pending"), pod("", pulling)];
     let health = workload_failure(&two, now()).unwrap();

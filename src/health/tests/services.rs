@@ -6,11 +6,7 @@ fn a_load_balancer_waits_for_its_cluster_address_only() {
         "apiVersion: v1\nkind: Service",
         &[
             ("spec: {type: LoadBalancer}", PROGRESS, "NoIPAssigned"),
-            (
-                "spec: {type: LoadBalancer, clusterIP: ''}",
-                PROGRESS,
-                "NoIPAssigned",
-            ),
+            ("spec: {type: LoadBalancer, clusterIP: ''}", PROGRESS, "NoIPAssigned"),
             (
                 "spec: {type: LoadBalancer, clusterIP: 10.0.0.1}\nstatus: {loadBalancer: {}}",
                 CURRENT.0,
@@ -61,16 +57,8 @@ fn a_crd_is_current_when_established() {
                 Status::Failed,
                 "NotEstablished",
             ),
-            (
-                "status: {conditions: [{type: Established, status: Unknown}]}",
-                PROGRESS,
-                "Installing",
-            ),
-            (
-                "status: {conditions: [{type: NamesAccepted, status: 'True'}]}",
-                PROGRESS,
-                "Installing",
-            ),
+            ("status: {conditions: [{type: Established, status: Unknown}]}", PROGRESS, "Installing"),
+            ("status: {conditions: [{type: NamesAccepted, status: 'True'}]}", PROGRESS, "Installing"),
             (
                 "status: {conditions: [{type: Established, status: 'True'}, {type: NamesAccepted, status: 'False', reason: PluralConflict}]}",
                 Status::Failed,
@@ -85,11 +73,7 @@ fn an_api_service_is_current_when_available() {
     table(
         "apiVersion: apiregistration.k8s.io/v1\nkind: APIService",
         &[
-            (
-                "status: {conditions: [{type: Available, status: 'True'}]}",
-                CURRENT.0,
-                CURRENT.1,
-            ),
+            ("status: {conditions: [{type: Available, status: 'True'}]}", CURRENT.0, CURRENT.1),
             (
                 "status: {conditions: [{type: Available, status: 'False', reason: ServiceNotFound}]}",
                 PROGRESS,
@@ -180,10 +164,7 @@ fn conditions_in_the_annotation_of_autoscaling_v1_count() {
         ))
         .status
     };
-    assert_eq!(
-        annotated(r#"[{"type":"AbleToScale","status":"True","reason":"X"}]"#),
-        Status::Current
-    );
+    assert_eq!(annotated(r#"[{"type":"AbleToScale","status":"True","reason":"X"}]"#), Status::Current);
     assert_eq!(
         annotated(r#"[{"type":"AbleToScale","status":"False","reason":"FailedGetScale"}]"#),
         Status::Failed

@@ -27,10 +27,7 @@ fn a_deployment_is_current_when_every_counter_is_there() {
     ];
     for (spec, (replicas, updated, ready, available), reason) in rows {
         let health = deployment(spec, replicas, updated, ready, available);
-        assert_eq!(
-            health.reason, reason,
-            "{spec} {replicas} {updated} {ready} {available}"
-        );
+        assert_eq!(health.reason, reason, "{spec} {replicas} {updated} {ready} {available}");
         assert_eq!(health.status == Status::Current, reason == "Current");
     }
     assert_eq!(deployment(", replicas: 3", 3, 3, 2, 3).progress, Some((2, 3)));
@@ -43,22 +40,11 @@ fn a_deployment_needs_its_conditions_too() {
     let available = "{type: Available, status: 'True'}";
     let rolled_out = "{type: Progressing, status: 'True', reason: NewReplicaSetAvailable}";
     let row = |spec: &str, conditions: String, status: Status, reason: &str| {
-        let health = judge(&format!(
-            "{DEPLOYMENT}\nspec: {{{spec}}}\n{counters}[{conditions}]}}"
-        ));
-        assert_eq!(
-            (health.status, health.reason.as_str()),
-            (status, reason),
-            "{spec} {conditions}"
-        );
+        let health = judge(&format!("{DEPLOYMENT}\nspec: {{{spec}}}\n{counters}[{conditions}]}}"));
+        assert_eq!((health.status, health.reason.as_str()), (status, reason), "{spec} {conditions}");
     };
     let deadline = "progressDeadlineSeconds: 600";
-    row(
-        deadline,
-        format!("{available}, {rolled_out}"),
-        CURRENT.0,
-        CURRENT.1,
-    );
+    row(deadline, format!("{available}, {rolled_out}"), CURRENT.0, CURRENT.1);
     row(deadline, available.into(), PROGRESS, "ReplicaSetNotAvailable");
     row(
         deadline,
@@ -80,18 +66,8 @@ fn a_deployment_needs_its_conditions_too() {
         "DeploymentNotAvailable",
     );
     row("", available.into(), CURRENT.0, CURRENT.1);
-    row(
-        "progressDeadlineSeconds: 2147483647",
-        available.into(),
-        CURRENT.0,
-        CURRENT.1,
-    );
-    row(
-        "progressDeadlineSeconds: 2147483646",
-        available.into(),
-        PROGRESS,
-        "ReplicaSetNotAvailable",
-    );
+    row("progressDeadlineSeconds: 2147483647", available.into(), CURRENT.0, CURRENT.1);
+    row("progressDeadlineSeconds: 2147483646", available.into(), PROGRESS, "ReplicaSetNotAvailable");
     row(
         deadline,
         format!("{available}, {{type: Progressing, status: 'False', reason: ProgressDeadlineExceeded}}"),
@@ -179,21 +155,9 @@ fn a_stateful_set_counts_and_compares_revisions() {
                 "RevisionMismatch",
             ),
             (&status(partition, 3, 3, 2, 0, same), PROGRESS, "PartitionRollout"),
-            (
-                &status(partition, 3, 3, 2, 1, ", currentRevision: a, updateRevision: b"),
-                CURRENT.0,
-                CURRENT.1,
-            ),
-            (
-                &status("rollingUpdate: {partition: 0}", 3, 3, 3, 2, same),
-                PROGRESS,
-                "PartitionRollout",
-            ),
-            (
-                &status("rollingUpdate: {partition: 0}", 3, 3, 3, 3, same),
-                CURRENT.0,
-                CURRENT.1,
-            ),
+            (&status(partition, 3, 3, 2, 1, ", currentRevision: a, updateRevision: b"), CURRENT.0, CURRENT.1),
+            (&status("rollingUpdate: {partition: 0}", 3, 3, 3, 2, same), PROGRESS, "PartitionRollout"),
+            (&status("rollingUpdate: {partition: 0}", 3, 3, 3, 3, same), CURRENT.0, CURRENT.1),
             (&status(partition, 3, 2, 2, 1, same), PROGRESS, "LessReady"),
             (&status("type: OnDelete", 0, 0, 0, 0, ""), CURRENT.0, CURRENT.1),
             ("spec: {replicas: 0}", CURRENT.0, CURRENT.1),
@@ -213,21 +177,13 @@ fn a_daemon_set_waits_until_it_was_counted() {
     table(
         "apiVersion: apps/v1\nkind: DaemonSet",
         &[
-            (
-                "status: {observedGeneration: 1, desiredNumberScheduled: 0}",
-                PROGRESS,
-                "NoGeneration",
-            ),
+            ("status: {observedGeneration: 1, desiredNumberScheduled: 0}", PROGRESS, "NoGeneration"),
             (
                 "metadata: {generation: 1}\nstatus: {desiredNumberScheduled: 0}",
                 PROGRESS,
                 "NoObservedGeneration",
             ),
-            (
-                "metadata: {generation: 1}\nstatus: {observedGeneration: 1}",
-                PROGRESS,
-                "NoDesiredNumber",
-            ),
+            ("metadata: {generation: 1}\nstatus: {observedGeneration: 1}", PROGRESS, "NoDesiredNumber"),
             (
                 "metadata: {generation: 1}\nstatus: {observedGeneration: 1, desiredNumberScheduled: 0}",
                 CURRENT.0,
@@ -248,21 +204,9 @@ fn a_job_is_done_only_when_complete() {
         "apiVersion: batch/v1\nkind: Job",
         &[
             ("spec: {}", PROGRESS, "JobNotStarted"),
-            (
-                "status: {startTime: 2026-01-01T00:00:00Z, active: 1}",
-                PROGRESS,
-                "JobInProgress",
-            ),
-            (
-                "status: {startTime: 2026-01-01T00:00:00Z, succeeded: 1}",
-                PROGRESS,
-                "JobInProgress",
-            ),
-            (
-                "status: {conditions: [{type: Complete, status: 'True'}]}",
-                CURRENT.0,
-                CURRENT.1,
-            ),
+            ("status: {startTime: 2026-01-01T00:00:00Z, active: 1}", PROGRESS, "JobInProgress"),
+            ("status: {startTime: 2026-01-01T00:00:00Z, succeeded: 1}", PROGRESS, "JobInProgress"),
+            ("status: {conditions: [{type: Complete, status: 'True'}]}", CURRENT.0, CURRENT.1),
             (
                 "status: {startTime: 2026-01-01T00:00:00Z, conditions: [{type: Complete, status: 'False'}]}",
                 PROGRESS,
@@ -273,11 +217,7 @@ fn a_job_is_done_only_when_complete() {
                 Status::Failed,
                 "JobFailed",
             ),
-            (
-                "status: {conditions: [{type: Failed, status: 'False'}]}",
-                PROGRESS,
-                "JobNotStarted",
-            ),
+            ("status: {conditions: [{type: Failed, status: 'False'}]}", PROGRESS, "JobNotStarted"),
             (
                 "spec: {suspend: true}\nstatus: {conditions: [{type: Suspended, status: 'True'}]}",
                 CURRENT.0,

@@ -56,13 +56,10 @@ impl<'a> Fields<'a> {
     fn find(self, step: Step<'_>) -> Option<(&'a str, &'a Value)> {
         let map = self.0?;
         match step {
-            Step::Field(name) => map
-                .get_key_value(&format!("f:{name}"))
-                .map(|(k, v)| (k.as_str(), v)),
-            Step::Element(index, element) => map
-                .iter()
-                .find(|(key, _)| names_element(key, index, element))
-                .map(|(k, v)| (k.as_str(), v)),
+            Step::Field(name) => map.get_key_value(&format!("f:{name}")).map(|(k, v)| (k.as_str(), v)),
+            Step::Element(index, element) => {
+                map.iter().find(|(key, _)| names_element(key, index, element)).map(|(k, v)| (k.as_str(), v))
+            }
         }
     }
 }
@@ -109,10 +106,7 @@ mod tests {
         assert_eq!(name(0, json!(5)).as_deref(), Some("[=5]"));
         assert_eq!(name(0, json!("b")), None);
         assert!(matches!(fields.child(Step::Element(3, &json!("q"))), Child::Leaf));
-        assert!(matches!(
-            fields.child(Step::Element(4, &json!("q"))),
-            Child::Absent
-        ));
+        assert!(matches!(fields.child(Step::Element(4, &json!("q"))), Child::Absent));
     }
 
     #[test]

@@ -27,9 +27,7 @@ pub fn of(
     annotations: Option<&BTreeMap<String, String>>,
 ) -> Option<String> {
     let fields = &ours(managed_fields)?.fields_v1.as_ref()?.0;
-    let marker = annotations
-        .and_then(|map| map.get(names::APPLIED))
-        .map_or("", String::as_str);
+    let marker = annotations.and_then(|map| map.get(names::APPLIED)).map_or("", String::as_str);
     // JSON never contains a raw newline, so the two parts cannot run into each other.
     let mut hash = sha256_hex(format!("{}\n{marker}", canonical_json(fields)).as_bytes());
     hash.truncate(32);
@@ -57,11 +55,7 @@ mod tests {
     }
 
     fn marker(value: &str) -> BTreeMap<String, String> {
-        [
-            (names::APPLIED.to_owned(), value.to_owned()),
-            ("other".to_owned(), value.to_owned()),
-        ]
-        .into()
+        [(names::APPLIED.to_owned(), value.to_owned()), ("other".to_owned(), value.to_owned())].into()
     }
 
     fn entry(manager: &str, operation: &str, subresource: Option<&str>, fields: &Value) -> Value {
@@ -80,10 +74,7 @@ mod tests {
             ("sherpack-operator", "Apply", None, false),
             ("kubectl", "Apply", None, false),
         ] {
-            let of = of(
-                &entries(json!([entry(manager, operation, subresource, &fields)])),
-                None,
-            );
+            let of = of(&entries(json!([entry(manager, operation, subresource, &fields)])), None);
             assert_eq!(of.is_some(), counts, "{manager} {operation} {subresource:?}");
         }
         assert_eq!(of(&[], None), None);
@@ -92,44 +83,20 @@ mod tests {
 
     #[test]
     fn others_time_and_order_leave_the_fingerprint_alone() {
-        let ours = entry(
-            "sherpack",
-            "Apply",
-            None,
-            &json!({"f:data": {"f:a": {}, "f:b": {}}}),
-        );
+        let ours = entry("sherpack", "Apply", None, &json!({"f:data": {"f:a": {}, "f:b": {}}}));
         let alone = of(&entries(json!([ours])), Some(&marker("u.1")));
-        let mut later = entry(
-            "sherpack",
-            "Apply",
-            None,
-            &json!({"f:data": {"f:b": {}, "f:a": {}}}),
-        );
+        let mut later = entry("sherpack", "Apply", None, &json!({"f:data": {"f:b": {}, "f:a": {}}}));
         later["time"] = json!("2026-02-02T00:00:00Z");
-        let other = entry(
-            "kube-controller-manager",
-            "Update",
-            Some("status"),
-            &json!({"f:status": {}}),
-        );
+        let other = entry("kube-controller-manager", "Update", Some("status"), &json!({"f:status": {}}));
         assert_eq!(of(&entries(json!([other, later])), Some(&marker("u.1"))), alone);
         assert_eq!(alone.map(|hash| hash.len()), Some(32));
     }
 
     #[test]
     fn a_lost_field_and_another_marker_change_the_fingerprint() {
-        let full = entries(json!([entry(
-            "sherpack",
-            "Apply",
-            None,
-            &json!({"f:data": {"f:a": {}, "f:b": {}}})
-        )]));
-        let less = entries(json!([entry(
-            "sherpack",
-            "Apply",
-            None,
-            &json!({"f:data": {"f:a": {}}})
-        )]));
+        let full =
+            entries(json!([entry("sherpack", "Apply", None, &json!({"f:data": {"f:a": {}, "f:b": {}}}))]));
+        let less = entries(json!([entry("sherpack", "Apply", None, &json!({"f:data": {"f:a": {}}}))]));
         let base = of(&full, Some(&marker("u.1")));
         assert_ne!(of(&less, Some(&marker("u.1"))), base);
         assert_ne!(of(&full, Some(&marker("u.2"))), base);

@@ -33,11 +33,8 @@ pub fn rivals(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Taken>
         .filter(|entry| !is_ours(entry))
         .filter_map(|entry| {
             let theirs = Fields::new(entry.fields_v1.as_ref().map(|fields| &fields.0));
-            let paths: Vec<String> = lost
-                .iter()
-                .filter(|path| covers(theirs, path))
-                .map(|path| display(path, theirs))
-                .collect();
+            let paths: Vec<String> =
+                lost.iter().filter(|path| covers(theirs, path)).map(|path| display(path, theirs)).collect();
             (!paths.is_empty()).then(|| Taken {
                 manager: entry.manager.clone().unwrap_or_default(),
                 operation: entry.operation.clone().unwrap_or_default(),
@@ -57,10 +54,7 @@ pub fn rivals(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Taken>
 #[must_use]
 pub fn lost_paths(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
     let nobody = Fields::new(None);
-    lost(body, managed_fields)
-        .iter()
-        .map(|path| display(path, nobody))
-        .collect()
+    lost(body, managed_fields).iter().map(|path| display(path, nobody)).collect()
 }
 
 /// Whether an autoscaler sets the replicas: it owns `spec.replicas` through the `scale` subresource.
@@ -73,19 +67,14 @@ pub fn autoscaled(managed_fields: &[ManagedFieldsEntry]) -> bool {
     managed_fields.iter().any(|entry| {
         entry.subresource.as_deref() == Some("scale")
             && entry.manager.as_deref().is_some_and(is_autoscaler)
-            && entry
-                .fields_v1
-                .as_ref()
-                .is_some_and(|fields| fields.0.pointer("/f:spec/f:replicas").is_some())
+            && entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer("/f:spec/f:replicas").is_some())
     })
 }
 
 fn is_autoscaler(manager: &str) -> bool {
     let manager = manager.to_ascii_lowercase();
     manager == "kube-controller-manager"
-        || ["autoscal", "keda", "hpa", "vpa"]
-            .iter()
-            .any(|part| manager.contains(part))
+        || ["autoscal", "keda", "hpa", "vpa"].iter().any(|part| manager.contains(part))
 }
 
 /// JSON pointers into `body` to CA bundles that an injector has taken over: of webhook configurations, APIServices
@@ -97,12 +86,7 @@ pub fn taken_ca_bundles(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> 
     let injectors: Vec<Fields<'_>> = managed_fields
         .iter()
         .filter(|entry| {
-            !is_ours(entry)
-                && !entry
-                    .manager
-                    .as_deref()
-                    .unwrap_or_default()
-                    .starts_with("kubectl")
+            !is_ours(entry) && !entry.manager.as_deref().unwrap_or_default().starts_with("kubectl")
         })
         .map(|entry| Fields::new(entry.fields_v1.as_ref().map(|fields| &fields.0)))
         .collect();
@@ -122,11 +106,7 @@ pub fn taken_ca_bundles(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> 
 type Path<'a> = Vec<Step<'a>>;
 
 fn lost<'a>(body: &'a Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Path<'a>> {
-    let ours = Fields::new(
-        ours(managed_fields)
-            .and_then(|entry| entry.fields_v1.as_ref())
-            .map(|f| &f.0),
-    );
+    let ours = Fields::new(ours(managed_fields).and_then(|entry| entry.fields_v1.as_ref()).map(|f| &f.0));
     let mut found = Vec::new();
     let Value::Object(top) = body else { return found };
     for (name, value) in top {
@@ -140,12 +120,7 @@ fn lost<'a>(body: &'a Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Path<
                 };
                 for (field, value) in value.as_object().into_iter().flatten() {
                     if !matches!(field.as_str(), "name" | "namespace") {
-                        walk(
-                            ours,
-                            vec![Step::Field(name), Step::Field(field)],
-                            value,
-                            &mut found,
-                        );
+                        walk(ours, vec![Step::Field(name), Step::Field(field)], value, &mut found);
                     }
                 }
             }
@@ -215,10 +190,7 @@ fn display(path: &Path<'_>, fields: Fields<'_>) -> String {
             }
             Step::Element(index, element) => {
                 let by_name = || Some(format!("[name={}]", element.get("name")?.as_str()?));
-                let name = here
-                    .element_name(*step)
-                    .or_else(by_name)
-                    .unwrap_or_else(|| format!("/{index}"));
+                let name = here.element_name(*step).or_else(by_name).unwrap_or_else(|| format!("/{index}"));
                 text.push_str(&name);
             }
         }

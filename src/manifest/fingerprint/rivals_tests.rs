@@ -38,10 +38,7 @@ fn entries(entries: &[Value]) -> Vec<ManagedFieldsEntry> {
 /// `owned()` without what the pointer names.
 fn owned_without(pointer: &str) -> Value {
     let mut fields = owned();
-    assert!(
-        crate::manifest::remove_pointer(&mut fields, pointer).is_some(),
-        "{pointer}"
-    );
+    assert!(crate::manifest::remove_pointer(&mut fields, pointer).is_some(), "{pointer}");
     fields
 }
 
@@ -52,13 +49,7 @@ fn an_untouched_object_has_lost_nothing() {
     let fields = entries(&[
         entry("sherpack", "Apply", "", 0, &owned()),
         entry("other", "Apply", "", 1, &owned()),
-        entry(
-            "kube-controller-manager",
-            "Update",
-            "status",
-            2,
-            &json!({"f:status": {"f:replicas": {}}}),
-        ),
+        entry("kube-controller-manager", "Update", "status", 2, &json!({"f:status": {"f:replicas": {}}})),
     ]);
     assert_eq!(lost_paths(&deployment(), &fields), Vec::<String>::new());
     assert_eq!(rivals(&deployment(), &fields), vec![]);
@@ -69,10 +60,7 @@ fn a_changed_value_names_its_manager_and_path() {
     let rows = [
         ("/f:image", "/spec/template/spec/containers[name=web]/image"),
         ("/f:args", "/spec/template/spec/containers[name=web]/args"),
-        (
-            "/f:env/k:{\"name\":\"A\"}/f:value",
-            "/spec/template/spec/containers[name=web]/env[name=A]/value",
-        ),
+        ("/f:env/k:{\"name\":\"A\"}/f:value", "/spec/template/spec/containers[name=web]/env[name=A]/value"),
         (
             "/f:ports/k:{\"containerPort\":80,\"protocol\":\"TCP\"}",
             "/spec/template/spec/containers[name=web]/ports[containerPort=80,protocol=TCP]",
@@ -87,11 +75,7 @@ fn a_changed_value_names_its_manager_and_path() {
         let taken = rivals(&deployment(), &fields);
         assert_eq!(taken.len(), 1, "{field}");
         assert_eq!(
-            (
-                taken[0].manager.as_str(),
-                taken[0].operation.as_str(),
-                taken[0].subresource.as_deref()
-            ),
+            (taken[0].manager.as_str(), taken[0].operation.as_str(), taken[0].subresource.as_deref()),
             ("kubectl-edit", "Update", None)
         );
         assert_eq!(taken[0].paths, [path]);
@@ -103,20 +87,8 @@ fn a_changed_value_names_its_manager_and_path() {
 fn an_owner_of_other_fields_is_no_rival() {
     let fields = entries(&[
         entry("sherpack", "Apply", "", 0, &owned_without("/f:spec/f:replicas")),
-        entry(
-            "x",
-            "Update",
-            "",
-            1,
-            &json!({"f:spec": {"f:paused": {}}, "f:metadata": {"f:labels": {}}}),
-        ),
-        entry(
-            "kubectl",
-            "Update",
-            "scale",
-            2,
-            &json!({"f:spec": {"f:replicas": {}}}),
-        ),
+        entry("x", "Update", "", 1, &json!({"f:spec": {"f:paused": {}}, "f:metadata": {"f:labels": {}}})),
+        entry("kubectl", "Update", "scale", 2, &json!({"f:spec": {"f:replicas": {}}})),
     ]);
     let taken = rivals(&deployment(), &fields);
     assert_eq!(taken.len(), 1);
@@ -133,22 +105,13 @@ fn the_newest_rival_comes_first() {
         entry("sherpack", "Apply", "", 0, &owned_without("/f:spec/f:replicas")),
         entry("new", "Update", "", 2, &owned()),
     ]);
-    let managers: Vec<_> = rivals(&deployment(), &fields)
-        .into_iter()
-        .map(|taken| taken.manager)
-        .collect();
+    let managers: Vec<_> = rivals(&deployment(), &fields).into_iter().map(|taken| taken.manager).collect();
     assert_eq!(managers, ["new", "old"]);
 }
 
 #[test]
 fn a_removed_label_is_lost_to_nobody() {
-    let fields = entries(&[entry(
-        "sherpack",
-        "Apply",
-        "",
-        0,
-        &owned_without("/f:metadata/f:labels"),
-    )]);
+    let fields = entries(&[entry("sherpack", "Apply", "", 0, &owned_without("/f:metadata/f:labels"))]);
     assert_eq!(lost_paths(&deployment(), &fields), ["/metadata/labels"]);
     let one = owned_without("/f:metadata/f:labels/f:app.kubernetes.io~1name");
     let mut body = deployment();
@@ -156,10 +119,7 @@ fn a_removed_label_is_lost_to_nobody() {
     let mut ours = one;
     ours["f:metadata"]["f:labels"]["f:b"] = json!({});
     let fields = entries(&[entry("sherpack", "Apply", "", 0, &ours)]);
-    assert_eq!(
-        lost_paths(&body, &fields),
-        ["/metadata/labels/app.kubernetes.io~1name"]
-    );
+    assert_eq!(lost_paths(&body, &fields), ["/metadata/labels/app.kubernetes.io~1name"]);
     assert_eq!(rivals(&body, &fields), vec![]);
 }
 
@@ -167,14 +127,8 @@ fn a_removed_label_is_lost_to_nobody() {
 fn without_an_entry_of_ours_everything_is_lost() {
     let fields = entries(&[entry("kubectl-create", "Update", "", 1, &owned())]);
     assert_eq!(lost_paths(&deployment(), &fields), ["/metadata/labels", "/spec"]);
-    assert_eq!(
-        rivals(&deployment(), &fields)[0].paths,
-        ["/metadata/labels", "/spec"]
-    );
-    assert_eq!(
-        lost_paths(&deployment(), &entries(&[json!({})])),
-        ["/metadata/labels", "/spec"]
-    );
+    assert_eq!(rivals(&deployment(), &fields)[0].paths, ["/metadata/labels", "/spec"]);
+    assert_eq!(lost_paths(&deployment(), &entries(&[json!({})])), ["/metadata/labels", "/spec"]);
 }
 
 #[test]
@@ -188,12 +142,7 @@ fn an_autoscaler_is_told_from_a_person() {
         ("argocd", "scale", &replicas, false),
         ("kube-controller-manager", "status", &replicas, false),
         ("kube-controller-manager", "", &replicas, false),
-        (
-            "kube-controller-manager",
-            "scale",
-            &json!({"f:status": {}}),
-            false,
-        ),
+        ("kube-controller-manager", "scale", &json!({"f:status": {}}), false),
     ];
     for (manager, subresource, fields, autoscaler) in rows {
         let entries = entries(&[entry(manager, "Update", subresource, 1, fields)]);
@@ -214,17 +163,11 @@ fn an_injected_ca_bundle_is_pointed_at() {
         "k:{\"name\":\"b.x.io\"}": client(json!({"f:url": {}})),
     }});
     let theirs = json!({"f:webhooks": {"k:{\"name\":\"b.x.io\"}": {"f:clientConfig": {"f:caBundle": {}}}}});
-    for (manager, pointers) in [
-        (
-            "cert-manager-cainjector",
-            vec!["/webhooks/1/clientConfig/caBundle"],
-        ),
-        ("kubectl-edit", vec![]),
-    ] {
-        let fields = entries(&[
-            entry("sherpack", "Apply", "", 0, &ours),
-            entry(manager, "Update", "", 1, &theirs),
-        ]);
+    for (manager, pointers) in
+        [("cert-manager-cainjector", vec!["/webhooks/1/clientConfig/caBundle"]), ("kubectl-edit", vec![])]
+    {
+        let fields =
+            entries(&[entry("sherpack", "Apply", "", 0, &ours), entry(manager, "Update", "", 1, &theirs)]);
         assert_eq!(taken_ca_bundles(&body, &fields), pointers, "{manager}");
     }
 }
@@ -245,13 +188,7 @@ fn the_ca_bundles_of_apiservices_and_crds_are_known_but_no_others() {
         taken_ca_bundles(&body, &fields)
     };
     let service = json!({"kind": "APIService", "spec": {"caBundle": "QQ==", "x": 1}});
-    assert_eq!(
-        taken(service, json!({"f:spec": {"f:caBundle": {}}})),
-        ["/spec/caBundle"]
-    );
+    assert_eq!(taken(service, json!({"f:spec": {"f:caBundle": {}}})), ["/spec/caBundle"]);
     let elsewhere = json!({"kind": "X", "spec": {"tls": {"caBundle": "QQ=="}}});
-    assert_eq!(
-        taken(elsewhere, json!({"f:spec": {"f:tls": {"f:caBundle": {}}}})),
-        Vec::<String>::new()
-    );
+    assert_eq!(taken(elsewhere, json!({"f:spec": {"f:tls": {"f:caBundle": {}}}})), Vec::<String>::new());
 }

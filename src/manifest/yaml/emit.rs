@@ -165,9 +165,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Words that some reader takes for null, a boolean or a number.
 fn is_yaml_word(text: &str) -> bool {
-    const WORDS: [&str; 11] = [
-        "y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf",
-    ];
+    const WORDS: [&str; 11] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"];
     WORDS.iter().any(|word| text.eq_ignore_ascii_case(word)) || text.eq_ignore_ascii_case("infinity")
 }
 
@@ -308,15 +306,7 @@ spec:
         ] {
             assert!(to_yaml(&json!(text)).starts_with('"'), "{text:?} stands bare");
         }
-        for text in [
-            "a",
-            "nginx:1.25",
-            "/healthz",
-            "apps/v1",
-            "a=b, c",
-            "http://x.y:80/z",
-            "v1.2.3",
-        ] {
+        for text in ["a", "nginx:1.25", "/healthz", "apps/v1", "a=b, c", "http://x.y:80/z", "v1.2.3"] {
             assert_eq!(to_yaml(&json!(text)), format!("{text}\n"));
         }
     }
@@ -327,10 +317,7 @@ spec:
         let value = json!({"a": pem, "b": ["x---y"], "--- c": "----"});
         let text = to_yaml(&value);
         assert!(!text.contains("---"), "{text}");
-        assert!(
-            text.contains("a: \"\\x2d\\x2d\\x2d\\x2d\\x2dBEGIN CERTIFICATE\\x2d"),
-            "{text}"
-        );
+        assert!(text.contains("a: \"\\x2d\\x2d\\x2d\\x2d\\x2dBEGIN CERTIFICATE\\x2d"), "{text}");
     }
 
     #[test]

@@ -106,10 +106,7 @@ fn whole_floats_to_integers(value: &mut Value) {
 
 /// The parser ends its messages with the place, which we put in front.
 fn without_location(message: &str) -> String {
-    message
-        .rfind(" at line ")
-        .map_or(message, |end| &message[..end])
-        .to_owned()
+    message.rfind(" at line ").map_or(message, |end| &message[..end]).to_owned()
 }
 
 fn objects(documents: Vec<Value>, file: &str) -> Result<Vec<Value>, Error> {
@@ -142,11 +139,7 @@ fn flatten(document: Value, file: &str, index: usize, objects: &mut Vec<Value>) 
         Value::String(_) => "a string",
         Value::Array(_) => "a list",
     };
-    Err(Error::NotAnObject {
-        file: file.to_owned(),
-        index,
-        found,
-    })
+    Err(Error::NotAnObject { file: file.to_owned(), index, found })
 }
 
 #[cfg(test)]
@@ -220,9 +213,7 @@ mod tests {
     #[test]
     fn a_syntax_error_names_the_line_of_the_stream() {
         let error = parse_documents("a: 1\n---\nb: [1\n---\nc: 1\n", "t.yaml").unwrap_err();
-        let Error::Yaml { line, .. } = &error else {
-            panic!("{error}")
-        };
+        let Error::Yaml { line, .. } = &error else { panic!("{error}") };
         assert!((3..=4).contains(line), "{error}");
     }
 
@@ -232,10 +223,7 @@ mod tests {
             "a: |\n  -----BEGIN CERTIFICATE-----\n  x\n  -----END CERTIFICATE-----\nb: a --- b\n---\nc: 1\n";
         let documents = parse_documents(text, "t.yaml").unwrap();
         assert_eq!(documents.len(), 2);
-        assert_eq!(
-            documents[0]["a"],
-            "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
-        );
+        assert_eq!(documents[0]["a"], "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n");
         assert_eq!(documents[0]["b"], "a --- b");
     }
 
@@ -244,10 +232,7 @@ mod tests {
         let text = "# only a comment\n---\n---\n# another\n---\na: 1\n---\nnull\n---\n";
         assert_eq!(parse_documents(text, "t.yaml").unwrap(), vec![json!({"a": 1})]);
         assert_eq!(parse_documents("", "t.yaml").unwrap(), Vec::<Value>::new());
-        assert_eq!(
-            parse_documents("\u{feff}a: 1", "t.yaml").unwrap(),
-            vec![json!({"a": 1})]
-        );
+        assert_eq!(parse_documents("\u{feff}a: 1", "t.yaml").unwrap(), vec![json!({"a": 1})]);
     }
 
     #[test]
@@ -276,17 +261,11 @@ items:
 
     #[test]
     fn a_document_that_is_no_object_is_refused_by_number() {
-        for (text, found) in [
-            ("hello", "a string"),
-            ("- a", "a list"),
-            ("5", "a number"),
-            ("yes", "a boolean"),
-        ] {
+        for (text, found) in
+            [("hello", "a string"), ("- a", "a list"), ("5", "a number"), ("yes", "a boolean")]
+        {
             let error = parse_documents(&format!("a: 1\n---\n{text}\n"), "t.yaml").unwrap_err();
-            assert!(
-                error.to_string().contains(&format!("document 2 is {found}")),
-                "{error}"
-            );
+            assert!(error.to_string().contains(&format!("document 2 is {found}")), "{error}");
         }
     }
 

@@ -73,8 +73,7 @@ fn value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
         any::<f64>()
-            .prop_filter("a fraction, or too large to be exact", |f| f.fract() != 0.0
-                || f.abs() > 1e17)
+            .prop_filter("a fraction, or too large to be exact", |f| f.fract() != 0.0 || f.abs() > 1e17)
             .prop_map(|f| Number::from_f64(f).map_or(Value::Null, Value::Number)),
         text().prop_map(Value::from),
     ];
@@ -120,13 +119,7 @@ proptest! {
 #[test]
 fn a_key_beyond_the_limit_of_implicit_keys_is_read_back() {
     for length in [255, 256, 257, 1023, 1025, 5000] {
-        for value in [
-            json!(1),
-            json!({"a": {"b": 1}}),
-            json!(["a", {"b": 1}]),
-            json!("x\ny\n"),
-            json!({}),
-        ] {
+        for value in [json!(1), json!({"a": {"b": 1}}), json!(["a", {"b": 1}]), json!("x\ny\n"), json!({})] {
             let object = json!({"a": 1, "k".repeat(length): value, "z": 1});
             let text = to_yaml(&object);
             assert_eq!(parse_documents(&text, "t").unwrap(), vec![object], "{text}");

@@ -65,9 +65,7 @@ struct Durations {
 impl Releases {
     /// The entry of a release, made when it is not there.
     pub(super) fn of(&mut self, namespace: &str, name: &str) -> &mut Entry {
-        self.entries
-            .entry((namespace.to_owned(), name.to_owned()))
-            .or_default()
+        self.entries.entry((namespace.to_owned(), name.to_owned())).or_default()
     }
 
     pub(super) fn forget(&mut self, namespace: &str, name: &str) {
@@ -77,23 +75,11 @@ impl Releases {
     /// Appends every family in the text format.
     pub(super) fn write(&self, text: &mut String) {
         for family in FAMILIES {
-            let Family {
-                name,
-                kind,
-                help,
-                write,
-            } = family;
+            let Family { name, kind, help, write } = family;
             // Writing into a String cannot fail.
-            let _ = write!(
-                text,
-                "# HELP sherpack_{name} {help}\n# TYPE sherpack_{name} {kind}\n"
-            );
+            let _ = write!(text, "# HELP sherpack_{name} {help}\n# TYPE sherpack_{name} {kind}\n");
             for ((namespace, release), entry) in &self.entries {
-                let labels = format!(
-                    r#"namespace="{}",name="{}""#,
-                    escaped(namespace),
-                    escaped(release)
-                );
+                let labels = format!(r#"namespace="{}",name="{}""#, escaped(namespace), escaped(release));
                 write(entry, &mut |suffix, more, value| {
                     let _ = writeln!(text, "sherpack_{name}{suffix}{{{labels}{more}}} {value}");
                 });
@@ -118,18 +104,9 @@ const FAMILIES: &[Family] = &[
         kind: "gauge",
         help: "1 for the pack and revision that a release has now.",
         write: |entry, line| {
-            let Snapshot {
-                pack,
-                version,
-                revision,
-                ..
-            } = &entry.snapshot;
+            let Snapshot { pack, version, revision, .. } = &entry.snapshot;
             let (pack, version) = (escaped(pack), escaped(version));
-            line(
-                "",
-                &format!(r#",pack="{pack}",version="{version}",revision="{revision}""#),
-                1.0,
-            );
+            line("", &format!(r#",pack="{pack}",version="{version}",revision="{revision}""#), 1.0);
         },
     },
     Family {
@@ -139,11 +116,7 @@ const FAMILIES: &[Family] = &[
         write: |entry, line| {
             for Condition { kind, status, reason } in &entry.snapshot.conditions {
                 let (kind, status, reason) = (escaped(kind), escaped(status), escaped(reason));
-                line(
-                    "",
-                    &format!(r#",type="{kind}",status="{status}",reason="{reason}""#),
-                    1.0,
-                );
+                line("", &format!(r#",type="{kind}",status="{status}",reason="{reason}""#), 1.0);
             }
         },
     },
@@ -175,11 +148,7 @@ const FAMILIES: &[Family] = &[
         write: |entry, line| {
             for ((kind, manager), count) in &entry.reverted {
                 let (kind, manager) = (escaped(kind), escaped(manager));
-                line(
-                    "",
-                    &format!(r#",kind="{kind}",manager="{manager}""#),
-                    number(*count),
-                );
+                line("", &format!(r#",kind="{kind}",manager="{manager}""#), number(*count));
             }
         },
     },
@@ -201,10 +170,7 @@ impl Entry {
     ) {
         let seconds = took.as_secs_f64();
         let durations = self.operations.entry((action, phase, outcome)).or_default();
-        let bucket = BOUNDS
-            .iter()
-            .position(|bound| seconds <= *bound)
-            .unwrap_or(BOUNDS.len());
+        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
         durations.buckets[bucket] += 1;
         durations.sum += seconds;
     }
@@ -242,27 +208,14 @@ fn number(count: u64) -> f64 {
 fn bounded(manager: &str) -> String {
     let cut = manager.chars().take(MANAGER_LENGTH);
     let name: String = cut
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() || "-_./:".contains(letter) {
-                letter
-            } else {
-                '_'
-            }
-        })
+        .map(|letter| if letter.is_ascii_alphanumeric() || "-_./:".contains(letter) { letter } else { '_' })
         .collect();
-    if name.is_empty() {
-        "unknown".to_owned()
-    } else {
-        name
-    }
+    if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
 /// A label value with the three characters escaped that the text format gives a meaning.
 fn escaped(value: &str) -> String {
-    value
-        .replace('\\', r"\\")
-        .replace('"', r#"\""#)
-        .replace('\n', r"\n")
+    value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
 }
 
 #[cfg(test)]
@@ -272,18 +225,11 @@ mod tests {
     fn lines(releases: &Releases) -> Vec<String> {
         let mut text = String::new();
         releases.write(&mut text);
-        text.lines()
-            .filter(|line| !line.starts_with('#'))
-            .map(str::to_owned)
-            .collect()
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
     }
 
     fn condition(status: &str, reason: &str) -> Condition {
-        Condition {
-            kind: "Ready".to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-        }
+        Condition { kind: "Ready".to_owned(), status: status.to_owned(), reason: reason.to_owned() }
     }
 
     #[test]
@@ -319,32 +265,15 @@ mod tests {
         let mut releases = Releases::default();
         for milliseconds in [100, 250, 900, 700_000] {
             let took = Duration::from_millis(milliseconds);
-            releases
-                .of("a", "web")
-                .operation("install", "apply", "success", took);
+            releases.of("a", "web").operation("install", "apply", "success", took);
         }
         let lines = lines(&releases);
         let count = |le: &str| {
             let le = format!(r#"le="{le}""#);
-            lines
-                .iter()
-                .find(|line| line.contains(&le))
-                .unwrap()
-                .rsplit(' ')
-                .next()
-                .unwrap()
-                .to_owned()
+            lines.iter().find(|line| line.contains(&le)).unwrap().rsplit(' ').next().unwrap().to_owned()
         };
-        assert_eq!(
-            [count("0.25"), count("1"), count("600"), count("+Inf")],
-            ["2", "3", "3", "4"]
-        );
-        assert!(
-            lines
-                .iter()
-                .any(|line| line.contains("_sum{") && line.ends_with(" 701.25")),
-            "{lines:?}"
-        );
+        assert_eq!([count("0.25"), count("1"), count("600"), count("+Inf")], ["2", "3", "3", "4"]);
+        assert!(lines.iter().any(|line| line.contains("_sum{") && line.ends_with(" 701.25")), "{lines:?}");
     }
 
     #[test]
@@ -355,18 +284,9 @@ mod tests {
         }
         entry.drift_reverted("v1/ConfigMap", "curl/0");
         assert_eq!(entry.reverted.len(), PAIRS + 1);
-        assert_eq!(
-            entry.reverted[&("v1/ConfigMap".to_owned(), "curl/0".to_owned())],
-            2
-        );
-        assert_eq!(
-            entry.reverted[&("other".to_owned(), "other".to_owned())],
-            1000 - PAIRS as u64
-        );
-        assert_eq!(
-            bounded("kubectl-client-side apply\"}\n"),
-            "kubectl-client-side_apply___"
-        );
+        assert_eq!(entry.reverted[&("v1/ConfigMap".to_owned(), "curl/0".to_owned())], 2);
+        assert_eq!(entry.reverted[&("other".to_owned(), "other".to_owned())], 1000 - PAIRS as u64);
+        assert_eq!(bounded("kubectl-client-side apply\"}\n"), "kubectl-client-side_apply___");
         assert_eq!(bounded(&"é".repeat(200)), "_".repeat(MANAGER_LENGTH));
         assert_eq!(bounded(""), "unknown");
     }

@@ -19,9 +19,7 @@ const PARSE: usize = 2 << 20;
 
 pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     add!(engine, budget, "toyaml", |b, v: &Value| {
-        manifest::yaml::to_yaml(&convert::to_json(v, &b)?)
-            .trim_end_matches('\n')
-            .to_owned()
+        manifest::yaml::to_yaml(&convert::to_json(v, &b)?).trim_end_matches('\n').to_owned()
     });
     let to_json_budget = Arc::clone(budget);
     engine.add_filter(
@@ -31,54 +29,33 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
             let indent: Option<bool> = options.get::<Option<&Value>>("indent")?.map(Value::is_true);
             options.assert_all_used()?;
             let json = convert::to_json(v, &to_json_budget)?;
-            let text = if indent == Some(true) {
-                format!("{json:#}")
-            } else {
-                json.to_string()
-            };
+            let text = if indent == Some(true) { format!("{json:#}") } else { json.to_string() };
             to_json_budget.keep(Value::from(text))
         },
     );
-    add!(engine, budget, "tojson_pretty", |b, v: &Value| format!(
-        "{:#}",
-        convert::to_json(v, &b)?
-    ));
-    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(
-        &v, &b
+    add!(engine, budget, "tojson_pretty", |b, v: &Value| format!("{:#}", convert::to_json(v, &b)?));
+    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(&v, &b)?);
+    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(&v, &b)?);
+    add_lenient!(engine, budget, "required", |_b, v: &Value, message: Option<Cow<'_, str>>| required(
+        v,
+        message.as_deref()
     )?);
-    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(
-        &v, &b
-    )?);
-    add_lenient!(
-        engine,
-        budget,
-        "required",
-        |_b, v: &Value, message: Option<Cow<'_, str>>| required(v, message.as_deref())?
-    );
     add_lenient!(engine, budget, "empty", |_b, v: &Value| is_empty(v));
     add_lenient!(engine, budget, "haskey", |b, v: &Value, key: Cow<'_, str>| {
         b.steps(key.len() as u64 / 64)?;
         v.kind() == ValueKind::Map && v.get_attr(&key).is_ok_and(|found| !found.is_undefined())
     });
-    add!(engine, budget, "keys", |_b, v: &Value| map(v)?
-        .try_iter()?
-        .collect::<Vec<Value>>());
+    add!(engine, budget, "keys", |_b, v: &Value| map(v)?.try_iter()?.collect::<Vec<Value>>());
     add!(engine, budget, "values", |_b, v: &Value| {
         let keys: Vec<Value> = map(v)?.try_iter()?.collect();
-        keys.iter()
-            .map(|key| v.get_item(key))
-            .collect::<Result<Vec<Value>, Error>>()?
+        keys.iter().map(|key| v.get_item(key)).collect::<Result<Vec<Value>, Error>>()?
     });
     add!(engine, budget, "merge", |b, base: &Value, over: &Value| {
         let (base, over) = (convert::to_json(base, &b)?, convert::to_json(over, &b)?);
         new_data(&values::merge(base, over), &b)?
     });
-    add!(engine, budget, "pick", |b, v: &Value, names: Rest<Value>| {
-        filter_keys(v, &names, true, &b)?
-    });
-    add!(engine, budget, "omit", |b, v: &Value, names: Rest<Value>| {
-        filter_keys(v, &names, false, &b)?
-    });
+    add!(engine, budget, "pick", |b, v: &Value, names: Rest<Value>| filter_keys(v, &names, true, &b)?);
+    add!(engine, budget, "omit", |b, v: &Value, names: Rest<Value>| filter_keys(v, &names, false, &b)?);
     add!(engine, budget, "append", |b, v: &Value, item: Value| {
         let mut items = items(v, &b)?;
         items.push(item);
@@ -96,33 +73,19 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         }
         all
     });
-    add!(
-        engine,
-        budget,
-        "without",
-        |b, v: &Value, unwanted: Rest<Value>| {
-            let items = items(v, &b)?;
-            pay_for_search(items.len(), &unwanted, &b)?;
-            items
-                .into_iter()
-                .filter(|item| !unwanted.contains(item))
-                .collect::<Vec<Value>>()
-        }
-    );
+    add!(engine, budget, "without", |b, v: &Value, unwanted: Rest<Value>| {
+        let items = items(v, &b)?;
+        pay_for_search(items.len(), &unwanted, &b)?;
+        items.into_iter().filter(|item| !unwanted.contains(item)).collect::<Vec<Value>>()
+    });
     add!(engine, budget, "compact", |b, v: &Value| items(v, &b)?
         .into_iter()
         .filter(|item| !is_empty(item))
         .collect::<Vec<Value>>());
-    add!(
-        engine,
-        budget,
-        "format",
-        |b, v: Cow<'_, str>, args: Rest<Value>| printf(&v, &args, &b)?
-    );
+    add!(engine, budget, "format", |b, v: Cow<'_, str>, args: Rest<Value>| printf(&v, &args, &b)?);
     let strings_budget = Arc::clone(budget);
-    engine.add_filter("tostrings", move |v: &Value, options: Kwargs| {
-        to_strings(v, &options, &strings_budget)
-    });
+    engine
+        .add_filter("tostrings", move |v: &Value, options: Kwargs| to_strings(v, &options, &strings_budget));
 }
 
 pub(in crate::render) fn from_yaml(text: &str, budget: &Budget) -> Result<Value, Error> {
@@ -235,11 +198,7 @@ fn to_strings(value: &Value, options: &Kwargs, budget: &Budget) -> Result<Value,
         if item.is_empty() && skip_empty == Some(true) {
             continue;
         }
-        let item = format!(
-            "{}{item}{}",
-            prefix.unwrap_or_default(),
-            suffix.unwrap_or_default()
-        );
+        let item = format!("{}{item}{}", prefix.unwrap_or_default(), suffix.unwrap_or_default());
         budget.string(item.len() as u64)?;
         out.push(Value::from(item));
     }

@@ -71,16 +71,8 @@ impl Walk<'_> {
         }
         let (start, end) = (first.start_offset as usize, last.end_offset as usize);
         self.edits.extend([
-            Edit {
-                offset: end,
-                place: Place::Close,
-                text: ")".to_owned(),
-            },
-            Edit {
-                offset: start,
-                place: Place::Open,
-                text: format!("{PREFIX}look("),
-            },
+            Edit { offset: end, place: Place::Close, text: ")".to_owned() },
+            Edit { offset: start, place: Place::Open, text: format!("{PREFIX}look(") },
         ]);
     }
 
@@ -128,11 +120,7 @@ impl Walk<'_> {
 
     pub(super) fn operator_to_comma(&mut self) -> Step {
         let offset = self.start()?;
-        self.edits.push(Edit {
-            offset,
-            place: Place::Replace,
-            text: ",".to_owned(),
-        });
+        self.edits.push(Edit { offset, place: Place::Replace, text: ",".to_owned() });
         self.at += 1;
         Ok(())
     }
@@ -236,32 +224,16 @@ impl Walk<'_> {
                 return Ok(());
             }
             if empty {
-                self.edits.push(Edit {
-                    offset,
-                    place: Place::Close,
-                    text: "none".to_owned(),
-                });
+                self.edits.push(Edit { offset, place: Place::Close, text: "none".to_owned() });
             }
-            self.edits.push(Edit {
-                offset,
-                place: Place::Replace,
-                text: text.to_owned(),
-            });
+            self.edits.push(Edit { offset, place: Place::Replace, text: text.to_owned() });
             empty = true;
             if !separator {
                 break;
             }
         }
-        self.edits.push(Edit {
-            offset: open,
-            place: Place::Replace,
-            text: ",".to_owned(),
-        });
-        self.edits.push(Edit {
-            offset: start,
-            place: Place::Open,
-            text: format!("{PREFIX}slice("),
-        });
+        self.edits.push(Edit { offset: open, place: Place::Replace, text: ",".to_owned() });
+        self.edits.push(Edit { offset: start, place: Place::Open, text: format!("{PREFIX}slice(") });
         Ok(())
     }
 

@@ -57,23 +57,13 @@ pub(super) fn instrument(name: &str, source: &str, nested: bool) -> Result<Strin
         }
         tokens.push((token, span));
     }
-    let mut walk = Walk {
-        tokens,
-        at: 0,
-        edits: Vec::new(),
-        raw: 0,
-        loops: Vec::new(),
-        bare: false,
-    };
+    let mut walk = Walk { tokens, at: 0, edits: Vec::new(), raw: 0, loops: Vec::new(), bare: false };
     walk.template()?;
     Ok(walk.apply(source, nested))
 }
 
 fn refused(span: &Span, why: &'static str) -> Refused {
-    Refused::Here {
-        line: usize::from(span.start_line),
-        why,
-    }
+    Refused::Here { line: usize::from(span.start_line), why }
 }
 
 /// One change of the source. Variants are in the order in which they apply at one offset.
@@ -112,12 +102,10 @@ impl<'s> Walk<'s> {
         let mut order: Vec<(usize, Edit)> = self.edits.drain(..).enumerate().collect();
         // At one place the later opening is the outer one: it was recorded when its end was known.
         order.sort_by(|(i, a), (j, b)| {
-            (a.offset, &a.place)
-                .cmp(&(b.offset, &b.place))
-                .then_with(|| match a.place {
-                    Place::Open => j.cmp(i),
-                    Place::Close | Place::Replace => i.cmp(j),
-                })
+            (a.offset, &a.place).cmp(&(b.offset, &b.place)).then_with(|| match a.place {
+                Place::Open => j.cmp(i),
+                Place::Close | Place::Replace => i.cmp(j),
+            })
         });
         let mut out = String::with_capacity(source.len() * 2);
         if self.raw > 0 {
@@ -165,9 +153,7 @@ impl<'s> Walk<'s> {
     }
 
     fn end(&self) -> usize {
-        self.at
-            .checked_sub(1)
-            .map_or(0, |last| self.tokens[last].1.end_offset as usize)
+        self.at.checked_sub(1).map_or(0, |last| self.tokens[last].1.end_offset as usize)
     }
 
     fn skip_if(&mut self, wanted: impl Fn(&Token<'s>) -> bool) -> bool {
@@ -181,25 +167,13 @@ impl<'s> Walk<'s> {
     }
 
     fn expect(&mut self, wanted: impl Fn(&Token<'s>) -> bool) -> Step {
-        if self.skip_if(wanted) {
-            Ok(())
-        } else {
-            Err(self.odd())
-        }
+        if self.skip_if(wanted) { Ok(()) } else { Err(self.odd()) }
     }
 
     /// Puts `function(` .. `)` around what stands between `start` and here.
     fn wrap(&mut self, function: &str, start: usize) {
-        let open = Edit {
-            offset: start,
-            place: Place::Open,
-            text: format!("{PREFIX}{function}("),
-        };
-        let close = Edit {
-            offset: self.end(),
-            place: Place::Close,
-            text: ")".to_owned(),
-        };
+        let open = Edit { offset: start, place: Place::Open, text: format!("{PREFIX}{function}(") };
+        let close = Edit { offset: self.end(), place: Place::Close, text: ")".to_owned() };
         self.edits.extend([close, open]);
     }
 
@@ -346,16 +320,8 @@ impl<'s> Walk<'s> {
         if tuple {
             let end = self.end();
             self.edits.extend([
-                Edit {
-                    offset: end,
-                    place: Place::Close,
-                    text: "))".to_owned(),
-                },
-                Edit {
-                    offset: start,
-                    place: Place::Open,
-                    text: format!("{PREFIX}hold(("),
-                },
+                Edit { offset: end, place: Place::Close, text: "))".to_owned() },
+                Edit { offset: start, place: Place::Open, text: format!("{PREFIX}hold((") },
             ]);
         } else if dotted {
             self.wrap("hold", start);
@@ -404,9 +370,5 @@ impl<'s> Walk<'s> {
 
 /// Takes the names of the guards out of an error message.
 pub(super) fn hide(message: &str) -> Cow<'_, str> {
-    if message.contains(PREFIX) {
-        Cow::Owned(message.replace(PREFIX, ""))
-    } else {
-        Cow::Borrowed(message)
-    }
+    if message.contains(PREFIX) { Cow::Owned(message.replace(PREFIX, "")) } else { Cow::Borrowed(message) }
 }

@@ -39,40 +39,25 @@ fn check(file: &str, rendered: &Rendered) {
     let mut text = join(&rendered.objects);
     if let Some(notes) = &rendered.notes {
         text.push_str("---\n# Notes:\n");
-        text.extend(
-            notes
-                .trim_end()
-                .lines()
-                .map(|line| format!("# {line}").trim_end().to_owned() + "\n"),
-        );
+        text.extend(notes.trim_end().lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n"));
     }
     let path = packs().join(file);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        golden == text,
-        "{file} differs; look at the change after UPDATE_GOLDEN=1"
-    );
+    assert!(golden == text, "{file} differs; look at the change after UPDATE_GOLDEN=1");
 }
 
 fn kinds(rendered: &Rendered) -> Vec<&str> {
-    let mut kinds: Vec<&str> = rendered
-        .objects
-        .iter()
-        .map(|object| object["kind"].as_str().unwrap())
-        .collect();
+    let mut kinds: Vec<&str> =
+        rendered.objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
     kinds.sort_unstable();
     kinds
 }
 
 fn object<'r>(rendered: &'r Rendered, kind: &str) -> &'r Value {
-    rendered
-        .objects
-        .iter()
-        .find(|object| object["kind"] == kind)
-        .unwrap()
+    rendered.objects.iter().find(|object| object["kind"] == kind).unwrap()
 }
 
 #[test]
@@ -123,40 +108,25 @@ fn a_certificate_reaches_the_manifest_to_the_byte() {
     let certificate: String = lines.map(|line| format!("{}\n", line.trim_start())).collect();
     assert!(certificate.starts_with("-----BEGIN CERTIFICATE-----\n"));
     let rendered = run(&pack, &json!({})).unwrap();
-    assert_eq!(
-        object(&rendered, "ConfigMap")["data"]["ca.crt"],
-        Value::from(certificate)
-    );
+    assert_eq!(object(&rendered, "ConfigMap")["data"]["ca.crt"], Value::from(certificate));
 }
 
 #[test]
 fn podinfo_is_four_objects_and_shows_its_message() {
     let rendered = run(&sample("podinfo"), &json!({"message": "hello"})).unwrap();
-    assert_eq!(
-        kinds(&rendered),
-        ["Deployment", "Ingress", "Service", "ServiceAccount"]
-    );
+    assert_eq!(kinds(&rendered), ["Deployment", "Ingress", "Service", "ServiceAccount"]);
     let deployment = object(&rendered, "Deployment");
     assert_eq!(deployment["spec"]["replicas"], 0);
-    assert_eq!(
-        deployment["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"],
-        "hello"
-    );
+    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"], "hello");
 }
 
 #[test]
 fn the_database_keeps_its_backup() {
     let rendered = run(&sample("database"), &json!({})).unwrap();
     let claim = object(&rendered, "PersistentVolumeClaim");
-    assert_eq!(
-        claim["metadata"]["annotations"]["sherpack.io/resource-policy"],
-        "keep"
-    );
+    assert_eq!(claim["metadata"]["annotations"]["sherpack.io/resource-policy"], "keep");
     let set = object(&rendered, "StatefulSet");
-    assert_eq!(
-        set["spec"]["template"]["spec"]["volumes"][0]["configMap"]["defaultMode"],
-        0o440
-    );
+    assert_eq!(set["spec"]["template"]["spec"]["volumes"][0]["configMap"]["defaultMode"], 0o440);
 }
 
 #[test]

@@ -7,12 +7,7 @@ use super::{failure, pack, run, text_of};
 #[track_caller]
 fn is_limited(template: &str) {
     let error = failure(template);
-    assert_eq!(
-        error.reason(),
-        "RenderLimit",
-        "{}: {error}",
-        template.chars().take(300).collect::<String>()
-    );
+    assert_eq!(error.reason(), "RenderLimit", "{}: {error}", template.chars().take(300).collect::<String>());
 }
 
 /// The reason of the error, or an empty text.
@@ -82,10 +77,7 @@ fn huge_texts_are_refused_before_they_are_made() {
     ] {
         assert_eq!(reason(template), "RenderFailed", "{template}");
     }
-    assert_eq!(
-        reason("{{ '' | repeat(18446744073709551615) }}{{ '' | indent(18446744073709551615) }}"),
-        ""
-    );
+    assert_eq!(reason("{{ '' | repeat(18446744073709551615) }}{{ '' | indent(18446744073709551615) }}"), "");
 }
 
 #[test]
@@ -123,9 +115,7 @@ fn constants_are_not_multiplied_while_compiling() {
 #[test]
 fn literal_text_in_a_variable_is_counted() {
     let raw = "x".repeat(200_000);
-    is_limited(&format!(
-        "{{% set s %}}{{% for i in range(100000) %}}{raw}{{% endfor %}}{{% endset %}}"
-    ));
+    is_limited(&format!("{{% set s %}}{{% for i in range(100000) %}}{raw}{{% endfor %}}{{% endset %}}"));
     is_limited(&format!(
         "{{% macro m() %}}{raw}{{% endmacro %}}{{% for i in range(9999) %}}{{% set x = m() %}}{{% endfor %}}"
     ));
@@ -136,10 +126,7 @@ fn literal_text_in_a_variable_is_counted() {
             "{% set s %}{% for i in range(100000) %}{% include '_big' %}{% endfor %}{% endset %}",
         ),
     ];
-    assert_eq!(
-        run(&pack("", &files), &json!({})).unwrap_err().reason(),
-        "RenderLimit"
-    );
+    assert_eq!(run(&pack("", &files), &json!({})).unwrap_err().reason(), "RenderLimit");
 }
 
 #[test]
@@ -148,15 +135,8 @@ fn output_is_capped_for_one_file_and_for_all() {
     assert_eq!(text_of(five, &json!({})).unwrap().len(), 5_000_000);
     is_limited(&five.repeat(2));
     let six = "a: {{ 'a' * 6000000 }}";
-    let files = [
-        ("templates/a.yaml", six),
-        ("templates/b.yaml", six),
-        ("templates/c.yaml", six),
-    ];
-    assert_eq!(
-        run(&pack("", &files), &json!({})).unwrap_err().reason(),
-        "RenderLimit"
-    );
+    let files = [("templates/a.yaml", six), ("templates/b.yaml", six), ("templates/c.yaml", six)];
+    assert_eq!(run(&pack("", &files), &json!({})).unwrap_err().reason(), "RenderLimit");
 }
 
 #[test]
@@ -194,14 +174,7 @@ fn lazy_sequences_do_not_become_chains() {
         let found = reason(&rounds(3000, "[1]", body));
         assert!(matches!(found, "" | "RenderLimit"), "{body}: {found}");
     }
-    assert_eq!(
-        reason(&rounds(
-            1000,
-            "[]",
-            "{% set ns.x = ns.x + [{'name': 'a', 'value': i}] %}"
-        )),
-        ""
-    );
+    assert_eq!(reason(&rounds(1000, "[]", "{% set ns.x = ns.x + [{'name': 'a', 'value': i}] %}")), "");
 }
 
 #[test]
@@ -216,10 +189,7 @@ fn a_namespace_cannot_contain_itself() {
         "{% set ns = namespace() %}{% set ns.a, ns.b = ns, 1 %}",
         "{% set ns = namespace() %}{% set ns.l = [1] | append(ns) %}",
     ] {
-        assert!(
-            failure(template).to_string().contains("a namespace cannot"),
-            "{template}"
-        );
+        assert!(failure(template).to_string().contains("a namespace cannot"), "{template}");
     }
 }
 
@@ -230,27 +200,11 @@ fn templates_inside_templates_end() {
         let error = text_of(template, &values).unwrap_err();
         assert!(error.to_string().contains("levels deep"), "{error}");
     }
-    is_limited(&rounds(
-        100_000,
-        "1",
-        "{{ tpl('{% for i in range(50000) %}{% endfor %}') }}",
-    ));
-    let files = [
-        ("templates/_a", "{% include '_a' %}"),
-        ("templates/NOTES.txt", "{% include '_a' %}"),
-    ];
-    assert_eq!(
-        run(&pack("", &files), &json!({})).unwrap_err().reason(),
-        "RenderLimit"
-    );
-    let files = [
-        ("templates/_a", "{% extends '_a' %}"),
-        ("templates/NOTES.txt", "{% extends '_a' %}"),
-    ];
-    assert_eq!(
-        run(&pack("", &files), &json!({})).unwrap_err().reason(),
-        "RenderFailed"
-    );
+    is_limited(&rounds(100_000, "1", "{{ tpl('{% for i in range(50000) %}{% endfor %}') }}"));
+    let files = [("templates/_a", "{% include '_a' %}"), ("templates/NOTES.txt", "{% include '_a' %}")];
+    assert_eq!(run(&pack("", &files), &json!({})).unwrap_err().reason(), "RenderLimit");
+    let files = [("templates/_a", "{% extends '_a' %}"), ("templates/NOTES.txt", "{% extends '_a' %}")];
+    assert_eq!(run(&pack("", &files), &json!({})).unwrap_err().reason(), "RenderFailed");
     is_limited("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}");
 }
 
@@ -294,15 +248,9 @@ fn odd_arguments_are_errors_and_not_panics() {
 
 #[test]
 fn deeply_nested_source_is_an_error() {
-    for (open, close) in [
-        ("(", ")"),
-        ("[", "]"),
-        ("{'a':", "}"),
-        ("-", ""),
-        ("not ", ""),
-        ("f(", ")"),
-        ("1 if ", " else 1"),
-    ] {
+    for (open, close) in
+        [("(", ")"), ("[", "]"), ("{'a':", "}"), ("-", ""), ("not ", ""), ("f(", ")"), ("1 if ", " else 1")]
+    {
         let source = format!("{{{{ {}1{} }}}}", open.repeat(20_000), close.repeat(20_000));
         assert_ne!(reason(&source), "RenderAborted", "{open}");
     }

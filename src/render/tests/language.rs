@@ -28,28 +28,13 @@ fn values_print_as_yaml_would_read_them() {
 #[test]
 fn the_context_is_complete() {
     all_give(&[
-        (
-            "{{ release.name }} {{ release.namespace }} {{ release.revision }}",
-            "shop apps 3",
-        ),
-        (
-            "{{ release.isInstall }} {{ release.isUpgrade }} {{ release.service }}",
-            "false true Sherpack",
-        ),
-        (
-            "{{ pack.name }} {{ pack.version }} {{ pack.appVersion }}",
-            "demo 1.2.3 4",
-        ),
+        ("{{ release.name }} {{ release.namespace }} {{ release.revision }}", "shop apps 3"),
+        ("{{ release.isInstall }} {{ release.isUpgrade }} {{ release.service }}", "false true Sherpack"),
+        ("{{ pack.name }} {{ pack.version }} {{ pack.appVersion }}", "demo 1.2.3 4"),
         ("{{ capabilities.kubeVersion.version }}", "v1.33.2"),
-        (
-            "{{ capabilities.kubeVersion.major }}.{{ capabilities.kubeVersion.minor }}",
-            "1.33",
-        ),
+        ("{{ capabilities.kubeVersion.major }}.{{ capabilities.kubeVersion.minor }}", "1.33"),
         ("{{ 'apps/v1' in capabilities.apiVersions }}", "true"),
-        (
-            "{{ template.name }} {{ template.basePath }}",
-            "demo/templates/NOTES.txt demo/templates",
-        ),
+        ("{{ template.name }} {{ template.basePath }}", "demo/templates/NOTES.txt demo/templates"),
     ]);
 }
 
@@ -60,10 +45,7 @@ fn guarded_source_means_the_same() {
             "{{ 1 + 2 - 3 + 4 * 2 + 1 }} {{ 4 ~ 'a' ~ 2 * 3 if true else 'x' ~ 'y' }} {{ 'a' ~ 'b' + 'c' }}",
             "9 4a6 abc",
         ),
-        (
-            "{{ 'a' ~ (1 + 2) * 2 }} {{ (('x')) ~ (('y')) }} {{ -2 * 3 }} {{ 2 * -3 }}",
-            "a6 xy -6 -6",
-        ),
+        ("{{ 'a' ~ (1 + 2) * 2 }} {{ (('x')) ~ (('y')) }} {{ -2 * 3 }} {{ 2 * -3 }}", "a6 xy -6 -6"),
         (
             "{{ not 1 + 1 == 3 }} {{ 1 < 2 < 3 }} {{ 2 not in [1] }} {{ 'a' ~ 'b' in 'cab' }}",
             "true true true true",
@@ -88,14 +70,8 @@ fn guarded_source_means_the_same() {
             "{{ [1, [2, (3, 4)], {'a': [5], 6: (7,)}] }} {{ () }} {{ (1) }} {{ [] }} {{ {} }}",
             r#"[1,[2,[3,4]],{"6":[7],"a":[5]}] [] 1 [] {}"#,
         ),
-        (
-            "{{ 4 is divisibleby 2 }} {{ 4 is divisibleby(3) }} {{ 4 is not even }}",
-            "true false false",
-        ),
-        (
-            "{{ values.z is defined }} {{ 'a' is eq 'a' and (1 + 1) is eq 2 }}",
-            "false true",
-        ),
+        ("{{ 4 is divisibleby 2 }} {{ 4 is divisibleby(3) }} {{ 4 is not even }}", "true false false"),
+        ("{{ values.z is defined }} {{ 'a' is eq 'a' and (1 + 1) is eq 2 }}", "false true"),
         (
             "{% set a, b = 1, 2 %}{{ a + b }} {% set t = 1, %}{{ t }}{% set x | upper %}q{% endset %}{{ x }}",
             "3 [1]Q",
@@ -104,18 +80,9 @@ fn guarded_source_means_the_same() {
             "{% set ns = namespace(n=0) %}{% for i in range(4) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}",
             "6",
         ),
-        (
-            "{% with a = 1 + 1, b = [2] + [3] %}{{ a ~ b }}{% endwith %}",
-            "2[2,3]",
-        ),
-        (
-            "{% macro m(a, b=1 + 1) %}{{ a ~ b }}{% endmacro %}{{ m('x') }}{{ m('x', b='y' ~ 'z') }}",
-            "x2xyz",
-        ),
-        (
-            "{% macro m(a) %}{{ a }}{{ caller() }}{% endmacro %}{% call m(1) %}-c{% endcall %}",
-            "1-c",
-        ),
+        ("{% with a = 1 + 1, b = [2] + [3] %}{{ a ~ b }}{% endwith %}", "2[2,3]"),
+        ("{% macro m(a, b=1 + 1) %}{{ a ~ b }}{% endmacro %}{{ m('x') }}{{ m('x', b='y' ~ 'z') }}", "x2xyz"),
+        ("{% macro m(a) %}{{ a }}{{ caller() }}{% endmacro %}{% call m(1) %}-c{% endcall %}", "1-c"),
         (
             "{% macro e(xs) %}{% for x in xs %}{{ caller(x) }}{% endfor %}{% endmacro %}{% call(v) e([1, 2]) %}<{{ v + 1 }}>{% endcall %}",
             "<2><3>",
@@ -132,10 +99,7 @@ fn guarded_source_means_the_same() {
             "{% filter upper | replace('A', 'b' ~ 'c') %}a{% endfilter %}{% autoescape true %}{{ '<' }}{% endautoescape %}",
             "bc<",
         ),
-        (
-            "{%- if values.n > 1 + 1 -%}  yes  {%- elif 1 -%} no {%- endif -%}\n  end",
-            "yesend",
-        ),
+        ("{%- if values.n > 1 + 1 -%}  yes  {%- elif 1 -%} no {%- endif -%}\n  end", "yesend"),
         (
             "{% raw %}{{ a ~ b }}{% endraw %}{# a ~ b #}{{ '{{' ~ \"}}\" }}{{ 'a' 'b' ~ 'c' }}",
             "{{ a ~ b }}{{}}abc",
@@ -194,19 +158,14 @@ fn an_error_names_the_file_and_line_where_it_happened() {
     let pack = pack(
         "",
         &[
-            (
-                "templates/_helpers.tpl",
-                "{% macro name(values) %}\n\n{{ values.missing }}\n{% endmacro %}",
-            ),
+            ("templates/_helpers.tpl", "{% macro name(values) %}\n\n{{ values.missing }}\n{% endmacro %}"),
             (
                 "templates/a.yaml",
                 "{% import '_helpers.tpl' as h %}\nkind: A\n---\nname: {{ h.name(values) }}\n",
             ),
         ],
     );
-    let Error::Template { file, line, message } = run(&pack, &json!({})).unwrap_err() else {
-        panic!()
-    };
+    let Error::Template { file, line, message } = run(&pack, &json!({})).unwrap_err() else { panic!() };
     assert_eq!((file.as_str(), line), ("templates/_helpers.tpl", 3));
     assert_eq!(message, "undefined value: `values.missing` is undefined");
 }
@@ -216,10 +175,7 @@ fn a_mistake_in_the_source_is_reported_in_plain_words() {
     for (template, part) in [
         ("a\n{{ 1 + }}", "NOTES.txt:2: syntax error"),
         ("{% if x %}", "unexpected end of input"),
-        (
-            "a\n{% for x in y recursive %}{% endfor %}",
-            "NOTES.txt:2: recursive loops are not supported",
-        ),
+        ("a\n{% for x in y recursive %}{% endfor %}", "NOTES.txt:2: recursive loops are not supported"),
         ("{{ __guard_cat(1, 2) }}", "reserved"),
         ("{% set __guard_hold = 1 %}", "reserved"),
         ("{% nope %}", "unknown statement"),
@@ -250,11 +206,7 @@ fn only_templates_are_rendered_and_only_notes_are_notes() {
         ],
     );
     let rendered = run(&pack, &json!({})).unwrap();
-    let kinds: Vec<&str> = rendered
-        .objects
-        .iter()
-        .map(|object| object["kind"].as_str().unwrap())
-        .collect();
+    let kinds: Vec<&str> = rendered.objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["A", "B", "I", "J", "M"]);
     assert_eq!(rendered.notes.as_deref(), Some("hello"));
     assert_eq!(rendered.objects[1]["name"], "demo/templates/b.yml");
@@ -262,10 +214,7 @@ fn only_templates_are_rendered_and_only_notes_are_notes() {
 
 #[test]
 fn output_that_is_no_manifest_is_an_error_with_its_file() {
-    for (text, place) in [
-        ("kind: A\nb: [", "templates/a.yaml:2"),
-        ("just text", "templates/a.yaml"),
-    ] {
+    for (text, place) in [("kind: A\nb: [", "templates/a.yaml:2"), ("just text", "templates/a.yaml")] {
         let error = run(&pack("", &[("templates/a.yaml", text)]), &json!({})).unwrap_err();
         assert!(error.to_string().contains(place), "{error}");
     }
@@ -277,23 +226,15 @@ fn a_library_and_a_wrong_cluster_are_refused() {
     assert_eq!(library.reason(), "PackIsLibrary");
     let mut future = pack("", &[]);
     future.metadata.kube_version = Some(">=1.99".to_owned());
-    assert_eq!(
-        run(&future, &json!({})).unwrap_err().reason(),
-        "KubernetesVersion"
-    );
+    assert_eq!(run(&future, &json!({})).unwrap_err().reason(), "KubernetesVersion");
     future.metadata.kube_version = Some("new".to_owned());
     assert_eq!(run(&future, &json!({})).unwrap_err().reason(), "PackInvalid");
 }
 
 #[test]
 fn values_are_laid_on_the_defaults() {
-    let pack = pack(
-        "",
-        &[
-            ("values.yaml", "a: {b: 1, c: 2}\nd: 1\n"),
-            ("templates/NOTES.txt", "{{ values }}"),
-        ],
-    );
+    let pack =
+        pack("", &[("values.yaml", "a: {b: 1, c: 2}\nd: 1\n"), ("templates/NOTES.txt", "{{ values }}")]);
     let rendered = run(&pack, &json!({"a": {"b": 5}, "d": null})).unwrap();
     assert_eq!(rendered.notes.unwrap(), r#"{"a":{"b":5,"c":2}}"#);
     assert_eq!(rendered.values, json!({"a": {"b": 5, "c": 2}}));

@@ -12,10 +12,8 @@ use crate::pack::{Files, Limits, Pack, from_files};
 
 fn pack(definition: &str, files: &[(&str, &str)]) -> Pack {
     let base = "apiVersion: sherpack/v1\nmetadata: {name: demo, version: 1.2.3, appVersion: '4'}\n";
-    let mut all: Files = files
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()))
-        .collect();
+    let mut all: Files =
+        files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();
     all.insert("Pack.yaml".to_owned(), format!("{base}{definition}").into_bytes());
     from_files(all, &Limits::default()).unwrap()
 }
@@ -38,9 +36,7 @@ fn run(pack: &Pack, values: &Value) -> Result<Rendered, Error> {
 
 /// The text of one template, through the notes, which may be any text.
 fn text_of(template: &str, values: &Value) -> Result<String, Error> {
-    Ok(run(&pack("", &[("templates/NOTES.txt", template)]), values)?
-        .notes
-        .unwrap_or_default())
+    Ok(run(&pack("", &[("templates/NOTES.txt", template)]), values)?.notes.unwrap_or_default())
 }
 
 /// Each template gives this text.
@@ -63,11 +59,9 @@ fn all_give(rows: &[(&str, &str)]) {
 fn failure(template: &str) -> Error {
     let shown: String = template.chars().take(300).collect();
     match text_of(template, &json!({})) {
-        Ok(text) => panic!(
-            "`{shown}` rendered {} bytes: {}",
-            text.len(),
-            text.chars().take(200).collect::<String>()
-        ),
+        Ok(text) => {
+            panic!("`{shown}` rendered {} bytes: {}", text.len(), text.chars().take(200).collect::<String>())
+        }
         Err(error) => error,
     }
 }

@@ -66,16 +66,11 @@ pub(super) fn pack(json: &[u8], compression: Compression) -> io::Result<Vec<u8>>
 
 /// The JSON text, at most [`MAX_JSON_BYTES`] of it.
 pub(super) fn unpack(text: &[u8], compression: Compression) -> Result<Vec<u8>, (Fault, String)> {
-    let bytes = STANDARD
-        .decode(text)
-        .map_err(|e| (Fault::Damaged, format!("its data is not base64: {e}")))?;
+    let bytes =
+        STANDARD.decode(text).map_err(|e| (Fault::Damaged, format!("its data is not base64: {e}")))?;
     let mut json = Vec::new();
-    let damaged = |e| {
-        (
-            Fault::Damaged,
-            format!("its {} data is damaged or cut off: {e}", compression.label()),
-        )
-    };
+    let damaged =
+        |e| (Fault::Damaged, format!("its {} data is damaged or cut off: {e}", compression.label()));
     // One byte more than allowed, to tell "exactly full" from "more".
     let limit = MAX_JSON_BYTES as u64 + 1;
     match compression {
@@ -85,24 +80,15 @@ pub(super) fn unpack(text: &[u8], compression: Compression) -> Result<Vec<u8>, (
             decoder.take(limit).read_to_end(&mut json).map_err(damaged)?;
         }
         Compression::Gzip => {
-            GzDecoder::new(bytes.as_slice())
-                .take(limit)
-                .read_to_end(&mut json)
-                .map_err(damaged)?;
+            GzDecoder::new(bytes.as_slice()).take(limit).read_to_end(&mut json).map_err(damaged)?;
         }
         Compression::None => json = bytes,
     }
     if json.len() > MAX_JSON_BYTES {
-        return Err((
-            Fault::TooLarge,
-            format!("it unpacks to more than {MAX_JSON_BYTES} bytes"),
-        ));
+        return Err((Fault::TooLarge, format!("it unpacks to more than {MAX_JSON_BYTES} bytes")));
     }
     if nodes(&json) > MAX_JSON_NODES {
-        return Err((
-            Fault::TooLarge,
-            format!("it holds more than {MAX_JSON_NODES} JSON values"),
-        ));
+        return Err((Fault::TooLarge, format!("it holds more than {MAX_JSON_NODES} JSON values")));
     }
     Ok(json)
 }
@@ -162,11 +148,7 @@ mod tests {
         for compression in [Compression::Zstd, Compression::Gzip] {
             let packed = pack(&bomb, compression).unwrap();
             assert!(packed.len() < 100_000);
-            assert_eq!(
-                unpack(&packed, compression).unwrap_err().0,
-                Fault::TooLarge,
-                "{compression:?}"
-            );
+            assert_eq!(unpack(&packed, compression).unwrap_err().0, Fault::TooLarge, "{compression:?}");
         }
         let full = pack(&bomb[1..], Compression::Zstd).unwrap();
         assert_eq!(unpack(&full, Compression::Zstd).unwrap().len(), MAX_JSON_BYTES);
@@ -193,10 +175,7 @@ mod tests {
 
     #[test]
     fn a_blob_cut_anywhere_is_refused() {
-        let json = format!(
-            r#"{{"manifest":"{}"}}"#,
-            (0..500).map(|n| n.to_string()).collect::<String>()
-        );
+        let json = format!(r#"{{"manifest":"{}"}}"#, (0..500).map(|n| n.to_string()).collect::<String>());
         for compression in [Compression::Zstd, Compression::Gzip] {
             let packed = pack(json.as_bytes(), compression).unwrap();
             for length in (0..packed.len()).step_by(4) {

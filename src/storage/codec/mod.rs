@@ -89,10 +89,7 @@ pub fn encode(
     head: bool,
 ) -> Result<Secret, Error> {
     let name = record.key();
-    let unserialisable = |source| Error::Encode {
-        secret: format!("{}/{name}", record.namespace),
-        source,
-    };
+    let unserialisable = |source| Error::Encode { secret: format!("{}/{name}", record.namespace), source };
     let json = serde_json::to_vec(record).map_err(|e| unserialisable(e.into()))?;
     let release = blob::pack(&json, compression).map_err(unserialisable)?;
     let mut data = BTreeMap::new();
@@ -105,10 +102,7 @@ pub fn encode(
 
     let size: usize = data.values().map(|bytes| bytes.0.len()).sum();
     if size > MAX_RECORD_BYTES {
-        return Err(Error::RecordTooLarge {
-            secret: format!("{}/{name}", record.namespace),
-            size,
-        });
+        return Err(Error::RecordTooLarge { secret: format!("{}/{name}", record.namespace), size });
     }
     Ok(Secret {
         metadata: ObjectMeta {
@@ -134,28 +128,12 @@ pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
     let fail = |fault, message: String| Unreadable::of(&secret.metadata, fault, message);
     let name = secret.metadata.name.as_deref().unwrap_or_default();
     let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
-    let label = |label: &str| {
-        secret
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|l| l.get(label))
-            .map(String::as_str)
-    };
-    let data = |key: &str| {
-        secret
-            .data
-            .as_ref()
-            .and_then(|d| d.get(key))
-            .map(|bytes| bytes.0.as_slice())
-    };
+    let label = |label: &str| secret.metadata.labels.as_ref().and_then(|l| l.get(label)).map(String::as_str);
+    let data = |key: &str| secret.data.as_ref().and_then(|d| d.get(key)).map(|bytes| bytes.0.as_slice());
 
     if secret.type_.as_deref() != Some(names::RECORD_TYPE) {
         let found = secret.type_.as_deref().unwrap_or("none");
-        return Err(fail(
-            Fault::WrongType,
-            format!("its type is {found:?}, not {:?}", names::RECORD_TYPE),
-        ));
+        return Err(fail(Fault::WrongType, format!("its type is {found:?}, not {:?}", names::RECORD_TYPE)));
     }
     if label(names::CHUNKED) == Some("true") {
         let text = "it is stored in chunks, which this version cannot read; \
@@ -163,10 +141,7 @@ pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
         return Err(fail(Fault::Chunked, text.to_owned()));
     }
     let Some(release) = data(names::DATA_RELEASE) else {
-        return Err(fail(
-            Fault::Damaged,
-            format!("it has no data key {:?}", names::DATA_RELEASE),
-        ));
+        return Err(fail(Fault::Damaged, format!("it has no data key {:?}", names::DATA_RELEASE)));
     };
     let compression = Compression::of_label(label(names::COMPRESSION));
     let json = blob::unpack(release, compression).map_err(|(fault, message)| fail(fault, message))?;
@@ -177,10 +152,7 @@ pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
     // Whoever may create a Secret in one namespace must not speak for another, or for another release.
     let found = (record.key(), record.namespace.as_str());
     if (found.0.as_str(), found.1) != (name, namespace) {
-        let text = format!(
-            "the record inside is {}/{}, not the Secret's own",
-            found.1, found.0
-        );
+        let text = format!("the record inside is {}/{}, not the Secret's own", found.1, found.0);
         return Err(fail(Fault::ForeignName, text));
     }
     for (key, inside) in [
@@ -203,18 +175,12 @@ pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
         Some(Ok(None)) => (None, Provenance::Foreign(Because::BrokenSeal)),
         Some(Err(message)) => return Err(fail(Fault::NewerFormat, message)),
     };
-    Ok(Decoded {
-        record,
-        private,
-        provenance,
-    })
+    Ok(Decoded { record, private, provenance })
 }
 
 /// True when the Secret carries the mark of the newest record. The mark is a hint: anybody can change a label.
 pub fn is_marked_head(meta: &ObjectMeta) -> bool {
-    meta.labels
-        .as_ref()
-        .is_some_and(|labels| labels.get(names::HEAD).is_some_and(|v| v == HEAD_VALUE))
+    meta.labels.as_ref().is_some_and(|labels| labels.get(names::HEAD).is_some_and(|v| v == HEAD_VALUE))
 }
 
 fn labels(record: &Record, compression: Compression, head: bool) -> BTreeMap<String, String> {

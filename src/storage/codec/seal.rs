@@ -55,11 +55,7 @@ pub(super) fn seal(
     let text = serde_json::to_vec(&private)?;
     let tag = mac(namespace, name, release, &text, key).finalize().into_bytes();
     let mac: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
-    serde_json::to_vec(&Envelope {
-        mac: &mac,
-        private: &private,
-        version: PRIVATE_VERSION,
-    })
+    serde_json::to_vec(&Envelope { mac: &mac, private: &private, version: PRIVATE_VERSION })
 }
 
 /// The private part if its seal is right, `None` if not.
@@ -106,11 +102,7 @@ fn verified(
     }
     let fields = envelope.as_object_mut()?;
     let private = fields.remove("private")?;
-    let tag = fields
-        .remove("mac")
-        .as_ref()
-        .and_then(Value::as_str)
-        .and_then(lowercase_hex)?;
+    let tag = fields.remove("mac").as_ref().and_then(Value::as_str).and_then(lowercase_hex)?;
     let version = fields.remove("version")?;
     // The outer version repeats the one under the seal, for readers without the key.
     if !fields.is_empty() || private.get("version") != Some(&version) {
@@ -118,9 +110,7 @@ fn verified(
     }
     let text = serde_json::to_vec(&private).ok()?;
     // `verify_slice` compares in constant time.
-    mac(namespace, name, release, &text, key)
-        .verify_slice(&tag)
-        .ok()?;
+    mac(namespace, name, release, &text, key).verify_slice(&tag).ok()?;
     Some((private, text))
 }
 
@@ -177,10 +167,7 @@ mod tests {
     fn a_seal_holds_only_for_its_key_and_its_secret_and_its_record() {
         let text = seal("apps", "name", b"blob", &private(1), &KEY).unwrap();
         assert_eq!(open("apps", "name", b"blob", &text, &KEY), Ok(Some(private(1))));
-        assert_eq!(
-            open("apps", "name", b"blob", &text, &MacKey::new([8; 32])),
-            Ok(None)
-        );
+        assert_eq!(open("apps", "name", b"blob", &text, &MacKey::new([8; 32])), Ok(None));
         assert_eq!(open("other", "name", b"blob", &text, &KEY), Ok(None));
         assert_eq!(open("apps", "eman", b"blob", &text, &KEY), Ok(None));
         assert_eq!(open("apps", "name", b"blub", &text, &KEY), Ok(None));
@@ -193,51 +180,29 @@ mod tests {
         // Computed with Python's hmac module over the same length-prefixed parts.
         let text = sealed(&json!({"version": 1}), &MacKey::new([7; 32]));
         let envelope: Value = serde_json::from_slice(&text).unwrap();
-        assert_eq!(
-            envelope["mac"],
-            "b5232c2f0e39cc74d5bd384e6f43436be5603729474610969260a7612811fde0"
-        );
+        assert_eq!(envelope["mac"], "b5232c2f0e39cc74d5bd384e6f43436be5603729474610969260a7612811fde0");
     }
 
     #[test]
     fn another_spelling_of_the_same_content_is_not_ours() {
         let text = String::from_utf8(seal("apps", "name", b"blob", &private(1), &KEY).unwrap()).unwrap();
-        for other in [
-            text.replacen(':', ": ", 1),
-            format!("{text}\n"),
-            text.to_uppercase(),
-        ] {
-            assert_eq!(
-                open("apps", "name", b"blob", other.as_bytes(), &KEY),
-                Ok(None),
-                "{other}"
-            );
+        for other in [text.replacen(':', ": ", 1), format!("{text}\n"), text.to_uppercase()] {
+            assert_eq!(open("apps", "name", b"blob", other.as_bytes(), &KEY), Ok(None), "{other}");
         }
     }
 
     #[test]
     fn a_newer_private_part_is_refused_and_not_taken_for_another_tools() {
         let newer = sealed(&json!({"version": 2, "shape": "unknown"}), &KEY);
-        assert!(
-            open("apps", "name", b"blob", &newer, &KEY)
-                .unwrap_err()
-                .contains("format 2")
-        );
+        assert!(open("apps", "name", b"blob", &newer, &KEY).unwrap_err().contains("format 2"));
         let strange = sealed(&json!({"version": 1, "owner": 5}), &KEY);
-        assert!(
-            open("apps", "name", b"blob", &strange, &KEY)
-                .unwrap_err()
-                .contains("not understood")
-        );
+        assert!(open("apps", "name", b"blob", &strange, &KEY).unwrap_err().contains("not understood"));
     }
 
     #[test]
     fn a_field_that_a_newer_version_added_does_not_break_the_seal() {
         let mut newer = serde_json::to_value(private(1)).unwrap();
         newer["added"] = json!(true);
-        assert_eq!(
-            open("apps", "name", b"blob", &sealed(&newer, &KEY), &KEY),
-            Ok(Some(private(1)))
-        );
+        assert_eq!(open("apps", "name", b"blob", &sealed(&newer, &KEY), &KEY), Ok(Some(private(1))));
     }
 }

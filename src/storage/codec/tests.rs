@@ -22,11 +22,7 @@ pub(crate) fn record(revision: u32) -> Record {
 pub(crate) fn private(revision: u32) -> Private {
     Private {
         version: crate::release::PRIVATE_VERSION,
-        owner: Owner {
-            namespace: "apps".into(),
-            name: "web".into(),
-            uid: "6f1c".into(),
-        },
+        owner: Owner { namespace: "apps".into(), name: "web".into(), uid: "6f1c".into() },
         holder: "operator-0/9a".into(),
         action: Action::Upgrade,
         attempt: 1,
@@ -48,24 +44,13 @@ pub(crate) fn private(revision: u32) -> Private {
             handed_over: vec!["/spec/replicas".into()],
         }],
         leftovers: Vec::new(),
-        operation: Some(Operation {
-            phase: OperationPhase::Apply,
-            wave: -1,
-            step: 2,
-        }),
+        operation: Some(Operation { phase: OperationPhase::Apply, wave: -1, step: 2 }),
         last_deployed: Some(1),
     }
 }
 
 fn ours(revision: u32) -> Secret {
-    encode(
-        &record(revision),
-        Some(&private(revision)),
-        Compression::Zstd,
-        &KEY,
-        true,
-    )
-    .unwrap()
+    encode(&record(revision), Some(&private(revision)), Compression::Zstd, &KEY, true).unwrap()
 }
 
 fn data<'a>(secret: &'a mut Secret, key: &str) -> &'a mut Vec<u8> {
@@ -73,12 +58,7 @@ fn data<'a>(secret: &'a mut Secret, key: &str) -> &'a mut Vec<u8> {
 }
 
 fn label(secret: &mut Secret, key: &str, value: &str) {
-    secret
-        .metadata
-        .labels
-        .as_mut()
-        .unwrap()
-        .insert(key.into(), value.into());
+    secret.metadata.labels.as_mut().unwrap().insert(key.into(), value.into());
 }
 
 fn fault(secret: &Secret) -> Fault {
@@ -123,10 +103,7 @@ fn the_blob_is_base64_text_of_a_zstd_frame_of_the_published_json() {
 #[test]
 fn ours_adds_one_data_key_and_on_the_newest_record_one_label() {
     let secret = ours(7);
-    assert_eq!(
-        secret.data.as_ref().unwrap().keys().collect::<Vec<_>>(),
-        ["private", "release"]
-    );
+    assert_eq!(secret.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["private", "release"]);
     assert!(is_marked_head(&secret.metadata));
     let older = encode(&record(6), Some(&private(6)), Compression::Zstd, &KEY, false).unwrap();
     assert!(!is_marked_head(&older.metadata));
@@ -137,11 +114,7 @@ fn all_compressions_are_read() {
     for compression in [Compression::Zstd, Compression::Gzip, Compression::None] {
         let secret = encode(&record(7), Some(&private(7)), compression, &KEY, true).unwrap();
         let decoded = decode(&secret, &KEY).unwrap();
-        assert_eq!(
-            (decoded.record, decoded.private),
-            (record(7), Some(private(7))),
-            "{compression:?}"
-        );
+        assert_eq!((decoded.record, decoded.private), (record(7), Some(private(7))), "{compression:?}");
     }
 }
 
@@ -180,10 +153,7 @@ fn a_record_sealed_with_another_key_is_foreign() {
     let other = MacKey::new([1; KEY_BYTES]);
     let forged = encode(&record(7), Some(&private(7)), Compression::Zstd, &other, true).unwrap();
     let decoded = decode(&forged, &KEY).unwrap();
-    assert_eq!(
-        (decoded.provenance, decoded.private),
-        (Provenance::Foreign(Because::BrokenSeal), None)
-    );
+    assert_eq!((decoded.provenance, decoded.private), (Provenance::Foreign(Because::BrokenSeal), None));
 }
 
 #[test]
@@ -191,10 +161,7 @@ fn a_private_part_of_another_revision_is_foreign() {
     let (mut six, mut seven) = (ours(6), ours(7));
     std::mem::swap(data(&mut six, "private"), data(&mut seven, "private"));
     for swapped in [six, seven] {
-        assert_eq!(
-            decode(&swapped, &KEY).unwrap().provenance,
-            Provenance::Foreign(Because::BrokenSeal)
-        );
+        assert_eq!(decode(&swapped, &KEY).unwrap().provenance, Provenance::Foreign(Because::BrokenSeal));
     }
 }
 
@@ -211,11 +178,7 @@ fn a_record_that_names_another_release_namespace_or_revision_is_unreadable() {
         secret.metadata.name = Some(name.into());
         assert_eq!(fault(&secret), Fault::ForeignName, "{namespace}/{name}");
     }
-    for key in [
-        names::RELEASE_NAME,
-        names::RELEASE_NAMESPACE,
-        names::RELEASE_VERSION,
-    ] {
+    for key in [names::RELEASE_NAME, names::RELEASE_NAMESPACE, names::RELEASE_VERSION] {
         let mut secret = ours(7);
         label(&mut secret, key, "8");
         assert_eq!(fault(&secret), Fault::ForeignName, "{key}");
@@ -257,15 +220,8 @@ fn an_unreadable_record_says_which_and_why() {
     let mut cut = ours(7);
     data(&mut cut, "release").truncate(8);
     let unreadable = decode(&cut, &KEY).unwrap_err();
-    assert_eq!(
-        (unreadable.release.as_deref(), unreadable.revision),
-        (Some("web"), Some(7))
-    );
-    assert!(
-        unreadable
-            .to_string()
-            .starts_with("Secret apps/sh.sherpack.release.v1.web.v7 cannot be read")
-    );
+    assert_eq!((unreadable.release.as_deref(), unreadable.revision), (Some("web"), Some(7)));
+    assert!(unreadable.to_string().starts_with("Secret apps/sh.sherpack.release.v1.web.v7 cannot be read"));
 }
 
 #[test]
@@ -299,14 +255,9 @@ fn size_counts_all_data_keys() {
     record.manifest = "x".repeat(600_000);
     assert!(encode(&record, &private).is_ok());
     private.holder = "x".repeat(300_000);
-    let Err(error) = encode(&record, &private) else {
-        panic!("two keys of 800,000 and 300,000 bytes fit")
-    };
+    let Err(error) = encode(&record, &private) else { panic!("two keys of 800,000 and 300,000 bytes fit") };
     assert_eq!(error.reason(), "RecordTooLarge");
-    assert!(
-        error.to_string().contains("apps/sh.sherpack.release.v1.web.v7"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("apps/sh.sherpack.release.v1.web.v7"), "{error}");
 }
 
 pub(crate) fn any_json() -> impl Strategy<Value = Value> {

@@ -24,12 +24,7 @@ pub(crate) struct Kills {
 
 impl Kills {
     pub(crate) fn new(seed: u64, start: Duration, calm: BTreeMap<Scene, Duration>) -> Self {
-        Self {
-            random: Random::new(seed),
-            start,
-            calm,
-            count: 0,
-        }
+        Self { random: Random::new(seed), start, calm, count: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -35,11 +35,7 @@ impl Scenery {
     pub(crate) async fn build(narrator: &Narrator) -> Result<Self> {
         let began = Instant::now();
         let borrowed = std::env::var("CLUSTER").is_ok_and(|which| which == "current");
-        let cluster = if borrowed {
-            Cluster::current().await?
-        } else {
-            Cluster::start(&[]).await?
-        };
+        let cluster = if borrowed { Cluster::current().await? } else { Cluster::start(&[]).await? };
         let version = cluster.version().await?;
         let whose = if borrowed { "found" } else { "up" };
         narrator.tell(format!("cluster {whose}: Kubernetes {version}"), began);
@@ -53,12 +49,7 @@ impl Scenery {
         // In somebody's cluster releases elsewhere are none of our business.
         let watch = borrowed.then_some(namespace.as_str());
         let settings = Settings::new(&cluster.kubeconfig, &system, watch, "demo.log")?;
-        let scenery = Self {
-            cluster,
-            namespace,
-            settings,
-            borrowed,
-        };
+        let scenery = Self { cluster, namespace, settings, borrowed };
         match scenery.furnish(&system).await {
             Ok(()) => Ok(scenery),
             Err(failure) => {
@@ -84,9 +75,7 @@ impl Scenery {
         if self.borrowed {
             let clearing = self.clear(tidy);
             let limit = Duration::from_secs(120);
-            tokio::time::timeout(limit, clearing)
-                .await
-                .during("clearing the cluster")??;
+            tokio::time::timeout(limit, clearing).await.during("clearing the cluster")??;
         }
         self.cluster.end().await
     }
@@ -96,16 +85,12 @@ impl Scenery {
         let releases = release::api(client, &self.namespace);
         if !tidy {
             // No operator runs any more that would take its finalizer off.
-            for release in releases
-                .list(&ListParams::default())
-                .await
-                .map(|list| list.items)
-                .unwrap_or_default()
+            for release in
+                releases.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default()
             {
                 let bare = json!({"metadata": {"finalizers": null}});
-                let _ = releases
-                    .patch(&release.name_any(), &PatchParams::default(), &Patch::Merge(bare))
-                    .await;
+                let _ =
+                    releases.patch(&release.name_any(), &PatchParams::default(), &Patch::Merge(bare)).await;
             }
         }
         let namespaces: Api<Namespace> = Api::all(client.clone());

@@ -74,18 +74,10 @@ impl Story<'_> {
         if self.kills.is_none() {
             let namespace = self.scenery.namespace.as_str();
             self.narrator.aside("$ kubectl get srel");
-            self.narrator.aside(
-                self.scenery
-                    .cluster
-                    .kubectl(&["get", "srel", "-n", namespace])
-                    .await?,
-            );
+            self.narrator.aside(self.scenery.cluster.kubectl(&["get", "srel", "-n", namespace]).await?);
         }
         durations.insert(Scene::Uninstall, self.uninstall().await?);
-        Ok(Told {
-            durations,
-            final_objects: snapshot(&last),
-        })
+        Ok(Told { durations, final_objects: snapshot(&last) })
     }
 
     /// Runs one scene, under kills if there are any, and says what it came to.
@@ -113,10 +105,7 @@ impl Story<'_> {
         };
         let mut text = words(&outcome);
         if !moments.is_empty() {
-            let moments: Vec<_> = moments
-                .iter()
-                .map(|moment| moment.as_millis().to_string())
-                .collect();
+            let moments: Vec<_> = moments.iter().map(|moment| moment.as_millis().to_string()).collect();
             text = format!("{text}; killed after {} ms", moments.join(", then "));
         }
         self.narrator.tell(text, began);
@@ -128,14 +117,11 @@ impl Story<'_> {
         let mut sight = Sight::open(api.clone()).await?;
         let object = release::release(NAME, PACK, &json!({}))?;
         let action = async move {
-            api.patch(NAME, &PatchParams::apply("kubectl"), &Patch::Apply(&object))
-                .await?;
+            api.patch(NAME, &PatchParams::apply("kubectl"), &Patch::Apply(&object)).await?;
             ready_at(&mut sight, 1).await
         };
-        self.play(Scene::Install, action, |()| {
-            format!("SherpackRelease {NAME} applied: Ready at revision 1")
-        })
-        .await
+        self.play(Scene::Install, action, |()| format!("SherpackRelease {NAME} applied: Ready at revision 1"))
+            .await
     }
 
     async fn scale(&mut self, deployment: DynamicObject) -> Result<Duration> {
@@ -150,24 +136,14 @@ impl Story<'_> {
         let action = async move {
             let edit = async {
                 let target = format!("deployment/{name}");
-                cluster
-                    .kubectl(&["scale", "-n", namespace, &target, &format!("--replicas={other}")])
-                    .await?;
+                cluster.kubectl(&["scale", "-n", namespace, &target, &format!("--replicas={other}")]).await?;
                 Ok(())
             };
             let at = |count: i64| {
                 let name = name.clone();
                 move |change: &Change| is(change, &name, "/spec/replicas", &json!(count))
             };
-            sight
-                .put_back(
-                    "the old replicas of the Deployment",
-                    LIMIT,
-                    edit,
-                    at(other),
-                    at(replicas),
-                )
-                .await
+            sight.put_back("the old replicas of the Deployment", LIMIT, edit, at(other), at(replicas)).await
         };
         let words = |put_back: &PutBack| {
             format!(
@@ -181,9 +157,7 @@ impl Story<'_> {
 
     async fn edit(&mut self, configmap: DynamicObject) -> Result<Duration> {
         let name = configmap.name_any();
-        let data = configmap.data["data"]
-            .as_object()
-            .and_then(|data| data.iter().next());
+        let data = configmap.data["data"].as_object().and_then(|data| data.iter().next());
         let (key, old) = data.ok_or_else(|| Failure::new(format!("ConfigMap {name} has no data")))?;
         let api = self.api(&configmap)?;
         let mut sight = Sight::open(api.clone()).await?;
@@ -193,23 +167,17 @@ impl Story<'_> {
         let words = format!("key {key} of configmap/{name} edited: back");
         let action = async move {
             let edit = async {
-                let params = PatchParams {
-                    field_manager: Some("kubectl-edit".to_owned()),
-                    ..Default::default()
-                };
+                let params =
+                    PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..Default::default() };
                 api.patch(&name, &params, &Patch::Merge(&patch)).await?;
                 Ok(())
             };
             let edited = |change: &Change| is(change, &name, &pointer, &json!("edited by hand"));
             let restored = |change: &Change| is(change, &name, &pointer, &old);
-            sight
-                .put_back("the old text of the ConfigMap", LIMIT, edit, edited, restored)
-                .await
+            sight.put_back("the old text of the ConfigMap", LIMIT, edit, edited, restored).await
         };
-        self.play(Scene::Edit, action, |put_back| {
-            format!("{words} {} ms later", millis(put_back.since_sent))
-        })
-        .await
+        self.play(Scene::Edit, action, |put_back| format!("{words} {} ms later", millis(put_back.since_sent)))
+            .await
     }
 
     async fn delete(&mut self, service: DynamicObject) -> Result<Duration> {
@@ -239,31 +207,22 @@ impl Story<'_> {
     async fn upgrade(&mut self, before: &Snapshot) -> Result<Duration> {
         let api = self.releases();
         let mut sight = Sight::open(api.clone()).await?;
-        let (client, namespace) = (
-            self.scenery.cluster.client.clone(),
-            self.scenery.namespace.clone(),
-        );
+        let (client, namespace) = (self.scenery.cluster.client.clone(), self.scenery.namespace.clone());
         let before: BTreeSet<String> = before.keys().cloned().collect();
         let action = async move {
             let without_ingress = json!({"spec": {"values": {"ingress": {"enabled": false}}}});
-            let params = PatchParams {
-                field_manager: Some("kubectl-edit".to_owned()),
-                ..Default::default()
-            };
+            let params = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..Default::default() };
             api.patch(NAME, &params, &Patch::Merge(&without_ingress)).await?;
             ready_at(&mut sight, 2).await?;
             // Ready means pruned as well, so the first look must find it gone.
             let after = snapshot(&labelled(&client, &namespace, NAME).await?);
             let after: BTreeSet<String> = after.keys().cloned().collect();
             let gone: Vec<String> = before.difference(&after).cloned().collect();
-            check(
-                !gone.is_empty() && gone.iter().all(|title| title.starts_with("Ingress/")),
-                || {
-                    format!(
-                        "the upgrade should prune the Ingress and nothing else; gone: {gone:?}, left: {after:?}"
-                    )
-                },
-            )?;
+            check(!gone.is_empty() && gone.iter().all(|title| title.starts_with("Ingress/")), || {
+                format!(
+                    "the upgrade should prune the Ingress and nothing else; gone: {gone:?}, left: {after:?}"
+                )
+            })?;
             Ok(gone.join(", "))
         };
         let words = |gone: &String| {
@@ -275,10 +234,7 @@ impl Story<'_> {
     async fn uninstall(&mut self) -> Result<Duration> {
         let api = self.releases();
         let mut sight = Sight::open(api.clone()).await?;
-        let (client, namespace) = (
-            self.scenery.cluster.client.clone(),
-            self.scenery.namespace.clone(),
-        );
+        let (client, namespace) = (self.scenery.cluster.client.clone(), self.scenery.namespace.clone());
         let action = async move {
             api.delete(NAME, &DeleteParams::default()).await?;
             let gone = |change: &Change| {
@@ -299,17 +255,13 @@ impl Story<'_> {
                 sleep(Duration::from_millis(50)).await;
             }
         };
-        let words = |()| format!("SherpackRelease {NAME} deleted: no object and no record is left");
-        self.play(Scene::Uninstall, action, |done| words(*done)).await
+        let words = format!("SherpackRelease {NAME} deleted: no object and no record is left");
+        self.play(Scene::Uninstall, action, |()| words).await
     }
 
     /// Two revisions, each stored once.
     fn check_records(&self, objects: &[DynamicObject]) -> Result<()> {
-        let records: BTreeSet<_> = objects
-            .iter()
-            .filter(|object| is_record(object))
-            .map(title)
-            .collect();
+        let records: BTreeSet<_> = objects.iter().filter(|object| is_record(object)).map(title).collect();
         let expected = ["v1", "v2"].map(|version| format!("Secret/sh.sherpack.release.v1.{NAME}.{version}"));
         check(records == BTreeSet::from(expected.clone()), || {
             format!("records {records:?} instead of {expected:?}")
@@ -326,10 +278,7 @@ impl Story<'_> {
 
     /// The API of this object's kind.
     fn api(&self, object: &DynamicObject) -> Result<Api<DynamicObject>> {
-        let types = object
-            .types
-            .as_ref()
-            .ok_or_else(|| Failure::new("an object without kind"))?;
+        let types = object.types.as_ref().ok_or_else(|| Failure::new("an object without kind"))?;
         let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
         let client = self.scenery.cluster.client.clone();
         Ok(Api::namespaced_with(client, &self.scenery.namespace, &resource))
@@ -349,9 +298,7 @@ async fn ready_at(sight: &mut Sight, revision: u64) -> Result<()> {
         release::is_stalled(object).then(|| Err(Failure::new(release::standing(object))))
     });
     let found = found.await;
-    found
-        .map_err(|failure| Failure::new(format!("{failure}; {last}")))?
-        .1
+    found.map_err(|failure| Failure::new(format!("{failure}; {last}")))?.1
 }
 
 /// Whether the change shows this object with this value.
@@ -363,13 +310,8 @@ fn is(change: &Change, name: &str, pointer: &str, value: &Value) -> bool {
 
 fn named(objects: &[DynamicObject], kind: &str) -> Result<DynamicObject> {
     let of_kind = |object: &&DynamicObject| title(object).starts_with(&format!("{kind}/"));
-    let found = objects
-        .iter()
-        .filter(of_kind)
-        .min_by_key(|object| object.name_any());
-    found
-        .cloned()
-        .ok_or_else(|| Failure::new(format!("the release has no {kind}")))
+    let found = objects.iter().filter(of_kind).min_by_key(|object| object.name_any());
+    found.cloned().ok_or_else(|| Failure::new(format!("the release has no {kind}")))
 }
 
 /// Milliseconds with one digit.

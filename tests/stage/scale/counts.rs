@@ -27,9 +27,7 @@ impl Operator {
         for sample in samples(&text, "sherpack_api_requests_total") {
             *counts.entry(sample.label("verb").to_owned()).or_default() += sample.value;
         }
-        check(!counts.is_empty(), || {
-            "the operator counts no request at all".to_owned()
-        })?;
+        check(!counts.is_empty(), || "the operator counts no request at all".to_owned())?;
         Ok(Self(counts))
     }
 
@@ -54,15 +52,8 @@ impl Operator {
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts: Vec<_> = self.0.iter().filter(|(_, count)| **count > 0).collect();
-        let counts: Vec<_> = counts
-            .iter()
-            .map(|(verb, count)| format!("{verb} {count}"))
-            .collect();
-        let counts = if counts.is_empty() {
-            "none".to_owned()
-        } else {
-            counts.join(", ")
-        };
+        let counts: Vec<_> = counts.iter().map(|(verb, count)| format!("{verb} {count}")).collect();
+        let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
         write!(f, "{counts} (reads {}, writes {})", self.reads(), self.writes())
     }
 }
@@ -90,13 +81,8 @@ pub(crate) struct Server(BTreeMap<(String, String), u64>);
 
 /// What the API server counts.
 pub(crate) async fn server(client: &Client) -> Result<Server> {
-    let request = http::Request::get("/metrics")
-        .body(Vec::new())
-        .during("GET /metrics")?;
-    let text = client
-        .request_text(request)
-        .await
-        .during("metrics of the API server")?;
+    let request = http::Request::get("/metrics").body(Vec::new()).during("GET /metrics")?;
+    let text = client.request_text(request).await.during("metrics of the API server")?;
     let mut counts = BTreeMap::new();
     for sample in samples(&text, "apiserver_request_total") {
         let (verb, group) = (sample.label("verb"), sample.label("group"));
@@ -114,10 +100,7 @@ pub(crate) async fn server(client: &Client) -> Result<Server> {
 impl Server {
     pub(crate) fn minus(&self, earlier: &Self) -> Self {
         let rest = |(key, count): (&(String, String), &u64)| {
-            (
-                key.clone(),
-                count.saturating_sub(earlier.0.get(key).copied().unwrap_or_default()),
-            )
+            (key.clone(), count.saturating_sub(earlier.0.get(key).copied().unwrap_or_default()))
         };
         Self(self.0.iter().map(rest).filter(|(_, count)| *count > 0).collect())
     }
@@ -126,11 +109,7 @@ impl Server {
         let wanted = |(verb, resource): &(String, String)| {
             verbs.contains(&verb.as_str()) && (resources.is_empty() || resources.contains(&resource.as_str()))
         };
-        self.0
-            .iter()
-            .filter(|(key, _)| wanted(key))
-            .map(|(_, count)| count)
-            .sum()
+        self.0.iter().filter(|(key, _)| wanted(key)).map(|(_, count)| count).sum()
     }
 }
 
@@ -142,9 +121,7 @@ impl Server {
 pub(crate) fn cross_check(own: &Operator, server: &Server, n: usize) -> Result<()> {
     let resources = &["secrets", "sherpackreleases", "events.k8s.io"];
     let writes = server.sum(&["APPLY"], &[])
-        + server
-            .sum(&["POST", "PUT", "PATCH", "DELETE"], resources)
-            .saturating_sub(n as u64);
+        + server.sum(&["POST", "PUT", "PATCH", "DELETE"], resources).saturating_sub(n as u64);
     let read = &[
         "secrets",
         "sherpackreleases",
@@ -157,9 +134,7 @@ pub(crate) fn cross_check(own: &Operator, server: &Server, n: usize) -> Result<(
         "horizontalpodautoscalers",
     ];
     let reads = server.sum(&["GET", "LIST"], read);
-    say(format!(
-        "the API server saw of them: reads {reads} (without watches), writes {writes}"
-    ));
+    say(format!("the API server saw of them: reads {reads} (without watches), writes {writes}"));
     agree("writes", own.writes(), writes)?;
     agree("reads", own.of("get") + own.of("list"), reads)
 }
@@ -190,10 +165,7 @@ fn samples<'a>(text: &'a str, name: &str) -> impl Iterator<Item = Sample<'a>> {
     let parse = move |line: &'a str| {
         let (labels, value) = line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once("} ")?;
         let value = value.trim().parse::<f64>().ok()?;
-        Some(Sample {
-            labels,
-            value: value as u64,
-        })
+        Some(Sample { labels, value: value as u64 })
     };
     text.lines().filter_map(parse).collect::<Vec<_>>().into_iter()
 }

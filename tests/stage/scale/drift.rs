@@ -48,16 +48,11 @@ pub(crate) async fn deployments(client: &Client, namespace: &str, most: usize) -
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
     let api = Api::namespaced_with(client.clone(), namespace, &resource);
     measure("env value of a Deployment", &api, most, |object| {
-        let containers = object
-            .data
-            .pointer("/spec/template/spec/containers")?
-            .as_array()?;
+        let containers = object.data.pointer("/spec/template/spec/containers")?.as_array()?;
         containers.iter().enumerate().find_map(|(at, container)| {
             let env = container["env"].as_array()?;
-            let (entry, variable) = env
-                .iter()
-                .enumerate()
-                .find(|(_, variable)| variable["value"].is_string())?;
+            let (entry, variable) =
+                env.iter().enumerate().find(|(_, variable)| variable["value"].is_string())?;
             let changed = json!([{"name": text(&variable["name"]), "value": BY_HAND}]);
             let changed = json!([{"name": text(&container["name"]), "env": changed}]);
             Some(Edit {
@@ -92,26 +87,16 @@ async fn measure(
     edit: impl Fn(&DynamicObject) -> Option<Edit>,
 ) -> Result<Latencies> {
     let mut sight = Sight::open(api.clone()).await?;
-    let params = PatchParams {
-        field_manager: Some("kubectl-edit".to_owned()),
-        ..Default::default()
-    };
-    let listed = api
-        .list(&ListParams::default().labels(RELEASE_LABEL))
-        .await
-        .during(what)?;
-    check(!listed.items.is_empty(), || {
-        format!("{what}: the releases have none")
-    })?;
+    let params = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..Default::default() };
+    let listed = api.list(&ListParams::default().labels(RELEASE_LABEL)).await.during(what)?;
+    check(!listed.items.is_empty(), || format!("{what}: the releases have none"))?;
     let mut latencies = Vec::with_capacity(most);
     for object in listed.items.into_iter().take(most) {
         let name = &object.name_any();
         let Edit { patch, pointer, old } =
             edit(&object).ok_or_else(|| Failure::new(format!("{name} has no {what}")))?;
         let send = async {
-            api.patch(name, &params, &Patch::Strategic(&patch))
-                .await
-                .during(name)?;
+            api.patch(name, &params, &Patch::Strategic(&patch)).await.during(name)?;
             Ok(())
         };
         let shows = |change: &Change, value: &Value| {

@@ -12,9 +12,7 @@ const TICKS: f64 = 100.0;
 pub(crate) fn memory(pid: u32) -> Result<(f64, f64)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).during("memory of the operator")?;
     let field = |name: &str| {
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         let kib = line.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<f64>().ok());
         let kib = kib.ok_or_else(|| Failure::new(format!("no {name} in /proc/{pid}/status")))?;
         Ok::<_, Failure>((kib / 1024.0 * 10.0).round() / 10.0)

@@ -54,11 +54,7 @@ impl Report {
         for (name, measured, target) in rows {
             let verdict = if measured <= target { "" } else { "  missed" };
             // Writing to a String cannot fail.
-            let _ = writeln!(
-                table,
-                "{name:<22}{measured:>10}{:>10}{verdict}",
-                format!("<= {target}")
-            );
+            let _ = writeln!(table, "{name:<22}{measured:>10}{:>10}{verdict}", format!("<= {target}"));
         }
         table
     }

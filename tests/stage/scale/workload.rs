@@ -54,20 +54,11 @@ pub(crate) async fn apply_bare(client: &Client, namespace: &str, n: usize) -> Re
     let params = PARAMS.get_or_init(|| PatchParams::apply("bare").force());
     let began = Instant::now();
     let apply = |(api, object, value): (Api<DynamicObject>, String, Value)| async move {
-        api.patch(&object, params, &Patch::Apply(&value))
-            .await
-            .during(&object)?;
+        api.patch(&object, params, &Patch::Apply(&value)).await.during(&object)?;
         Ok::<_, Failure>(())
     };
-    stream::iter(applies)
-        .map(apply)
-        .buffer_unordered(CONCURRENCY)
-        .try_collect::<Vec<()>>()
-        .await?;
-    Ok(Bare {
-        objects: template.len(),
-        took: began.elapsed(),
-    })
+    stream::iter(applies).map(apply).buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
+    Ok(Bare { objects: template.len(), took: began.elapsed() })
 }
 
 /// The manifests of the pack as the operator's own `render` prints them.
@@ -76,16 +67,7 @@ async fn template(namespace: &str) -> Result<Vec<Value>> {
     let file = root().join("target/stage/values.yaml");
     std::fs::write(&file, serde_json::to_string(&values("first"))?).during(file.display())?;
     let (pack, file) = (pack.display().to_string(), file.display().to_string());
-    let arguments = [
-        "render",
-        &pack,
-        "--name",
-        TEMPLATE,
-        "--namespace",
-        namespace,
-        "-f",
-        &file,
-    ];
+    let arguments = ["render", &pack, "--name", TEMPLATE, "--namespace", namespace, "-f", &file];
     let text = operator::output(&arguments).await?;
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).during("output of `render`")?;
     let documents: Vec<Value> = documents.into_iter().filter(Value::is_object).collect();
@@ -107,9 +89,7 @@ pub(crate) async fn settle(client: &Client, namespace: &str, n: usize) -> Result
         if seen.count() >= n {
             break;
         }
-        check(began.elapsed() < super::STANDSTILL, || {
-            "the controller manager does not catch up".to_owned()
-        })?;
+        check(began.elapsed() < super::STANDSTILL, || "the controller manager does not catch up".to_owned())?;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     tokio::time::sleep(Duration::from_secs(5)).await;

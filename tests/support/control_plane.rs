@@ -1,0 +1,117 @@
+//! The control plane of `tests/devcluster`: one for the test binary, started by the first test that needs it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use super::wait::eventually;
+
+/// A running control plane with the CustomResourceDefinition of SherpackRelease.
+pub struct ControlPlane {
+    pub kubeconfig: PathBuf,
+    /// Process ids by name: `etcd`, `kube-apiserver`, ...
+    pub pids: serde_json::Value,
+    pub bin: PathBuf,
+    /// It stops when its standard input ends, which is when this process ends, in whatever way.
+    _launcher: Child,
+}
+
+static SHARED: OnceLock<ControlPlane> = OnceLock::new();
+
+/// The control plane that all tests of this binary share.
+pub async fn shared() -> &'static ControlPlane {
+    if let Some(running) = SHARED.get() {
+        return running;
+    }
+    tokio::task::spawn_blocking(|| SHARED.get_or_init(|| on_a_thread(&[]))).await.unwrap()
+}
+
+/// A control plane of the caller's own, for tests that stop a part of it. It ends when the value is dropped.
+pub async fn own(flags: &'static [&'static str]) -> ControlPlane {
+    tokio::task::spawn_blocking(|| on_a_thread(flags)).await.unwrap()
+}
+
+impl ControlPlane {
+    /// A client that belongs to the runtime of the caller.
+    pub async fn client(&self) -> Client {
+        Client::try_from(config(&self.kubeconfig).await).unwrap()
+    }
+}
+
+/// A runtime of its own, because the one of the test that happens to come first ends with that test.
+fn on_a_thread(flags: &[&str]) -> ControlPlane {
+    // A second provider is refused, which is fine: the first one is the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let started = start(flags);
+    let kubeconfig = started.kubeconfig.clone();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(install_crd(&kubeconfig));
+    })
+    .join()
+    .unwrap();
+    started
+}
+
+fn start(flags: &[&str]) -> ControlPlane {
+    let bin = binaries();
+    let launcher = bin.join("devcluster");
+    assert!(
+        launcher.is_file(),
+        "{} is missing: run `tests/devcluster/build.sh` (about 5 minutes the first time), or `make test`, which does",
+        launcher.display()
+    );
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    std::fs::create_dir_all(&logs).unwrap();
+    let log = std::fs::File::create(logs.join(format!("behaviour-{}.log", std::process::id()))).unwrap();
+    let mut child = Command::new(&launcher)
+        .arg("-stdin")
+        .args(["-bin".as_ref(), bin.as_os_str()])
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap_or_else(|error| panic!("{}: {error}", launcher.display()));
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let started: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| {
+        panic!("the control plane did not start ({error}); see target/behaviour-*.log: {line:?}")
+    });
+    ControlPlane {
+        kubeconfig: started["kubeconfig"].as_str().unwrap().into(),
+        pids: started["pids"].clone(),
+        bin,
+        _launcher: child,
+    }
+}
+
+fn binaries() -> PathBuf {
+    std::env::var_os("DEVCLUSTER_BIN")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/devcluster/bin"), PathBuf::from)
+}
+
+async fn config(kubeconfig: &Path) -> Config {
+    let file = Kubeconfig::read_from(kubeconfig).unwrap();
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap()
+}
+
+async fn install_crd(kubeconfig: &Path) {
+    let client = Client::try_from(config(kubeconfig).await).unwrap();
+    let api: Api<CustomResourceDefinition> = Api::all(client);
+    let crd = sherpack_operator::api::crd();
+    let name = crd.metadata.name.clone().unwrap();
+    api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(&crd)).await.unwrap();
+    eventually("the CustomResourceDefinition is served", async || {
+        let live = api.get(&name).await.unwrap();
+        let conditions = live.status.and_then(|status| status.conditions).unwrap_or_default();
+        conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
+    })
+    .await;
+}

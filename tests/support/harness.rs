@@ -1,0 +1,267 @@
+//! One test: a namespace, an operator that watches it alone, and everything that the test does there.
+
+use std::sync::Mutex;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use sherpack_operator::api::SherpackRelease;
+
+use super::control_plane::{self, ControlPlane};
+use super::objects::Objects;
+use super::operator::{Operator, Probe, Settings};
+use super::packs::Pack;
+use super::wait::{eventually, wait_for};
+use super::wire::Wire;
+
+/// The manager that plays the person who owns the releases.
+pub const PERSON: &str = "test-person";
+
+pub struct Harness {
+    pub control_plane: &'static ControlPlane,
+    pub client: Client,
+    pub namespace: String,
+    /// Objects of the namespace, read and changed by the test itself, past the operator's wire.
+    pub objects: Objects,
+    /// What the operator sends.
+    pub wire: Wire,
+    pub settings: Settings,
+    operator: Mutex<Option<Operator>>,
+}
+
+impl Harness {
+    /// A namespace of this name and an operator for it. The name must be used by one test only.
+    pub async fn new(name: &str) -> Self {
+        let harness = Self::without_operator(name).await;
+        harness.start();
+        harness
+    }
+
+    /// A namespace of this name, and no operator yet.
+    pub async fn without_operator(name: &str) -> Self {
+        let control_plane = control_plane::shared().await;
+        let client = control_plane.client().await;
+        let objects = Objects { client: client.clone(), namespace: name.to_owned() };
+        objects
+            .create(PERSON, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+            .await;
+        let settings = Settings {
+            kubeconfig: control_plane.kubeconfig.clone(),
+            watch_namespace: Some(name.to_owned()),
+            operator_namespace: name.to_owned(),
+            pack_dir: None,
+            holder: format!("{name}-1"),
+        };
+        Self {
+            control_plane,
+            client,
+            namespace: name.to_owned(),
+            objects,
+            wire: Wire::default(),
+            settings,
+            operator: Mutex::default(),
+        }
+    }
+
+    // ---- the operator -------------------------------------------------------------------------------------
+
+    /// Starts an operator. One that is already there is killed.
+    pub fn start(&self) {
+        self.kill();
+        *self.operator.lock().unwrap() = Some(Operator::start(&self.settings, &self.wire));
+    }
+
+    /// As `kill -9`. Nothing happens when there is none.
+    pub fn kill(&self) {
+        self.wire.die();
+        if let Some(operator) = self.operator.lock().unwrap().take() {
+            operator.kill();
+        }
+    }
+
+    /// As SIGTERM; waits until it has ended.
+    pub async fn stop(&self) {
+        let operator = self.operator.lock().unwrap().take().expect("an operator runs");
+        operator.stop().await;
+    }
+
+    /// Waits until the running operator is ready.
+    pub async fn operator_ready(&self) {
+        let address = self.operator.lock().unwrap().as_ref().expect("an operator runs").address;
+        Probe(address).ready().await;
+    }
+
+    /// The sum of all series of a metric of the running operator whose labels contain every text in `labels`.
+    pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let address = self.operator.lock().unwrap().as_ref().expect("an operator runs").address;
+        Probe(address).metric(name, labels).await
+    }
+
+    // ---- packs and releases -------------------------------------------------------------------------------
+
+    /// Stores a pack in the ConfigMap `name`; one that is there is overwritten.
+    pub async fn pack(&self, name: &str, pack: &Pack) {
+        let archive = STANDARD.encode(pack.archive());
+        let body = json!({"binaryData": {"pack.tgz": archive}});
+        self.objects.server_side_apply(&format!("ConfigMap/{name}"), PERSON, body).await;
+    }
+
+    /// Applies a SherpackRelease with this spec.
+    pub async fn release(&self, name: &str, spec: Value) -> Value {
+        self.objects
+            .server_side_apply(&format!("SherpackRelease/{name}"), PERSON, json!({"spec": spec}))
+            .await
+    }
+
+    /// Stores the pack as ConfigMap `<name>-pack`, applies a release of it with more fields of the spec, and waits until it is deployed.
+    pub async fn deploy(&self, name: &str, pack: &Pack, more: Value) -> Value {
+        self.apply(name, pack, more).await;
+        self.ready(name).await
+    }
+
+    /// [`Harness::deploy`] without the wait.
+    pub async fn apply(&self, name: &str, pack: &Pack, more: Value) -> Value {
+        let source = format!("{name}-pack");
+        self.pack(&source, pack).await;
+        let mut spec = json!({"pack": {"configMap": {"name": source}}});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        self.release(name, spec).await
+    }
+
+    /// Changes the spec of a release as `kubectl edit` does: null removes.
+    pub async fn edit_spec(&self, name: &str, spec: Value) -> Value {
+        self.objects.edit(&format!("SherpackRelease/{name}"), PERSON, json!({"spec": spec})).await
+    }
+
+    /// Sets an annotation of a release; null removes it.
+    pub async fn annotate(&self, name: &str, key: &str, value: impl Into<Value>) -> Value {
+        let patch = json!({"metadata": {"annotations": {key: value.into()}}});
+        self.objects.edit(&format!("SherpackRelease/{name}"), PERSON, patch).await
+    }
+
+    /// Asks for a pass and waits until it was made: the operator acknowledges it in the status.
+    pub async fn pass(&self, name: &str) {
+        let at = format!("{}", jiff::Timestamp::now());
+        self.annotate(name, "sherpack.io/reconcile-at", at.as_str()).await;
+        wait_for("the pass that was asked for", async || {
+            let release = self.objects.get(&format!("SherpackRelease/{name}")).await;
+            let handled = &release["status"]["lastHandled"]["reconcileAt"];
+            if *handled == json!(at) { Ok(()) } else { Err(release["status"].to_string()) }
+        })
+        .await;
+    }
+
+    /// The status of a release as JSON; null without one.
+    pub async fn status(&self, name: &str) -> Value {
+        self.objects.get(&format!("SherpackRelease/{name}")).await["status"].clone()
+    }
+
+    /// The release, typed.
+    pub async fn typed(&self, name: &str) -> SherpackRelease {
+        Api::namespaced(self.client.clone(), &self.namespace).get(name).await.unwrap()
+    }
+
+    /// Waits until a release is Ready for its newest spec; gives the whole object.
+    pub async fn ready(&self, name: &str) -> Value {
+        self.condition(name, "Ready", "True", None).await
+    }
+
+    /// Waits until a condition of a release has this status, and this reason if one is given, for its newest spec.
+    pub async fn condition(&self, name: &str, type_: &str, status: &str, reason: Option<&str>) -> Value {
+        let what = format!("condition {type_} of {name} is {status} {}", reason.unwrap_or_default());
+        wait_for(&what, async || {
+            let release = self.objects.get(&format!("SherpackRelease/{name}")).await;
+            let current = release["status"]["observedGeneration"] == release["metadata"]["generation"];
+            let found = condition(&release, type_);
+            let fits =
+                current && found["status"] == status && reason.is_none_or(|reason| found["reason"] == reason);
+            if fits { Ok(release) } else { Err(release["status"].to_string()) }
+        })
+        .await
+    }
+
+    /// Deletes a release and waits until it is gone.
+    pub async fn uninstall(&self, name: &str) {
+        self.objects.delete(&format!("SherpackRelease/{name}")).await;
+        self.gone(&format!("SherpackRelease/{name}")).await;
+    }
+
+    // ---- objects ------------------------------------------------------------------------------------------
+
+    /// Waits until `expected` holds of the object, such as `Deployment/web`; gives it.
+    pub async fn sees(&self, what: &str, expected: impl Fn(&Value) -> bool) -> Value {
+        wait_for(&format!("{what} is as expected"), async || match self.objects.find(what).await {
+            Some(object) if expected(&object) => Ok(object),
+            Some(object) => Err(object.to_string()),
+            None => Err(format!("{what} is not there")),
+        })
+        .await
+    }
+
+    /// Waits until the value at a JSON pointer of the object is `expected`; gives the object.
+    pub async fn shows(&self, what: &str, pointer: &str, expected: impl Into<Value>) -> Value {
+        let expected = expected.into();
+        wait_for(&format!("{what} has {expected} at {pointer}"), async || {
+            match self.objects.find(what).await {
+                Some(object) if object.pointer(pointer) == Some(&expected) => Ok(object),
+                Some(object) => Err(format!("{:?} in {object}", object.pointer(pointer))),
+                None => Err(format!("{what} is not there")),
+            }
+        })
+        .await
+    }
+
+    /// Waits until the object is not there.
+    pub async fn gone(&self, what: &str) {
+        eventually(&format!("{what} is gone"), async || self.objects.find(what).await.is_none()).await;
+    }
+
+    /// The revision records of a release, oldest first: Secrets.
+    pub async fn records(&self, name: &str) -> Vec<Value> {
+        let selector = format!("sherpack.io/storage-driver,sherpack.io/release-name={name}");
+        let mut records = self.objects.list("Secret", &selector).await;
+        let revision = |record: &Value| {
+            let label = record["metadata"]["labels"]["sherpack.io/release-version"].as_str();
+            label.and_then(|label| label.parse::<u32>().ok()).unwrap_or(0)
+        };
+        records.sort_by_key(revision);
+        records
+    }
+
+    /// Notes of the Events about a release that have this reason.
+    pub async fn events(&self, name: &str, reason: &str) -> Vec<String> {
+        use k8s_openapi::api::events::v1::Event;
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let events = events.list(&kube::api::ListParams::default()).await.unwrap();
+        let about = |event: &Event| {
+            event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref()) == Some(name)
+        };
+        let matching =
+            events.items.into_iter().filter(|event| about(event) && event.reason.as_deref() == Some(reason));
+        matching.map(|event| event.note.unwrap_or_default()).collect()
+    }
+
+    /// Overwrites a part of the status of a release, as a backup tool or a clumsy hand would.
+    pub async fn forge_status(&self, name: &str, status: Value) {
+        let api: Api<SherpackRelease> = Api::namespaced(self.client.clone(), &self.namespace);
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A condition of a release; null when it has none of that type.
+#[must_use]
+pub fn condition(release: &Value, type_: &str) -> Value {
+    let conditions = release["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().find(|condition| condition["type"] == type_).unwrap_or_default()
+}

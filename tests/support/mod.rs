@@ -1,0 +1,26 @@
+//! What behaviour tests stand on: a real control plane, an operator that can be killed at any request, packs
+//! from a few lines, and waits with a deadline.
+//!
+//! One control plane serves the whole test binary; each test has a namespace and an operator of its own, so tests
+//! run side by side. Nothing here plays the API server: [`wire`] only stands between it and the operator.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    unreachable_pub,
+    unused_imports
+)]
+
+pub mod control_plane;
+pub mod harness;
+pub mod objects;
+pub mod operator;
+pub mod packs;
+pub mod wait;
+pub mod wire;
+
+pub use harness::Harness;
+pub use packs::Pack;
+pub use wire::{Effect, Fault};

@@ -1,0 +1,140 @@
+//! An operator in this process, on a runtime of its own, so that it can be killed at any moment.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use sherpack_operator::operator::{self, Config, config};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::wait::{LONG, eventually};
+use super::wire::Wire;
+
+/// What an operator of a test is told besides its wire.
+#[derive(Clone)]
+pub struct Settings {
+    pub kubeconfig: PathBuf,
+    pub watch_namespace: Option<String>,
+    pub operator_namespace: String,
+    pub pack_dir: Option<PathBuf>,
+    pub holder: String,
+}
+
+/// A running operator.
+pub struct Operator {
+    runtime: Option<Runtime>,
+    shutdown: CancellationToken,
+    /// Ends its wire together with it.
+    lives: CancellationToken,
+    ended: Option<JoinHandle<Result<(), operator::Error>>>,
+    pub address: SocketAddr,
+}
+
+impl Operator {
+    /// Starts one and does not wait until it is ready.
+    #[must_use]
+    pub fn start(settings: &Settings, wire: &Wire) -> Self {
+        wire.revive();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("operator")
+            .enable_all()
+            .build()
+            .unwrap();
+        let (shutdown, lives) = (CancellationToken::new(), CancellationToken::new());
+        let address = free_address();
+        let config = Config {
+            cluster: config::Cluster { kubeconfig: Some(settings.kubeconfig.clone()), context: None },
+            watch_namespace: settings.watch_namespace.clone(),
+            operator_namespace: settings.operator_namespace.clone(),
+            pack_dir: settings.pack_dir.clone(),
+            concurrency: NonZeroUsize::new(4).unwrap(),
+            listen: address,
+            holder: settings.holder.clone(),
+            through: Some(wire.wrap(lives.clone())),
+        };
+        let ended = runtime.spawn(operator::run(config, shutdown.clone()));
+        Self { runtime: Some(runtime), shutdown, lives, ended: Some(ended), address }
+    }
+
+    /// As `kill -9`: whatever it was doing ends in the middle.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    /// As SIGTERM; waits until it has ended.
+    pub async fn stop(mut self) {
+        self.shutdown.cancel();
+        let ended = self.ended.take().unwrap();
+        tokio::time::timeout(LONG, ended)
+            .await
+            .expect("the operator stops")
+            .expect("it does not panic")
+            .expect("it stops without an error");
+    }
+
+    fn end(&mut self) {
+        self.lives.cancel();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Asks a running operator over HTTP.
+pub struct Probe(pub SocketAddr);
+
+impl Probe {
+    /// Waits until `/readyz` says so.
+    pub async fn ready(&self) {
+        eventually("the operator is ready", async || {
+            self.http("/readyz").await.is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        })
+        .await;
+    }
+
+    /// The text of `/metrics`.
+    pub async fn metrics(&self) -> String {
+        self.http("/metrics").await.expect("/metrics answers")
+    }
+
+    /// The sum of all series of a metric whose labels contain every text in `labels`.
+    pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let text = self.metrics().await;
+        text.lines()
+            .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])))
+            .filter(|line| labels.iter().all(|label| line.contains(label)))
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
+    }
+
+    async fn http(&self, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(self.0).await.ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        Some(answer)
+    }
+}
+
+/// A port that nobody listens on. Another process could take it before we do, but none of ours asks for a fixed one.
+fn free_address() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// The packs that the project brings along.
+#[must_use]
+pub fn sample_packs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packs")
+}
