@@ -25,7 +25,7 @@
 //! # Layer rule
 //!
 //! Upper may use lower only:
-//! `cli, operator > reconcile > source, cluster, storage, watch > release > plan > health, render > pack > manifest > api`.
+//! `cli, operator > reconcile > source, storage, watch > cluster > release > plan > health, render > pack > manifest > api`.
 
 pub mod api;
 pub mod manifest;
@@ -46,3 +46,7 @@ pub mod reconcile;
 
 pub mod cli;
 pub mod operator;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod layers;

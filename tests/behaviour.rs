@@ -4,5 +4,6 @@
 mod support;
 
 mod behaviour {
+    mod deploy;
     mod lock_fields;
 }

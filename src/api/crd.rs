@@ -156,13 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn the_file_in_crds_is_what_the_code_says() {
-        let file = include_str!("../../crds/sherpack.io_sherpackreleases.yaml");
+    fn the_files_are_what_the_code_says() {
         let text = crd_yaml().expect("YAML");
-        assert!(
-            text == file,
-            "crds/sherpack.io_sherpackreleases.yaml differs from the code: run `make crds` and review the change"
-        );
+        for (path, file) in [
+            ("crds", include_str!("../../crds/sherpack.io_sherpackreleases.yaml")),
+            (
+                "charts/sherpack-operator/files",
+                include_str!("../../charts/sherpack-operator/files/sherpack.io_sherpackreleases.yaml"),
+            ),
+        ] {
+            assert!(text == file, "{path} differs from the code: run `make crds` and review the change");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Tells the outside what happens to releases: metrics at once, Events through a bounded queue.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,13 +36,36 @@ impl Outside {
     ) -> Self {
         let (events_tx, events_rx) = mpsc::channel(QUEUE);
         let reporter = Reporter { controller: names::MANAGER_OWN.to_owned(), instance: Some(holder) };
-        tokio::spawn(publish(Recorder::new(client, reporter), events_rx, shutdown));
+        tokio::spawn(publish(Recorders { client, reporter, by_note: HashMap::new() }, events_rx, shutdown));
         Self { metrics, events_tx }
     }
 }
 
+/// One recorder for each thing that is told: a recorder counts an Event of the same reason up whatever it says, and
+/// the note of the first one would stand for all.
+struct Recorders {
+    client: Client,
+    reporter: Reporter,
+    by_note: HashMap<u64, Recorder>,
+}
+
+impl Recorders {
+    /// Forgetting only means that a repeated Event begins anew.
+    const LIMIT: usize = 256;
+
+    fn of(&mut self, event: &Event, about: &ObjectReference) -> &Recorder {
+        let mut hasher = DefaultHasher::new();
+        (&about.uid, &event.reason, &event.note).hash(&mut hasher);
+        let told = hasher.finish();
+        if self.by_note.len() >= Self::LIMIT && !self.by_note.contains_key(&told) {
+            self.by_note.clear();
+        }
+        self.by_note.entry(told).or_insert_with(|| Recorder::new(self.client.clone(), self.reporter.clone()))
+    }
+}
+
 async fn publish(
-    recorder: Recorder,
+    mut recorders: Recorders,
     mut events_rx: mpsc::Receiver<(ObjectReference, Event)>,
     shutdown: CancellationToken,
 ) {
@@ -50,6 +75,7 @@ async fn publish(
             () = shutdown.cancelled() => return,
         };
         let Some((about, event)) = next else { return };
+        let recorder = recorders.of(&event, &about);
         match tokio::time::timeout(DEADLINE, recorder.publish(&event, &about)).await {
             Ok(Ok(())) => {}
             // An Event is a courtesy: the condition says the same. In a terminating namespace it is refused.

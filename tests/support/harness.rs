@@ -42,11 +42,6 @@ impl Harness {
     /// A namespace of this name, and no operator yet.
     pub async fn without_operator(name: &str) -> Self {
         let control_plane = control_plane::shared().await;
-        let client = control_plane.client().await;
-        let objects = Objects { client: client.clone(), namespace: name.to_owned() };
-        objects
-            .create(PERSON, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
-            .await;
         let settings = Settings {
             kubeconfig: control_plane.kubeconfig.clone(),
             watch_namespace: Some(name.to_owned()),
@@ -54,6 +49,16 @@ impl Harness {
             pack_dir: None,
             holder: format!("{name}-1"),
         };
+        Self::of(control_plane, name, settings).await
+    }
+
+    /// A namespace of this name on a control plane of the caller's, and no operator yet.
+    pub async fn of(control_plane: &'static ControlPlane, name: &str, settings: Settings) -> Self {
+        let client = control_plane.client().await;
+        let objects = Objects { client: client.clone(), namespace: name.to_owned() };
+        objects
+            .create(PERSON, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+            .await;
         Self {
             control_plane,
             client,

@@ -21,6 +21,7 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("v1", "ServiceAccount", true),
     ("v1", "Pod", true),
     ("v1", "PersistentVolumeClaim", true),
+    ("v1", "PersistentVolume", false),
     ("v1", "Event", true),
     ("v1", "Namespace", false),
     ("apps/v1", "Deployment", true),

@@ -1,0 +1,280 @@
+//! The operator as people install it: `config/` by kustomize, `charts/` by Helm, and the permissions in both.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::api::{Api, PostParams};
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+
+use crate::support::control_plane::{self, ControlPlane};
+use crate::support::objects::Objects;
+use crate::support::operator::Settings;
+use crate::support::wait::eventually;
+use crate::support::wire::Request;
+use crate::support::{Harness, Pack};
+
+/// Verb, API group, resource with its subresource.
+type Right = (String, String, String);
+
+fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs a tool of the control plane with these arguments and this standard input; gives what it printed.
+fn tool(control_plane: &ControlPlane, name: &str, arguments: &[&str], input: &str) -> String {
+    use std::io::Write;
+    let mut child = Command::new(control_plane.bin.join(name))
+        .args(arguments)
+        .current_dir(project())
+        .env("KUBECONFIG", &control_plane.kubeconfig)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{name}: {error}; `make test` builds it"));
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} {arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A kubeconfig with a token of the service account.
+async fn as_account(control_plane: &ControlPlane, namespace: &str, name: &str) -> PathBuf {
+    let accounts: Api<ServiceAccount> = Api::namespaced(control_plane.client().await, namespace);
+    let request = TokenRequest {
+        spec: TokenRequestSpec { expiration_seconds: Some(3600), ..TokenRequestSpec::default() },
+        ..TokenRequest::default()
+    };
+    let token = accounts.create_token_request(name, &PostParams::default(), &request).await.unwrap();
+    let mut config = Kubeconfig::read_from(&control_plane.kubeconfig).unwrap();
+    for user in &mut config.auth_infos {
+        user.auth_info = Some(kube::config::AuthInfo {
+            token: Some(token.status.as_ref().unwrap().token.clone().into()),
+            ..kube::config::AuthInfo::default()
+        });
+    }
+    let mut config = serde_json::to_value(&config).unwrap();
+    for user in config["users"].as_array_mut().unwrap() {
+        // The type hides secrets when it is written.
+        user["user"]["token"] = json!(token.status.as_ref().unwrap().token);
+    }
+    let path = control_plane.kubeconfig.with_file_name(format!("{namespace}-{name}.kubeconfig"));
+    std::fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
+/// What the API server asks RBAC about a request; nothing for discovery and health.
+fn right(request: &Request) -> Option<Right> {
+    let mut parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
+    let group = match parts[0] {
+        "api" => {
+            parts.drain(..2.min(parts.len()));
+            String::new()
+        }
+        "apis" => {
+            let group = parts.get(1).copied().unwrap_or_default().to_owned();
+            parts.drain(..3.min(parts.len()));
+            group
+        }
+        _ => return None,
+    };
+    if parts.first() == Some(&"namespaces") && parts.len() > 2 {
+        parts.drain(..2);
+    }
+    let resource = match parts.as_slice() {
+        [resource] | [resource, _] => (*resource).to_owned(),
+        [resource, _, subresource] => format!("{resource}/{subresource}"),
+        _ => return None,
+    };
+    let verb = if request.verb == "apply" { "patch" } else { request.verb };
+    Some((verb.to_owned(), group, resource))
+}
+
+fn rights(role: &ClusterRole) -> BTreeSet<Right> {
+    let mut all = BTreeSet::new();
+    for rule in role.rules.iter().flatten() {
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                for verb in &rule.verbs {
+                    all.insert((verb.clone(), group.clone(), resource.clone()));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What the packs of the story contain, with the verbs that `config/rbac/releases_role.yaml` asks for.
+fn kinds_of_the_packs() -> Value {
+    let verbs = ["get", "list", "watch", "create", "patch", "update", "delete"];
+    let rule = |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    json!([
+        rule("", &["configmaps", "secrets", "services", "serviceaccounts", "persistentvolumeclaims"]),
+        rule("apps", &["deployments", "statefulsets"]),
+        rule("networking.k8s.io", &["ingresses"]),
+        rule("autoscaling", &["horizontalpodautoscalers"]),
+        rule("policy", &["poddisruptionbudgets"]),
+    ])
+}
+
+/// Storage for one claim; nothing provisions any in the test cluster.
+fn persistent_volume(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "50Gi"}, "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/nowhere"},
+        },
+    })
+}
+
+/// Applies `config/default`, narrows what releases may be as its comment tells, and runs the operator with
+/// nothing but the permissions of its service account, on all namespaces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
+    let control_plane: &'static ControlPlane = Box::leak(Box::new(control_plane::own(&[]).await));
+    let rendered = tool(control_plane, "kubectl", &["kustomize", "config/default"], "");
+    tool(control_plane, "kubectl", &["apply", "--server-side", "--force-conflicts", "-f", "-"], &rendered);
+
+    let client = control_plane.client().await;
+    let system = Objects { client: client.clone(), namespace: "sherpack-system".to_owned() };
+    let deployment = system.get("Deployment/sherpack-operator").await;
+    assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "sherpack-operator");
+    let rules = kinds_of_the_packs();
+    system.edit("ClusterRole/sherpack-operator-releases", "test", json!({"rules": rules})).await;
+
+    let settings = Settings {
+        kubeconfig: as_account(control_plane, "sherpack-system", "sherpack-operator").await,
+        watch_namespace: None,
+        operator_namespace: "sherpack-system".to_owned(),
+        pack_dir: None,
+        holder: "deployed".to_owned(),
+    };
+    let h = Harness::of(control_plane, "deployed", settings).await;
+    for volume in ["one", "two"] {
+        h.objects.create("test", persistent_volume(volume)).await;
+    }
+    h.start();
+    h.deploy("web", &Pack::sample("webapp"), json!({"values": {"autoscaling": {"enabled": true}}})).await;
+    h.deploy(
+        "db",
+        &Pack::sample("database"),
+        json!({"targetNamespace": "deployed-db", "createNamespace": true}),
+    )
+    .await;
+    h.objects
+        .edit_subresource("Deployment/web-webapp", "scale", "kubectl", json!({"spec": {"replicas": 7}}))
+        .await;
+    // Twice, so that the second Event about it only counts up the first one.
+    for told in ["create", "patch"] {
+        h.objects.edit("ConfigMap/web-webapp", "kubectl-edit", json!({"data": {"app.yaml": "x"}})).await;
+        h.sees("ConfigMap/web-webapp", |object| object["data"]["app.yaml"] != "x").await;
+        eventually("the revert is told", async || {
+            let events = h.wire.writes_to("events", 0);
+            events.iter().any(|event| event.verb == told && event.body.to_string().contains("ConfigMap"))
+        })
+        .await;
+    }
+    h.objects.delete("Service/web-webapp").await;
+    h.sees("Service/web-webapp", |_| true).await;
+    h.edit_spec("web", json!({"values": {"autoscaling": {"enabled": false}}, "history": {"limit": 1}})).await;
+    h.gone("HorizontalPodAutoscaler/web-webapp").await;
+    h.ready("web").await;
+    h.objects
+        .edit_subresource("Deployment/web-webapp", "scale", "kubectl", json!({"spec": {"replicas": 7}}))
+        .await;
+    h.shows("Deployment/web-webapp", "/spec/replicas", 2).await;
+    // A second operator finds the key of the records instead of making it.
+    h.start();
+    h.pass("web").await;
+    h.uninstall("web").await;
+    h.uninstall("db").await;
+    h.stop().await;
+
+    let seen = h.wire.since(0);
+    let refused: Vec<String> =
+        seen.iter().filter(|request| matches!(request.code, 401 | 403)).map(Request::line).collect();
+    assert!(refused.is_empty(), "refused: {refused:#?}");
+
+    let roles: Api<ClusterRole> = Api::all(client);
+    let used: BTreeSet<Right> = seen.iter().filter_map(right).collect();
+    let mut granted = rights(&roles.get("sherpack-operator").await.unwrap());
+    // Only when the cache lags behind the operator's own last write, which a story cannot bring about.
+    granted.remove(&("get".to_owned(), "sherpack.io".to_owned(), "sherpackreleases".to_owned()));
+    let idle: Vec<&Right> = granted.difference(&used).collect();
+    assert!(idle.is_empty(), "granted in config/rbac/role.yaml and never used: {idle:#?}");
+}
+
+/// The chart, rendered by Helm: the same permissions as `config/`, and objects that the API server takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_chart_installs_with_the_same_permissions() {
+    let control_plane = control_plane::shared().await;
+    let namespace = "chart-installs";
+    let template = |more: &[&str]| {
+        let arguments = ["template", "guard", "charts/sherpack-operator", "--namespace", namespace];
+        tool(control_plane, "helm", &[&arguments, more].concat(), "")
+    };
+    let objects = Objects { client: control_plane.client().await, namespace: namespace.to_owned() };
+    objects
+        .create("test", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+        .await;
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    tool(control_plane, "kubectl", &apply, &template(&[]));
+    // Every switch thrown the other way gives something that is valid too.
+    let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,\
+                 priorityClassName=system-cluster-critical,serviceAccount.name=other,\
+                 nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull";
+    let dry = [&apply[..], &["--dry-run=server"]].concat();
+    tool(control_plane, "kubectl", &dry, &template(&["--set", other]));
+
+    let deployment = objects.get("Deployment/guard-sherpack-operator").await;
+    let account = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
+    assert_eq!(account, "guard-sherpack-operator");
+    objects.get("ServiceAccount/guard-sherpack-operator").await;
+
+    let roles: Api<ClusterRole> = Api::all(objects.client.clone());
+    let kustomized = tool(control_plane, "kubectl", &["kustomize", "config/default"], "");
+    for (chart, config) in [
+        ("guard-sherpack-operator", "sherpack-operator"),
+        ("guard-sherpack-operator-releases", "sherpack-operator-releases"),
+        ("guard-sherpack-operator-sherpackrelease-editor", "sherpack-operator-sherpackrelease-editor"),
+        ("guard-sherpack-operator-sherpackrelease-viewer", "sherpack-operator-sherpackrelease-viewer"),
+    ] {
+        let theirs = sherpack_operator::manifest::yaml::parse_documents(&kustomized, "config/default")
+            .unwrap()
+            .into_iter()
+            .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == config)
+            .unwrap_or_else(|| panic!("config/ has no ClusterRole {config}"));
+        let theirs: ClusterRole = serde_json::from_value(theirs).unwrap();
+        assert_eq!(roles.get(chart).await.unwrap().rules, theirs.rules, "{chart} and {config}");
+    }
+}
+
+/// The samples: packaged, stored and applied with the commands of `config/samples/README.md`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sample_becomes_ready() {
+    let h = Harness::new("samples").await;
+    let archive = std::env::temp_dir().join(format!("hello-{}.tgz", std::process::id()));
+    let archive = archive.to_str().unwrap();
+    let packaged = Command::new(env!("CARGO_BIN_EXE_sherpack-operator"))
+        .args(["package", "config/samples/hello", "-o", archive])
+        .current_dir(project())
+        .output()
+        .unwrap();
+    assert!(packaged.status.success(), "{}", String::from_utf8_lossy(&packaged.stderr));
+    let file = format!("--from-file=hello-0.1.0.tgz={archive}");
+    let create = ["-n", &h.namespace, "create", "configmap", "hello-pack", &file];
+    tool(h.control_plane, "kubectl", &create, "");
+    std::fs::remove_file(archive).unwrap();
+    let rendered = tool(h.control_plane, "kubectl", &["kustomize", "config/samples"], "");
+    let rendered = rendered.replace("namespace: default", &format!("namespace: {}", h.namespace));
+    tool(h.control_plane, "kubectl", &["apply", "-f", "-"], &rendered);
+    h.ready("hello").await;
+    assert_eq!(h.objects.get("ConfigMap/hello").await["data"]["greeting"], "Good morning");
+}
