@@ -4,6 +4,8 @@
 mod support;
 
 mod behaviour {
+    mod cli;
     mod deploy;
     mod lock_fields;
+    mod process;
 }

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::manifest::yaml;
+use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::{self, Limits, Pack, values};
 use crate::render::{Capabilities, Input, Rendered, render, unsupported};
 use crate::source;
@@ -102,8 +102,22 @@ fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
         values: &values,
         capabilities: &capabilities,
     };
-    let rendered = render(&pack, &input).map_err(|error| (1, error.to_string()))?;
+    let mut rendered = render(&pack, &input).map_err(|error| (1, error.to_string()))?;
+    for document in &mut rendered.objects {
+        complete(document, &args.namespace).map_err(|error| (1, error.to_string()))?;
+    }
     Ok((pack, rendered))
+}
+
+/// The form in which the operator applies it. The namespace of a custom resource stays as its template says: only a
+/// cluster knows whether it has one.
+fn complete(document: &mut Value, namespace: &str) -> Result<(), manifest::Error> {
+    manifest::normalise(document);
+    let object = Object::from_value(document.take())?;
+    let scope = manifest::is_cluster_scoped(group_of(&object.api_version), &object.id.kind);
+    let open = scope == Some(false) && object.id.namespace.is_none();
+    *document = if open { object.with_namespace(Some(namespace)).body } else { object.body };
+    Ok(())
 }
 
 fn read_values(args: &Args) -> Result<Value, (u8, String)> {

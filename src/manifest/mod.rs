@@ -17,6 +17,7 @@ mod normalise;
 mod object;
 mod pointer;
 mod quantity;
+mod scope;
 
 pub use digest::digest;
 pub use error::Error;
@@ -25,3 +26,4 @@ pub use inventory::InventoryEntry;
 pub use normalise::normalise;
 pub use object::{Object, duplicates};
 pub use pointer::remove_pointer;
+pub use scope::is_cluster_scoped;

@@ -172,7 +172,7 @@ impl Metrics {
         self.queue_age_seconds.set(oldest.as_secs_f64());
     }
 
-    /// A pack was looked up at a source of this kind (`configMap`, `path`, …).
+    /// A pack was looked up at a source of this kind (`ConfigMap`, `path`, …).
     pub fn source_fetched(&self, kind: &'static str, outcome: &'static str) {
         self.source_fetch_total.with_label_values(&[kind, outcome]).inc();
     }
@@ -296,7 +296,7 @@ mod tests {
         metrics.reconciled("Upgrade", Duration::from_millis(20));
         metrics.reconcile_failed("PackInvalid");
         metrics.queue(3, Duration::from_millis(1500));
-        metrics.source_fetched("configMap", "success");
+        metrics.source_fetched("ConfigMap", "success");
         metrics.watch_restarted("apps/Deployment");
         metrics.leader(true);
         let text = metrics.encode();
@@ -305,7 +305,7 @@ mod tests {
             r#"sherpack_reconcile_errors_total{reason="PackInvalid"} 1"#,
             "sherpack_queue_depth 3",
             "sherpack_queue_age_seconds 1.5",
-            r#"sherpack_source_fetch_total{kind="configMap",outcome="success"} 1"#,
+            r#"sherpack_source_fetch_total{kind="ConfigMap",outcome="success"} 1"#,
             r#"sherpack_watch_restarts_total{kind="apps/Deployment"} 1"#,
             "sherpack_leader 1",
         ] {

@@ -392,7 +392,7 @@ impl Pass<'_> {
         self.supersede(last_deployed, revision).await?;
         self.retain(revision).await?;
         let (manifest_digest, values_digest) = status::digests(&whole);
-        self.ctx.report.operation(&self.key, action, "succeeded", since(started));
+        self.ctx.report.operation(&self.key, action, "success", since(started));
         Ok(Progress::Finished(Finished { action, revision, failure: None, manifest_digest, values_digest }))
     }
 
@@ -412,7 +412,7 @@ impl Pass<'_> {
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
         let (manifest_digest, values_digest) = status::digests(&stored);
-        self.ctx.report.operation(&self.key, action, "failed", since(started));
+        self.ctx.report.operation(&self.key, action, "failure", since(started));
         let failure = Some((reason, message));
         Ok(Progress::Finished(Finished { action, revision, failure, manifest_digest, values_digest }))
     }

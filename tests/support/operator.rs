@@ -118,7 +118,7 @@ impl Probe {
             .sum()
     }
 
-    async fn http(&self, path: &str) -> Option<String> {
+    pub async fn http(&self, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect(self.0).await.ok()?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.ok()?;
