@@ -215,8 +215,12 @@ impl Pass<'_> {
                 Err(error) => result = Err(error),
             }
         }
-        match &result {
+        match &mut result {
             Ok(applied) => {
+                if object.unlocked() {
+                    // Without an expectation nothing that is seen of it is drift.
+                    applied.fingerprint = None;
+                }
                 let fingerprint = applied.fingerprint.clone();
                 let again = self.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
                 if again {
