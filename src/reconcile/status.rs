@@ -129,7 +129,8 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
         history(&mut status, facts, finished);
         health(&mut status, facts, finished);
     }
-    drift(&mut status, facts);
+    let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
+    drift(&mut status, facts, looked);
     if outcome.is_ok() {
         acknowledge(&mut status, facts.release);
     }
@@ -443,7 +444,8 @@ fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Fini
     );
 }
 
-fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
+/// `looked`: this pass compared the objects, so that what it did not find is not there.
+fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looked: bool) {
     let DriftMemory { seen, last_reverted, .. } = facts.drift;
     let contended = facts.drift.contended(facts.now);
     let generation = facts.release.metadata.generation;
@@ -478,12 +480,18 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
     } else if let Some(last) = seen.last() {
         let message = format!("{} was changed{} and put back", last.id, by(last.manager.as_ref()));
         set(ConditionStatus::False, reasons::DRIFT_REVERTED, message);
-    } else if status.drift.is_none()
+    } else if status.drift.as_ref().is_none_or(|drift| looked && drift.count != Some(0))
         && matches!(facts.head, Head::Ours(stored) if stored.record.state == State::Deployed)
     {
         set(ConditionStatus::False, reasons::NO_DRIFT, "every object is as it was applied".to_owned());
     }
     if seen.is_empty() && contended.is_empty() {
+        if let Some(drift) = status.drift.as_mut().filter(|_| looked) {
+            // What an earlier process told of the present is over; what it put back stays told.
+            drift.count = Some(0);
+            drift.contended.clear();
+            drift.objects.retain(|object| object.action.as_deref() != Some(DriftAction::Reported.as_str()));
+        }
         return;
     }
     status.drift = Some(DriftStatus {
