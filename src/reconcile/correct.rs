@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use serde_json::Value;
 
+use super::handover::left_to_others;
 use super::memory::{DriftAction, Drifted};
 use super::prepare::stored_objects;
 use super::{Error, Pass};
@@ -148,7 +147,12 @@ impl Pass<'_> {
             match self.ctx.cluster.metadata(&entry.api_version, id).await? {
                 Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
                 Some(_) => {}
-                None => action = DriftAction::Recreated,
+                None => {
+                    // A create applies the whole object, because there is no live value to keep, and what it
+                    // applies is ours until somebody takes it again.
+                    entry.handed_over.clear();
+                    action = DriftAction::Recreated;
+                }
             }
         } else {
             let taken = left_to_others(&object.body, &suspicion.managed_fields);
@@ -162,13 +166,7 @@ impl Pass<'_> {
         if self.settings.drift == DriftMode::Warn {
             return self.confirm(object, entry, marks, action).await;
         }
-        // A create applies the whole object: there is no live value to keep.
-        let body = if action == DriftAction::Recreated {
-            let whole = InventoryEntry { handed_over: Vec::new(), ..entry.clone() };
-            plan::apply_body(object, &whole, marks)
-        } else {
-            plan::apply_body(object, entry, marks)
-        };
+        let body = plan::apply_body(object, entry, marks);
         self.ctx.objects.table().begin(id);
         let applied = match self.ctx.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
             Ok(applied) => applied,
@@ -244,16 +242,6 @@ impl Pass<'_> {
         let due = self.now.checked_add(REPORT_AFTER).unwrap_or(jiff::Timestamp::MAX);
         drift.report_at.get_or_insert(due);
     }
-}
-
-/// Fields that somebody in the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
-fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
-    let mut pointers = fingerprint::taken_ca_bundles(body, managed_fields);
-    let lost = fingerprint::lost_paths(body, managed_fields);
-    if fingerprint::autoscaled(managed_fields) && lost.iter().any(|path| path == plan::REPLICAS) {
-        pointers.push(plan::REPLICAS.to_owned());
-    }
-    pointers
 }
 
 /// One suspicion that was looked into.

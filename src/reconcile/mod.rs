@@ -7,6 +7,7 @@ mod act;
 mod context;
 mod correct;
 mod error;
+mod handover;
 mod memory;
 mod observe;
 mod own;
