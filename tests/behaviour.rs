@@ -5,4 +5,10 @@ mod support;
 
 mod behaviour {
     mod lock_fields;
+    mod lock_gone;
+    mod lock_handover;
+    mod lock_modes;
+    mod lock_restart;
+    mod lock_rivals;
+    mod ownership;
 }
