@@ -11,4 +11,5 @@ mod behaviour {
     mod lock_restart;
     mod lock_rivals;
     mod ownership;
+    mod requests;
 }
