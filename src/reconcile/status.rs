@@ -11,8 +11,8 @@ use super::uninstall::PHASE_RECORDS;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    Class, Contended, DriftStatus, DriftedObject, HistoryEntry, Invalid, LastHandled, OperationStatus,
-    PackStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor, duration, names,
+    Class, Contended, DriftMode, DriftStatus, DriftedObject, HistoryEntry, Invalid, LastHandled,
+    OperationStatus, PackStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor, duration, names,
 };
 use crate::health::Status;
 use crate::manifest::{self, ObjectId};
@@ -460,6 +460,18 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looked: bool) {
             facts.now,
         );
     };
+    if facts.release.spec.drift.as_ref().is_some_and(|drift| drift.mode == Some(DriftMode::Disabled)) {
+        if stored(facts.head).is_some() {
+            let message =
+                "spec.drift.mode is Disabled: what others change is neither looked for nor put back";
+            set(ConditionStatus::Unknown, reasons::DRIFT_DISABLED, message.to_owned());
+        }
+        if let Some(drift) = &mut status.drift {
+            drift.count = None;
+            forget_the_present(drift);
+        }
+        return;
+    }
     let reported = seen.iter().filter(|drifted| drifted.action == DriftAction::Reported).count();
     let by = |manager: Option<&String>| manager.map(|manager| format!(" by {manager}")).unwrap_or_default();
     if let Some(first) = contended.first() {
@@ -487,10 +499,8 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looked: bool) {
     }
     if seen.is_empty() && contended.is_empty() {
         if let Some(drift) = status.drift.as_mut().filter(|_| looked) {
-            // What an earlier process told of the present is over; what it put back stays told.
             drift.count = Some(0);
-            drift.contended.clear();
-            drift.objects.retain(|object| object.action.as_deref() != Some(DriftAction::Reported.as_str()));
+            forget_the_present(drift);
         }
         return;
     }
@@ -520,6 +530,12 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looked: bool) {
             })
             .collect(),
     });
+}
+
+/// What was told of the present is over; what was put back stays told.
+fn forget_the_present(drift: &mut DriftStatus) {
+    drift.contended.clear();
+    drift.objects.retain(|object| object.action.as_deref() != Some(DriftAction::Reported.as_str()));
 }
 
 /// Requests by annotation count as handled once a pass got through.

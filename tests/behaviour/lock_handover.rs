@@ -222,14 +222,52 @@ async fn ca_bundles_of_an_injector_are_left_alone_and_everything_else_of_the_web
         // A rotation, and an upgrade after it.
         h.objects.json_patch(&what, "cert-manager-cainjector", set(later)).await;
     }
+    // The injected one is not the first any more, and the first has a bundle of its own.
     let next = objects.map(|mut object| {
-        object["metadata"]["annotations"] = json!({"example.com/release": "next"});
+        let mut first = webhooks("", Some(ours))["webhooks"][0].clone();
+        first["name"] = json!("another.example.com");
+        object["webhooks"].as_array_mut().unwrap().insert(0, first);
         object
     });
+    let mark = h.wire.mark();
     h.deploy("web", &pack("2.0.0", next), json!({})).await;
     for name in ["ca-injected-empty", "ca-injected-filled"] {
         let live = h.objects.get(&format!("{path}/{name}")).await;
-        assert_eq!(live.pointer(CA_BUNDLE), Some(&json!(later)), "{name}");
+        let bundle = |webhook: &str| {
+            let all = live["webhooks"].as_array().unwrap();
+            let found = all.iter().find(|entry| entry["name"] == webhook);
+            found.unwrap()["clientConfig"]["caBundle"].clone()
+        };
+        assert_eq!(bundle("check.example.com"), later, "{name}");
+        assert_eq!(bundle("another.example.com"), ours, "{name}");
+        let writes = h.wire.writes_to(&format!("validatingwebhookconfigurations/{name}"), mark);
+        assert_eq!(writes.len(), 1, "{name}");
     }
+    h.uninstall("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_of_an_aggregated_role_are_left_to_the_cluster() {
+    let h = Harness::new("aggregated-role").await;
+    let role = |name: &str, labels: Value, verb: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": name, "labels": labels},
+            "rules": [{"apiGroups": ["example.com"], "resources": ["things"], "verbs": [verb]}],
+        })
+    };
+    let mut whole = role("aggregated-role-whole", json!({}), "create");
+    whole["aggregationRule"] =
+        json!({"clusterRoleSelectors": [{"matchLabels": {"example.com/part": "of-whole"}}]});
+    let part = role("aggregated-role-part", json!({"example.com/part": "of-whole"}), "get");
+    h.deploy("web", &pack("1.0.0", [whole, part]), json!({})).await;
+    h.shows("ClusterRole/aggregated-role-whole", "/rules/0/verbs/0", "get").await;
+    let mark = h.wire.mark();
+    let part = "ClusterRole/aggregated-role-part";
+    let list = json!([{"apiGroups": ["example.com"], "resources": ["things"], "verbs": ["list"]}]);
+    h.objects.edit(part, "kubectl-edit", json!({"rules": list})).await;
+    h.shows(part, "/rules/0/verbs/0", "get").await;
+    h.pass("web").await;
+    assert_eq!(h.wire.writes_to("clusterroles/aggregated-role-whole", mark).len(), 0);
     h.uninstall("web").await;
 }

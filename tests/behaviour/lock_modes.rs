@@ -112,7 +112,15 @@ async fn disabled_neither_writes_nor_tells() {
     stays_changed(&h).await;
     let release = h.objects.get("SherpackRelease/web").await;
     assert_eq!(release["status"]["drift"], Value::Null);
-    assert_ne!(condition(&release, "Drifted")["status"], "True");
+    let drifted = condition(&release, "Drifted");
+    assert_eq!((&drifted["status"], &drifted["reason"]), (&json!("Unknown"), &json!("DriftDisabled")));
+
+    h.edit_spec("web", mode("Warn")).await;
+    h.condition("web", "Drifted", "True", Some("DriftDetected")).await;
+    // What was told is not claimed any more when nobody looks.
+    h.edit_spec("web", mode("Disabled")).await;
+    let release = h.condition("web", "Drifted", "Unknown", Some("DriftDisabled")).await;
+    assert_eq!(release["status"]["drift"]["objects"], Value::Null);
     h.edit_spec("web", mode("Enabled")).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
 }
