@@ -7,5 +7,12 @@ mod behaviour {
     mod cli;
     mod deploy;
     mod lock_fields;
+    mod lock_gone;
+    mod lock_handover;
+    mod lock_modes;
+    mod lock_restart;
+    mod lock_rivals;
+    mod ownership;
     mod process;
+    mod requests;
 }

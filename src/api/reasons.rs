@@ -128,5 +128,7 @@ pub const NO_DRIFT: &str = "NoDrift";
 pub const DRIFT_DETECTED: &str = "DriftDetected";
 /// Somebody else changed objects, and they were put back.
 pub const DRIFT_REVERTED: &str = "DriftReverted";
+/// `drift.mode` is Disabled, so nobody knows.
+pub const DRIFT_DISABLED: &str = "DriftDisabled";
 /// Somebody else changes the same object again and again.
 pub const CONTENDED: &str = "Contended";

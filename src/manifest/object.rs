@@ -108,6 +108,12 @@ impl Object {
             .is_some_and(|value| value.trim() == names::KEEP)
     }
 
+    /// Whether others may change the object: `sherpack.io/drift: ignore`.
+    #[must_use]
+    pub fn unlocked(&self) -> bool {
+        self.annotation(names::DRIFT).is_some_and(|value| value.trim() == names::IGNORE)
+    }
+
     fn metadata_map(&self, field: &str) -> Option<&Map<String, Value>> {
         self.body.get("metadata")?.get(field)?.as_object()
     }

@@ -4,16 +4,50 @@ use serde_json::Value;
 ///
 /// A list index removes that element. Parents stay, even when they become empty: an empty map is a statement of
 /// the manifest. The empty pointer names the whole document and removes nothing.
+///
+/// On the way a list element may be called by its name, `/webhooks[name=a.example.com]/clientConfig`, which stays
+/// true when the list gets another order.
 pub fn remove_pointer(value: &mut Value, pointer: &str) -> Option<Value> {
     let (parent, last) = pointer.rsplit_once('/')?;
-    match value.pointer_mut(parent)? {
+    let mut segments = parent.split('/');
+    segments.next().filter(|before_the_first| before_the_first.is_empty())?;
+    match segments.try_fold(value, step)? {
         Value::Object(map) => map.remove(&unescape(last)),
         Value::Array(items) => {
-            let index: usize = last.parse().ok().filter(|_| last == "0" || !last.starts_with(['0', '+']))?;
-            (index < items.len()).then(|| items.remove(index))
+            let index = index(last).filter(|index| *index < items.len())?;
+            Some(items.remove(index))
         }
         _ => None,
     }
+}
+
+fn step<'v>(value: &'v mut Value, segment: &str) -> Option<&'v mut Value> {
+    match value {
+        Value::Array(items) => items.get_mut(index(segment)?),
+        Value::Object(map) => {
+            let key = unescape(segment);
+            if map.contains_key(&key) {
+                return map.get_mut(&key);
+            }
+            let (list, name) = segment.strip_suffix(']')?.split_once(BY_NAME)?;
+            let name = unescape(name);
+            let items = map.get_mut(&unescape(list))?.as_array_mut()?;
+            items.iter_mut().find(|item| item.get("name").and_then(Value::as_str) == Some(&name))
+        }
+        _ => None,
+    }
+}
+
+fn index(segment: &str) -> Option<usize> {
+    segment.parse().ok().filter(|_| segment == "0" || !segment.starts_with(['0', '+']))
+}
+
+const BY_NAME: &str = "[name=";
+
+/// The end of a segment that calls an element of the list by its name.
+#[must_use]
+pub(super) fn by_name(name: &str) -> String {
+    format!("{BY_NAME}{}]", escape(name))
 }
 
 /// One segment of a pointer: `a/b~c` is `a~1b~0c`.
@@ -52,6 +86,20 @@ mod tests {
             let mut value = full.clone();
             assert_eq!(remove_pointer(&mut value, pointer), removed, "{pointer}");
             assert_eq!(value, rest, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn an_element_is_found_by_its_name_wherever_it_stands() {
+        let full = json!({"w": [{"name": "r", "b": 3}, {"name": "a/b", "b": 4}], "m": {"name": "r"}});
+        let pointer = format!("/w{}/b", by_name("a/b"));
+        let mut value = full.clone();
+        assert_eq!(remove_pointer(&mut value, &pointer), Some(json!(4)));
+        assert_eq!(value, json!({"w": [{"name": "r", "b": 3}, {"name": "a/b"}], "m": {"name": "r"}}));
+        for pointer in ["/w[name=t]/b", "/m[name=r]/name", "/x[name=r]/b", "/w[name=r/b", "/w[name=r]"] {
+            let mut value = full.clone();
+            assert_eq!(remove_pointer(&mut value, pointer), None, "{pointer}");
+            assert_eq!(value, full, "{pointer}");
         }
     }
 

@@ -32,8 +32,9 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 impl Pass<'_> {
     /// Stores the pending revision and begins to act on it.
     pub(super) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
-        let Prepared { record, private, objects } = prepared;
+        let Prepared { record, mut private, objects } = prepared;
         self.check_ownership(&objects, &private).await?;
+        self.respect_takers(&objects, &mut private).await?;
         let before = self.mem.head.take();
         let stored = self.records().create(&record, &private).await?;
         if let Some((Head::Ours(old), _)) = &before
@@ -215,8 +216,12 @@ impl Pass<'_> {
                 Err(error) => result = Err(error),
             }
         }
-        match &result {
+        match &mut result {
             Ok(applied) => {
+                if object.unlocked() {
+                    // Without an expectation nothing that is seen of it is drift.
+                    applied.fingerprint = None;
+                }
                 let fingerprint = applied.fingerprint.clone();
                 let again = self.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
                 if again {
@@ -279,28 +284,6 @@ impl Pass<'_> {
                     return Err(cluster::Error::NotOwned { id: id.clone(), owner }.into());
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// Leaves replicas to an autoscaler of the same manifest, without the reset that dropping an owned field
-    /// would cause: the live value gets another owner first.
-    async fn hand_over_replicas(&self, objects: &[Object], private: &mut Private) -> Result<(), Error> {
-        let autoscaled = plan::autoscaled(objects);
-        for entry in &mut private.inventory {
-            let handed_over = entry.handed_over.iter().any(|pointer| pointer == plan::REPLICAS);
-            if handed_over || entry.uid.is_none() || !autoscaled.contains(&entry.id) {
-                continue;
-            }
-            let Some(live) = self.ctx.cluster.get(&entry.api_version, &entry.id).await? else { continue };
-            let Some(replicas) = live.value().pointer(plan::REPLICAS).cloned() else { continue };
-            let fields = serde_json::json!({
-                "apiVersion": entry.api_version, "kind": entry.id.kind,
-                "metadata": {"name": entry.id.name, "namespace": entry.id.namespace},
-                "spec": {"replicas": replicas},
-            });
-            self.ctx.cluster.hand_over(&entry.api_version, &entry.id, &fields).await?;
-            entry.handed_over.push(plan::REPLICAS.to_owned());
         }
         Ok(())
     }

@@ -152,7 +152,7 @@ impl Context {
         let body = json!({
             "apiVersion": names::API_VERSION, "kind": names::KIND,
             "metadata": {"name": release.name_any(), "uid": release.uid()},
-            "status": status,
+            "status": without_empty_parts(&status),
         });
         let params = PatchParams::apply(names::MANAGER_OWN).force();
         let written =
@@ -258,6 +258,16 @@ impl ReleaseKey {
     pub fn of(release: &SherpackRelease) -> Self {
         Self { namespace: release.namespace().unwrap_or_default(), name: release.name_any() }
     }
+}
+
+/// The status as it can be applied: an empty map in place of one that had fields of ours comes out of the API
+/// server's merge as null, which the schema refuses, and with it the whole status.
+fn without_empty_parts(status: &SherpackReleaseStatus) -> serde_json::Value {
+    let mut status = json!(status);
+    if let Some(parts) = status.as_object_mut() {
+        parts.retain(|_, part| part.as_object().is_none_or(|part| !part.is_empty()));
+    }
+    status
 }
 
 async fn own<T>(what: &'static str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {

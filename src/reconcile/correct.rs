@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use serde_json::Value;
 
+use super::handover::left_to_others;
 use super::memory::{DriftAction, Drifted};
 use super::prepare::stored_objects;
 use super::{Error, Pass};
@@ -20,6 +19,8 @@ use crate::watch::{Sighting, Suspicion};
 /// Status and Event about drift follow this long after a revert, so that a storm makes one of each.
 const REPORT_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 const PARALLEL: usize = 8;
+/// Nothing tells that an object has gone which left our watch with its label while it was on its way out.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Pass<'_> {
     /// Makes sure that the watches know what the deployed revision left behind. After a restart this is where
@@ -61,11 +62,12 @@ impl Pass<'_> {
         self.expect_deployed().await?;
         self.mem.drift.cool(self.now);
         self.mem.drift.revert_at = None;
-        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) =
-            self.ctx.objects.suspicions(&self.key).into_iter().partition(|suspicion| {
-                let heat = self.mem.drift.heat.get(&suspicion.id);
-                heat.is_some_and(|heat| heat.wait_until(self.now).is_some())
-            });
+        let suspicions = self.ctx.objects.suspicions(&self.key);
+        self.mem.drift.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
+        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions.into_iter().partition(|suspicion| {
+            let heat = self.mem.drift.heat.get(&suspicion.id);
+            heat.is_some_and(|heat| heat.wait_until(self.now).is_some())
+        });
         let waits = hot.iter().filter_map(|s| self.mem.drift.heat.get(&s.id)?.wait_until(self.now));
         self.mem.drift.revert_at = waits.min();
         if due.is_empty() {
@@ -85,11 +87,21 @@ impl Pass<'_> {
             stream::iter(work.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
         let mut first_error = None;
         let mut changed = false;
-        for (id, result) in results {
+        for Attempt { suspicion, object, entry, result } in results {
             match result {
-                Ok(None) => {}
-                Ok(Some(corrected)) => {
-                    changed |= self.took_note(&id, corrected, &mut private);
+                Ok(Done::InOrder) => self.mem.drift.take_back(|reported| *reported == suspicion.id),
+                Ok(Done::Awaited) => {
+                    let look = self.now.checked_add(LOOK_AGAIN).unwrap_or(jiff::Timestamp::MAX);
+                    let next = &mut self.mem.drift.revert_at;
+                    *next = Some(next.map_or(look, |at| at.min(look)));
+                }
+                Ok(Done::Acted { action, taught }) => {
+                    self.took_note(&suspicion, object, action);
+                    let stored = private.inventory.iter_mut().find(|stored| stored.id == entry.id);
+                    if let Some(stored) = stored.filter(|_| taught) {
+                        *stored = entry;
+                        changed = true;
+                    }
                 }
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -105,27 +117,15 @@ impl Pass<'_> {
         first_error.map_or(Ok(()), Err)
     }
 
-    async fn correct_one(
+    async fn correct_one<'o>(
         &self,
         suspicion: Suspicion,
-        object: &Object,
+        object: &'o Object,
         mut entry: InventoryEntry,
         private: &Private,
-    ) -> (ObjectId, Result<Option<Corrected>, Error>) {
-        let id = suspicion.id.clone();
+    ) -> Attempt<'o> {
         let result = self.put_back(&suspicion, object, &mut entry, private).await;
-        (
-            id,
-            result.map(|done| {
-                done.map(|(action, changed)| Corrected {
-                    suspicion,
-                    entry,
-                    action,
-                    changed,
-                    object: object.clone(),
-                })
-            }),
-        )
+        Attempt { suspicion, object, entry, result }
     }
 
     async fn put_back(
@@ -134,7 +134,7 @@ impl Pass<'_> {
         object: &Object,
         entry: &mut InventoryEntry,
         private: &Private,
-    ) -> Result<Option<(DriftAction, bool)>, Error> {
+    ) -> Result<Done, Error> {
         let id = &suspicion.id;
         let marks = plan::Marks {
             release_name: &self.settings.release_name,
@@ -145,9 +145,14 @@ impl Pass<'_> {
         if suspicion.gone {
             // Deleted, or only without our label; an object on its way out is awaited.
             match self.ctx.cluster.metadata(&entry.api_version, id).await? {
-                Some(meta) if meta.deletion_timestamp.is_some() => return Ok(None),
+                Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
                 Some(_) => {}
-                None => action = DriftAction::Recreated,
+                None => {
+                    // A create applies the whole object, because there is no live value to keep, and what it
+                    // applies is ours until somebody takes it again.
+                    entry.handed_over.clear();
+                    action = DriftAction::Recreated;
+                }
             }
         } else {
             let taken = left_to_others(&object.body, &suspicion.managed_fields);
@@ -161,13 +166,7 @@ impl Pass<'_> {
         if self.settings.drift == DriftMode::Warn {
             return self.confirm(object, entry, marks, action).await;
         }
-        // A create applies the whole object: there is no live value to keep.
-        let body = if action == DriftAction::Recreated {
-            let whole = InventoryEntry { handed_over: Vec::new(), ..entry.clone() };
-            plan::apply_body(object, &whole, marks)
-        } else {
-            plan::apply_body(object, entry, marks)
-        };
+        let body = plan::apply_body(object, entry, marks);
         self.ctx.objects.table().begin(id);
         let applied = match self.ctx.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
             Ok(applied) => applied,
@@ -181,12 +180,12 @@ impl Pass<'_> {
         if again {
             self.ctx.objects.wake(&self.key);
         }
-        let expectation_changed = entry.fingerprint != applied.fingerprint || entry.uid != applied.uid();
+        let taught = entry.fingerprint != applied.fingerprint || entry.uid != applied.uid();
         entry.fingerprint = applied.fingerprint.clone();
         entry.uid = applied.uid();
         // The apply changed nothing: a false alarm, unless it taught us what to expect.
         let changed = suspicion.gone || suspicion.version != applied.version;
-        Ok((changed || expectation_changed).then_some((action, expectation_changed)))
+        Ok(if changed || taught { Done::Acted { action, taught } } else { Done::InOrder })
     }
 
     /// Warn mode: the API server says what an apply would change; nothing is written.
@@ -196,9 +195,12 @@ impl Pass<'_> {
         entry: &InventoryEntry,
         marks: plan::Marks<'_>,
         action: DriftAction,
-    ) -> Result<Option<(DriftAction, bool)>, Error> {
-        if matches!(action, DriftAction::Recreated | DriftAction::HandedOver) {
-            return Ok((action == DriftAction::Recreated).then_some((DriftAction::Reported, false)));
+    ) -> Result<Done, Error> {
+        let reported = Done::Acted { action: DriftAction::Reported, taught: false };
+        match action {
+            DriftAction::Recreated => return Ok(reported),
+            DriftAction::HandedOver => return Ok(Done::InOrder),
+            DriftAction::Reverted | DriftAction::Reported => {}
         }
         let body = plan::apply_body(object, entry, marks);
         let live = self.ctx.cluster.get(&entry.api_version, &entry.id).await?;
@@ -208,12 +210,12 @@ impl Pass<'_> {
                 || live.live.metadata.labels != would.live.metadata.labels
                 || live.live.metadata.annotations != would.live.metadata.annotations
         });
-        Ok(differs.then_some((DriftAction::Reported, false)))
+        Ok(if differs { reported } else { Done::InOrder })
     }
 
-    /// Remembers one correction for status, Event and metrics. `true`: the inventory changed.
-    fn took_note(&mut self, id: &ObjectId, corrected: Corrected, private: &mut Private) -> bool {
-        let Corrected { suspicion, entry, action, changed, object } = corrected;
+    /// Remembers one correction for status, Event and metrics.
+    fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
+        let id = &suspicion.id;
         let rival = fingerprint::rivals(&object.body, &suspicion.managed_fields).into_iter().next();
         let manager = rival.as_ref().map(|taken| taken.manager.clone());
         let paths = match rival {
@@ -223,9 +225,11 @@ impl Pass<'_> {
             None => fingerprint::lost_paths(&object.body, &suspicion.managed_fields),
         };
         let drift = &mut self.mem.drift;
-        let known = drift.seen.iter().any(|seen| seen.id == *id && seen.action == action);
-        if action == DriftAction::Reported && known {
-            return false;
+        let known = |seen: &Drifted| {
+            seen.id == *id && seen.action == action && seen.manager == manager && seen.paths == paths
+        };
+        if action == DriftAction::Reported && drift.seen.iter().any(known) {
+            return;
         }
         if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
             drift.heat.entry(id.clone()).or_default().reverted(self.now);
@@ -237,28 +241,24 @@ impl Pass<'_> {
         drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.now });
         let due = self.now.checked_add(REPORT_AFTER).unwrap_or(jiff::Timestamp::MAX);
         drift.report_at.get_or_insert(due);
-        if changed && let Some(stored) = private.inventory.iter_mut().find(|stored| stored.id == *id) {
-            *stored = entry;
-        }
-        changed
     }
 }
 
-/// Fields that somebody in the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
-fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
-    let mut pointers = fingerprint::taken_ca_bundles(body, managed_fields);
-    let lost = fingerprint::lost_paths(body, managed_fields);
-    if fingerprint::autoscaled(managed_fields) && lost.iter().any(|path| path == plan::REPLICAS) {
-        pointers.push(plan::REPLICAS.to_owned());
-    }
-    pointers
-}
-
-struct Corrected {
+/// One suspicion that was looked into.
+struct Attempt<'o> {
     suspicion: Suspicion,
+    object: &'o Object,
+    /// What is expected of the object from now on.
     entry: InventoryEntry,
-    action: DriftAction,
-    /// What is expected of the object is another than the record says.
-    changed: bool,
-    object: Object,
+    result: Result<Done, Error>,
+}
+
+/// What came of it.
+enum Done {
+    /// A false alarm: nothing differs.
+    InOrder,
+    /// The object is on its way out.
+    Awaited,
+    /// `taught`: what is expected of the object is another than the record says.
+    Acted { action: DriftAction, taught: bool },
 }

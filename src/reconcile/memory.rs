@@ -146,6 +146,11 @@ impl DriftMemory {
         self.seen.push(drifted);
     }
 
+    /// Takes back what was reported of objects that do not differ any more.
+    pub fn take_back(&mut self, in_order: impl Fn(&ObjectId) -> bool) {
+        self.seen.retain(|seen| seen.action != DriftAction::Reported || !in_order(&seen.id));
+    }
+
     /// Objects whose reverts are being delayed.
     #[must_use]
     pub fn contended(&self, now: Timestamp) -> Vec<&ObjectId> {

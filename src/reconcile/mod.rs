@@ -7,6 +7,7 @@ mod act;
 mod context;
 mod correct;
 mod error;
+mod handover;
 mod memory;
 mod observe;
 mod own;
@@ -144,7 +145,13 @@ impl Pass<'_> {
                     let installs = matches!(decision.operation, Operation::Install { .. });
                     let action = if installs { Action::Install } else { Action::Upgrade };
                     let Some(wanted) = &wanted else { return Err(Error::Undecided) };
-                    self.launch(wanted, action, *revision, *attempt, false).await?
+                    match self.launch(wanted, action, *revision, *attempt, false).await {
+                        Ok(progress) => progress,
+                        Err(error) => {
+                            self.stay_locked().await;
+                            return Err(error);
+                        }
+                    }
                 }
                 Operation::StartOver => {
                     let Some(wanted) = &wanted else {
@@ -178,15 +185,26 @@ impl Pass<'_> {
         Err(Error::Undecided)
     }
 
+    /// An operation could not even begin, so what is deployed stays as it is, and stays locked.
+    async fn stay_locked(&mut self) {
+        // Its own error is the one to tell: it stands in the way, and drift is tried again with the operation.
+        if let Err(error) = self.correct_deployed(None).await {
+            tracing::debug!(release = %self.key, %error, "drift was not put back");
+        }
+    }
+
+    /// Puts drift back unless an operation of ours has begun, whatever is wanted next.
+    async fn correct_deployed(&mut self, name_taken_by: Option<String>) -> Result<(), Error> {
+        let seen = self.observation(None, None, name_taken_by);
+        if decide::decide(&seen).correct { self.correct().await } else { Ok(()) }
+    }
+
     /// A spec that cannot be acted on: said in the status. What is deployed stays, and stays locked.
     async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
         self.decided = "Refuse";
         self.observe_head().await?;
         let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
-        let seen = self.observation(None, None, taken);
-        if decide::decide(&seen).correct {
-            self.correct().await?;
-        }
+        self.correct_deployed(taken).await?;
         let status = status::refused(self.release, invalid, self.now);
         self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
         Ok(self.mem.drift.revert_at.map(|at| until(self.now, at)))

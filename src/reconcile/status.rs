@@ -11,8 +11,8 @@ use super::uninstall::PHASE_RECORDS;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    Class, Contended, DriftStatus, DriftedObject, HistoryEntry, Invalid, LastHandled, OperationStatus,
-    PackStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor, duration, names,
+    Class, Contended, DriftMode, DriftStatus, DriftedObject, HistoryEntry, Invalid, LastHandled,
+    OperationStatus, PackStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor, duration, names,
 };
 use crate::health::Status;
 use crate::manifest::{self, ObjectId};
@@ -129,7 +129,8 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
         history(&mut status, facts, finished);
         health(&mut status, facts, finished);
     }
-    drift(&mut status, facts);
+    let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
+    drift(&mut status, facts, looked);
     if outcome.is_ok() {
         acknowledge(&mut status, facts.release);
     }
@@ -443,7 +444,8 @@ fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Fini
     );
 }
 
-fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
+/// `looked`: this pass compared the objects, so that what it did not find is not there.
+fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looked: bool) {
     let DriftMemory { seen, last_reverted, .. } = facts.drift;
     let contended = facts.drift.contended(facts.now);
     let generation = facts.release.metadata.generation;
@@ -458,6 +460,18 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
             facts.now,
         );
     };
+    if facts.release.spec.drift.as_ref().is_some_and(|drift| drift.mode == Some(DriftMode::Disabled)) {
+        if stored(facts.head).is_some() {
+            let message =
+                "spec.drift.mode is Disabled: what others change is neither looked for nor put back";
+            set(ConditionStatus::Unknown, reasons::DRIFT_DISABLED, message.to_owned());
+        }
+        if let Some(drift) = &mut status.drift {
+            drift.count = None;
+            forget_the_present(drift);
+        }
+        return;
+    }
     let reported = seen.iter().filter(|drifted| drifted.action == DriftAction::Reported).count();
     let by = |manager: Option<&String>| manager.map(|manager| format!(" by {manager}")).unwrap_or_default();
     if let Some(first) = contended.first() {
@@ -478,12 +492,16 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
     } else if let Some(last) = seen.last() {
         let message = format!("{} was changed{} and put back", last.id, by(last.manager.as_ref()));
         set(ConditionStatus::False, reasons::DRIFT_REVERTED, message);
-    } else if status.drift.is_none()
+    } else if status.drift.as_ref().is_none_or(|drift| looked && drift.count != Some(0))
         && matches!(facts.head, Head::Ours(stored) if stored.record.state == State::Deployed)
     {
         set(ConditionStatus::False, reasons::NO_DRIFT, "every object is as it was applied".to_owned());
     }
     if seen.is_empty() && contended.is_empty() {
+        if let Some(drift) = status.drift.as_mut().filter(|_| looked) {
+            drift.count = Some(0);
+            forget_the_present(drift);
+        }
         return;
     }
     status.drift = Some(DriftStatus {
@@ -512,6 +530,12 @@ fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
             })
             .collect(),
     });
+}
+
+/// What was told of the present is over; what was put back stays told.
+fn forget_the_present(drift: &mut DriftStatus) {
+    drift.contended.clear();
+    drift.objects.retain(|object| object.action.as_deref() != Some(DriftAction::Reported.as_str()));
 }
 
 /// Requests by annotation count as handled once a pass got through.

@@ -123,7 +123,14 @@ impl Harness {
     /// Stores the pack as ConfigMap `<name>-pack`, applies a release of it with more fields of the spec, and waits until it is deployed.
     pub async fn deploy(&self, name: &str, pack: &Pack, more: Value) -> Value {
         self.apply(name, pack, more).await;
-        self.ready(name).await
+        let digest = pack.digest();
+        wait_for("the pack is deployed", async || {
+            // Another pack in the same ConfigMap is no new generation, so Ready alone may still speak of the last one.
+            let release = self.ready(name).await;
+            let deployed = release["status"]["pack"]["digest"] == digest.as_str();
+            if deployed { Ok(release) } else { Err(release["status"].to_string()) }
+        })
+        .await
     }
 
     /// [`Harness::deploy`] without the wait.

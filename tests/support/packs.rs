@@ -61,6 +61,13 @@ impl Pack {
         sherpack_operator::pack::write_archive(&self.files).unwrap()
     }
 
+    /// The digest by which the operator knows it.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let limits = sherpack_operator::pack::Limits::default();
+        sherpack_operator::pack::from_files(self.files.clone(), &limits).unwrap().digest
+    }
+
     /// One of the packs below `tests/packs`.
     #[must_use]
     pub fn sample(name: &str) -> Self {

@@ -67,6 +67,8 @@ pub enum Effect {
     DropBeforeSend,
     /// This status comes back and the request never arrives: 403, 409, 429, 500.
     Answer(u16),
+    /// A watch is told that the resourceVersion it asks for is too old; it never arrives.
+    Expired,
     /// It is sent this much later.
     Slow(Duration),
     /// It is sent when [`Wire::release`] is called.
@@ -261,6 +263,10 @@ impl Wire {
                 self.answered(number, code);
                 return Ok(refusal(code));
             }
+            Some(Effect::Expired) => {
+                self.answered(number, 200);
+                return Ok(expired());
+            }
             Some(Effect::Slow(by)) => tokio::time::sleep(by).await,
             Some(Effect::Hold) => held.cancelled().await,
             Some(Effect::DropAfterSend | Effect::KillAfter) | None => {}
@@ -333,7 +339,20 @@ fn refusal(code: u16) -> Answer {
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
         "message": format!("refused by the test with {code}"),
     });
-    let body = Full::from(status.to_string()).map_err(BoxError::from);
+    json_answer(code, status.to_string())
+}
+
+/// The one event with which the API server ends a watch whose resourceVersion it has forgotten.
+fn expired() -> Answer {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 410, "reason": "Expired",
+        "message": "too old resource version",
+    });
+    json_answer(200, format!("{}\n", json!({"type": "ERROR", "object": status})))
+}
+
+fn json_answer(code: u16, body: String) -> Answer {
+    let body = Full::from(body).map_err(BoxError::from);
     http::Response::builder()
         .status(code)
         .header("content-type", "application/json")

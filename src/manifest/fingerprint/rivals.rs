@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::fields::{Child, Fields, Step};
 use super::{is_ours, ours};
-use crate::manifest::pointer::escape;
+use crate::manifest::pointer::{by_name, escape};
 
 /// Fields of a body that somebody else owns now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,8 @@ fn is_autoscaler(manager: &str) -> bool {
 }
 
 /// JSON pointers into `body` to CA bundles that an injector has taken over: of webhook configurations, APIServices
-/// and the conversion of CRDs. They fit [`remove_pointer`](crate::manifest::remove_pointer).
+/// and the conversion of CRDs. They fit [`remove_pointer`](crate::manifest::remove_pointer), and call a webhook by its
+/// name: a later revision may have it at another place.
 ///
 /// A manager whose name starts with `kubectl` is a person, and what a person sets is drift.
 #[must_use]
@@ -98,7 +99,7 @@ pub fn taken_ca_bundles(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> 
         .filter(|pointer| {
             pointer == "/spec/caBundle"
                 || pointer == "/spec/conversion/webhook/clientConfig/caBundle"
-                || (pointer.starts_with("/webhooks/") && pointer.ends_with("/clientConfig/caBundle"))
+                || (pointer.starts_with("/webhooks") && pointer.ends_with("/clientConfig/caBundle"))
         })
         .collect()
 }
@@ -173,7 +174,10 @@ fn pointer(path: &Path<'_>) -> String {
     path.iter()
         .map(|step| match step {
             Step::Field(name) => format!("/{}", escape(name)),
-            Step::Element(index, _) => format!("/{index}"),
+            Step::Element(index, element) => match element.get("name").and_then(Value::as_str) {
+                Some(name) => by_name(name),
+                None => format!("/{index}"),
+            },
         })
         .collect()
 }

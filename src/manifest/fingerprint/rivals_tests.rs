@@ -163,9 +163,10 @@ fn an_injected_ca_bundle_is_pointed_at() {
         "k:{\"name\":\"b.x.io\"}": client(json!({"f:url": {}})),
     }});
     let theirs = json!({"f:webhooks": {"k:{\"name\":\"b.x.io\"}": {"f:clientConfig": {"f:caBundle": {}}}}});
-    for (manager, pointers) in
-        [("cert-manager-cainjector", vec!["/webhooks/1/clientConfig/caBundle"]), ("kubectl-edit", vec![])]
-    {
+    for (manager, pointers) in [
+        ("cert-manager-cainjector", vec!["/webhooks[name=b.x.io]/clientConfig/caBundle"]),
+        ("kubectl-edit", vec![]),
+    ] {
         let fields =
             entries(&[entry("sherpack", "Apply", "", 0, &ours), entry(manager, "Update", "", 1, &theirs)]);
         assert_eq!(taken_ca_bundles(&body, &fields), pointers, "{manager}");
