@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::crowded;
 use crate::api::Class;
 use crate::manifest::ObjectId;
 
@@ -80,6 +81,12 @@ impl Error {
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { source, .. } if status_code(source) == Some(409))
+    }
+
+    /// An apply was refused because a list would have a value twice: somebody changed a key of ours in it.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if crowded::is_crowded(source))
     }
 }
 

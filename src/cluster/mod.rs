@@ -1,5 +1,6 @@
 //! The client and the objects of releases. IO only: what to apply and in which order is decided elsewhere.
 
+mod crowded;
 mod error;
 mod kinds;
 mod objects;

@@ -13,6 +13,7 @@ use kube::api::{
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
+use super::crowded::{is_crowded, make_room};
 use super::{Error, Kind, Kinds};
 use crate::api::names;
 use crate::manifest::{ObjectId, fingerprint};
@@ -125,7 +126,21 @@ impl Cluster {
         if mode == Mode::DryRun {
             params = params.dry_run();
         }
-        self.patch(api_version, id, &params, &Patch::Apply(body)).await
+        let answer = self.patch(api_version, id, &params, &Patch::Apply(body)).await;
+        match &answer {
+            Err(Error::Api { source, .. }) if mode == Mode::Real && is_crowded(source) => {
+                let Some(live) = self.get(api_version, id).await? else { return answer };
+                let turns = make_room(source, &live.value(), body);
+                if turns.is_empty() {
+                    return answer;
+                }
+                self.json_patch(api_version, id, &live, turns).await?;
+                let applied = self.patch(api_version, id, &params, &Patch::Apply(body)).await?;
+                // The patch made us an owner beside ourselves: fields that are dropped later would stay.
+                self.strip(api_version, id, &applied, is_own_update).await
+            }
+            _ => answer,
+        }
     }
 
     /// Applies the live value of fields that are about to be left out of our applies, so that they keep it.
@@ -148,17 +163,36 @@ impl Cluster {
         id: &ObjectId,
         applied: &Applied,
     ) -> Result<Applied, Error> {
+        self.strip(api_version, id, applied, is_legacy).await
+    }
+
+    async fn strip(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        applied: &Applied,
+        goes: fn(&ManagedFieldsEntry) -> bool,
+    ) -> Result<Applied, Error> {
         let managed = applied.live.metadata.managed_fields.clone().unwrap_or_default();
-        let kept: Vec<&ManagedFieldsEntry> = managed.iter().filter(|entry| !is_legacy(entry)).collect();
+        let kept: Vec<&ManagedFieldsEntry> = managed.iter().filter(|entry| !goes(entry)).collect();
         if kept.len() == managed.len() {
             return Ok(applied.clone());
         }
-        let version = applied.live.metadata.resource_version.clone();
-        let patch: json_patch::Patch = serde_json::from_value(json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            {"op": "replace", "path": "/metadata/managedFields", "value": kept},
-        ]))
-        .unwrap_or_default();
+        let kept = json!({"op": "replace", "path": "/metadata/managedFields", "value": kept});
+        self.json_patch(api_version, id, applied, vec![kept]).await
+    }
+
+    /// Changes exactly the object that was `seen`; `Conflict` when it changed meanwhile.
+    async fn json_patch(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        seen: &Applied,
+        mut operations: Vec<Value>,
+    ) -> Result<Applied, Error> {
+        let version = seen.live.metadata.resource_version.clone();
+        operations.insert(0, json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}));
+        let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations)).unwrap_or_default();
         let params =
             PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
         self.patch(api_version, id, &params, &Patch::Json::<()>(patch)).await
@@ -288,6 +322,13 @@ impl Cluster {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What a JSON patch of ours leaves behind.
+fn is_own_update(entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(names::MANAGER_OWN)
+        && entry.operation.as_deref() == Some("Update")
+        && entry.subresource.is_none()
 }
 
 /// Managers that leave `Update` entries behind when an object moves from another tool to us.

@@ -204,7 +204,10 @@ impl Pass<'_> {
         }
         let body = plan::apply_body(object, entry, marks);
         let live = self.ctx.cluster.get(&entry.api_version, &entry.id).await?;
-        let would = self.ctx.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await?;
+        let would = match self.ctx.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
+            Err(error) if error.is_crowded() => return Ok(reported),
+            would => would?,
+        };
         let differs = live.is_none_or(|live| {
             live.live.data != would.live.data
                 || live.live.metadata.labels != would.live.metadata.labels

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::packs::{config_map, deployment, secret};
+use crate::support::packs::{config_map, deployment, secret, service};
 use crate::support::{Harness, Pack};
 
 /// `blue` and `red` in base64.
@@ -265,4 +265,65 @@ async fn a_quantity_is_applied_in_its_canonical_spelling() {
     h.shows("Deployment/last", "/spec/replicas", 0).await;
     h.pass("web").await;
     assert_eq!(h.wire.writes_to("deployments/web", mark).len(), 0);
+}
+
+/// Ports are merged by their number: an apply alone would add ours beside the changed one, and be refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_key_of_a_list_is_put_back() {
+    let h = Harness::new("changed-key").await;
+    let pack = |more: &[Value]| {
+        let mut ports = vec![json!({"name": "http", "port": 80, "targetPort": "http"})];
+        ports.extend_from_slice(more);
+        let mut service = service("web");
+        service["spec"]["ports"] = json!(ports);
+        Pack::new("web", format!("1.{}.0", more.len()).as_str()).object(service).object(deployment("web", 0))
+    };
+    h.deploy("web", &pack(&[json!({"name": "metrics", "port": 9090})]), json!({})).await;
+    h.objects
+        .json_patch(
+            "Service/web",
+            "kubectl-edit",
+            json!([
+                {"op": "replace", "path": "/spec/ports/0/port", "value": 81},
+                {"op": "add", "path": "/spec/ports/-", "value": {"name": "extra", "port": 7}},
+            ]),
+        )
+        .await;
+    let ports = |service: &Value| -> Vec<(String, i64)> {
+        let ports = service["spec"]["ports"].as_array().unwrap().iter();
+        ports
+            .map(|port| (port["name"].as_str().unwrap().to_owned(), port["port"].as_i64().unwrap()))
+            .collect()
+    };
+    let expected =
+        [("http", 80), ("metrics", 9090), ("extra", 7)].map(|(name, port)| (name.to_owned(), port));
+    let sorted = |mut ports: Vec<(String, i64)>| {
+        ports.sort();
+        ports
+    };
+    h.sees("Service/web", |service| sorted(ports(service)) == sorted(expected.to_vec())).await;
+
+    let port = json!([{"op": "replace", "path": format!("{CONTAINER}/ports/0/containerPort"), "value": 81}]);
+    h.objects.json_patch("Deployment/web", "kubectl-edit", port).await;
+    h.shows(
+        "Deployment/web",
+        &format!("{CONTAINER}/ports"),
+        json!([{"name": "http", "containerPort": 8080, "protocol": "TCP"}]),
+    )
+    .await;
+
+    // We own the port once: a revision without it takes it away.
+    h.deploy("web", &pack(&[]), json!({})).await;
+    h.sees("Service/web", |service| {
+        sorted(ports(service)) == [("extra".to_owned(), 7), ("http".to_owned(), 80)]
+    })
+    .await;
+    let mut service = h.objects.get("Service/web").await;
+    let managers: Vec<Value> = service["metadata"]["managedFields"]
+        .as_array_mut()
+        .unwrap()
+        .drain(..)
+        .map(|entry| entry["manager"].clone())
+        .collect();
+    assert!(!managers.contains(&json!("sherpack-operator")), "{managers:?}");
 }
