@@ -17,8 +17,8 @@ pub enum Error {
     UnknownKind { api_version: String, kind: String },
     #[error("discovery of {api_version}: {}", describe(.source))]
     Discovery { api_version: String, source: Box<kube::Error> },
-    #[error("{id} exists and is not owned by this release{}: delete it, or set spec.install.adopt to Unowned", owner_phrase(.owner))]
-    NotOwned { id: ObjectId, owner: Option<String> },
+    #[error("{id} exists and is not owned by this release{}", holder_phrase(.holder))]
+    NotOwned { id: ObjectId, holder: Holder },
     #[error("{id} is being deleted: waiting until it is gone")]
     Terminating { id: ObjectId },
     #[error("the namespace `{namespace}` does not exist: create it, or set spec.createNamespace")]
@@ -27,8 +27,25 @@ pub enum Error {
     Watch { kind: String, message: String, after: Duration },
 }
 
-fn owner_phrase(owner: &Option<String>) -> String {
-    owner.as_ref().map(|owner| format!(" but by {owner}")).unwrap_or_default()
+/// Who has an object that a release wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Another living SherpackRelease, as `namespace/name`.
+    Release(String),
+    /// A Helm release of this name, as far as its annotation says.
+    Helm(String),
+    Unknown,
+}
+
+fn holder_phrase(holder: &Holder) -> String {
+    let adopt = "delete it, or set spec.install.adopt to Unowned";
+    match holder {
+        Holder::Release(name) => {
+            format!(" but by the SherpackRelease {name}: take it out of one of the two, or rename it there")
+        }
+        Holder::Helm(name) => format!(" but by the Helm release {name}: {adopt}"),
+        Holder::Unknown => format!(": {adopt}"),
+    }
 }
 
 impl Error {

@@ -5,7 +5,7 @@ mod error;
 mod kinds;
 mod objects;
 
-pub use error::{Error, describe, namespace_terminating, status_code};
+pub use error::{Error, Holder, describe, namespace_terminating, status_code};
 pub use kinds::{Kind, Kinds};
 pub use objects::{Applied, Cluster, Mode, fingerprint_of, version_of};
 pub mod client;

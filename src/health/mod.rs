@@ -88,11 +88,21 @@ pub struct Health {
     pub progress: Option<(i64, i64)>,
     /// The verdict changes after this time although the object does not: ask again then.
     pub recheck_in: Option<Duration>,
+    /// What is deployed does not do its work. `false` for what is Failed and hinders nobody, such as an autoscaler
+    /// without metrics: an operation does not wait for it, and does not fail for it.
+    pub terminal: bool,
 }
 
 impl Health {
     fn new(status: Status, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { status, reason: reason.into(), message: message.into(), progress: None, recheck_in: None }
+        Self {
+            status,
+            reason: reason.into(),
+            message: message.into(),
+            progress: None,
+            recheck_in: None,
+            terminal: status == Status::Failed,
+        }
     }
 
     fn in_progress(reason: impl Into<String>, message: impl Into<String>) -> Self {
@@ -105,6 +115,11 @@ impl Health {
 
     fn failed(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Status::Failed, reason, message)
+    }
+
+    fn not_terminal(mut self) -> Self {
+        self.terminal = false;
+        self
     }
 
     fn with_progress(mut self, ready: i64, desired: i64) -> Self {

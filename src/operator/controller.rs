@@ -54,8 +54,12 @@ pub(super) async fn run(
                 queue.leave(&ReleaseKey::of(&release));
                 pass(release, ctx)
             },
-            |_, error, ctx| {
+            |release, error, ctx| {
                 ctx.report.failed(error.reason());
+                if !error.is_conflict() {
+                    // Nothing else tells it: the condition could not be written.
+                    tracing::warn!(release = %ReleaseKey::of(&release), %error, "a pass ended in an error");
+                }
                 Action::requeue(AFTER_ERROR)
             },
             ctx,

@@ -13,7 +13,7 @@ use super::prepare::Prepared;
 use super::status::{self, Finished, Progress, Run};
 use super::{Error, Pass};
 use crate::api::{self, Adopt, Class, names, reasons};
-use crate::cluster::{self, Applied, Mode};
+use crate::cluster::{self, Applied, Holder, Mode};
 use crate::health::{self, Status};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
@@ -112,7 +112,7 @@ impl Pass<'_> {
             running.stage = Stage::Wait { waiting, looked_at: self.now };
         }
         let Stage::Wait { waiting, looked_at } = &mut running.stage else { return Ok(Step::Done) };
-        if waiting.is_empty() {
+        if bearable(waiting) {
             return Ok(Step::Done);
         }
         let due = looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
@@ -123,8 +123,8 @@ impl Pass<'_> {
             *looked_at = self.now;
             self.look_again(waiting).await?;
         }
-        if waiting.is_empty() {
-            self.wake_on(waiting);
+        if bearable(waiting) {
+            self.wake_on(&BTreeMap::new());
             return Ok(Step::Done);
         }
         Ok(self.judge(waiting, running.deadline))
@@ -132,7 +132,6 @@ impl Pass<'_> {
 
     /// Decides from the health of the waiting objects alone.
     fn judge(&self, waiting: &BTreeMap<ObjectId, Waiting>, deadline: Timestamp) -> Step {
-        let describe = |id: &ObjectId, object: &Waiting| format!("{id}: {}", object.health.message);
         let lasting = |object: &&Waiting| {
             let since = object.failed_since.and_then(|since| since.checked_add(FAILED_FOR).ok());
             since.is_some_and(|at| at <= self.now)
@@ -238,8 +237,8 @@ impl Pass<'_> {
         for entry in inventory {
             let owner = self.ctx.objects.table().track(&self.key, &entry.id);
             if let Err(owner) = owner {
-                let owner = Some(format!("the release {owner}"));
-                return Err(cluster::Error::NotOwned { id: entry.id.clone(), owner }.into());
+                let holder = Holder::Release(owner.to_string());
+                return Err(cluster::Error::NotOwned { id: entry.id.clone(), holder }.into());
             }
         }
         let kinds: BTreeSet<(&str, &str)> =
@@ -274,14 +273,14 @@ impl Pass<'_> {
             let living = marked_by.and_then(|uid| self.ctx.living(uid));
             match living {
                 Some(owner) => {
-                    let owner = Some(format!("the release {owner}"));
-                    return Err(cluster::Error::NotOwned { id: id.clone(), owner }.into());
+                    let holder = Holder::Release(owner.to_string());
+                    return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
                 }
                 None if self.settings.adopt == Adopt::Unowned => {}
                 None => {
                     let helm = meta.annotations.as_ref().and_then(|all| all.get("meta.helm.sh/release-name"));
-                    let owner = helm.map(|name| format!("the Helm release {name}"));
-                    return Err(cluster::Error::NotOwned { id: id.clone(), owner }.into());
+                    let holder = helm.map_or(Holder::Unknown, |name| Holder::Helm(name.clone()));
+                    return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
                 }
             }
         }
@@ -298,7 +297,7 @@ impl Pass<'_> {
             let Some(done) = applied.get(&object.id) else { continue };
             let health = health::assess(&done.value(), done.generation(), self.now);
             if !settled(health.status) {
-                let failed_since = (health.status == Status::Failed).then_some(self.now);
+                let failed_since = health.terminal.then_some(self.now);
                 let entry = Waiting {
                     api_version: object.api_version.clone(),
                     generation: done.generation(),
@@ -322,6 +321,7 @@ impl Pass<'_> {
                 if let Some(object) = waiting.get_mut(&id) {
                     "the object was deleted while it was waited for".clone_into(&mut object.health.message);
                     object.health.status = Status::Failed;
+                    object.health.terminal = true;
                     object.failed_since.get_or_insert(self.now);
                 }
                 continue;
@@ -332,10 +332,7 @@ impl Pass<'_> {
                 waiting.remove(&id);
                 continue;
             }
-            object.failed_since = match health.status {
-                Status::Failed => object.failed_since.or(Some(self.now)),
-                _ => None,
-            };
+            object.failed_since = if health.terminal { object.failed_since.or(Some(self.now)) } else { None };
             object.health = health;
         }
         Ok(())
@@ -357,7 +354,11 @@ impl Pass<'_> {
             let (reason, message) = (error.reason(), error.to_string());
             return self.fail(running, reason, message).await;
         }
-        let Running { mut stored, started, .. } = running;
+        let Running { mut stored, started, stage, .. } = running;
+        let ailing = match &stage {
+            Stage::Wait { waiting, .. } => waiting.iter().next().map(|(id, object)| describe(id, object)),
+            Stage::Apply => None,
+        };
         let last_deployed = private(&stored).and_then(|private| private.last_deployed);
         let action = private(&stored).map_or(Action::Install, |private| private.action);
         stored.record.state = State::Deployed;
@@ -376,7 +377,14 @@ impl Pass<'_> {
         self.retain(revision).await?;
         let (manifest_digest, values_digest) = status::digests(&whole);
         self.ctx.report.operation(&self.key, action, "success", since(started));
-        Ok(Progress::Finished(Finished { action, revision, failure: None, manifest_digest, values_digest }))
+        Ok(Progress::Finished(Finished {
+            action,
+            revision,
+            failure: None,
+            ailing,
+            manifest_digest,
+            values_digest,
+        }))
     }
 
     pub(super) async fn fail(
@@ -397,7 +405,8 @@ impl Pass<'_> {
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.ctx.report.operation(&self.key, action, "failure", since(started));
         let failure = Some((reason, message));
-        Ok(Progress::Finished(Finished { action, revision, failure, manifest_digest, values_digest }))
+        let ailing = None;
+        Ok(Progress::Finished(Finished { action, revision, failure, ailing, manifest_digest, values_digest }))
     }
 
     /// Writes a changed record. When somebody else wrote it first, whatever we know of it is worthless.
@@ -547,6 +556,15 @@ fn private(stored: &Stored) -> Option<&Private> {
 }
 
 /// Done waiting: healthy, or suspended on purpose.
+/// Nothing is left that an operation waits for: what is not healthy hinders nobody and is only told.
+fn bearable(waiting: &BTreeMap<ObjectId, Waiting>) -> bool {
+    waiting.values().all(|object| object.health.status == Status::Failed && !object.health.terminal)
+}
+
+fn describe(id: &ObjectId, object: &Waiting) -> String {
+    format!("{id}: {}", object.health.message)
+}
+
 fn settled(status: Status) -> bool {
     matches!(status, Status::Current | Status::Suspended)
 }

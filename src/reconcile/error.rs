@@ -104,7 +104,12 @@ impl Error {
             Self::Storage(error) => {
                 matches!(error, storage::Error::Conflict { .. } | storage::Error::Missing { .. })
             }
-            Self::Own { source, .. } => matches!(cluster::status_code(source), Some(409 | 422)),
+            // The JSON patch of the finalizer tests the resourceVersion. A status that is refused is our mistake.
+            Self::Own { what, source } => match cluster::status_code(source) {
+                Some(409) => true,
+                Some(422) => *what == "finalizer",
+                _ => false,
+            },
             _ => false,
         }
     }

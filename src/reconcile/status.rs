@@ -54,6 +54,8 @@ pub(super) struct Finished {
     pub action: Action,
     pub revision: u32,
     pub failure: Option<(&'static str, String)>,
+    /// What is not healthy although the operation succeeded.
+    pub ailing: Option<String>,
     pub manifest_digest: String,
     pub values_digest: String,
 }
@@ -429,7 +431,10 @@ fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Fini
             reasons::HEALTH_PROGRESSING,
             "spec.wait is false: health was not waited for".to_owned(),
         ),
-        None => (ConditionStatus::True, reasons::HEALTHY, "every object is healthy".to_owned()),
+        None => match &finished.ailing {
+            None => (ConditionStatus::True, reasons::HEALTHY, "every object is healthy".to_owned()),
+            Some(ailing) => (ConditionStatus::False, reasons::HEALTH_FAILED, ailing.clone()),
+        },
         Some((reason, message)) => (ConditionStatus::False, *reason, message.clone()),
     };
     let generation = facts.release.metadata.generation;
