@@ -4,5 +4,9 @@
 mod support;
 
 mod behaviour {
+    mod deletion;
+    mod forged_records;
     mod lock_fields;
+    mod lost_records;
+    mod pending_records;
 }

@@ -41,7 +41,11 @@ impl Harness {
 
     /// A namespace of this name, and no operator yet.
     pub async fn without_operator(name: &str) -> Self {
-        let control_plane = control_plane::shared().await;
+        Self::on(control_plane::shared().await, name).await
+    }
+
+    /// [`Harness::without_operator`] on a control plane of the test's own.
+    pub async fn on(control_plane: &'static ControlPlane, name: &str) -> Self {
         let client = control_plane.client().await;
         let objects = Objects { client: client.clone(), namespace: name.to_owned() };
         objects
