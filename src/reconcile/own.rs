@@ -49,11 +49,9 @@ impl Pass<'_> {
         if self.shown_lately(&outcome) {
             return Ok(again);
         }
-        let none = Head::None;
-        let head = self.mem.head.as_ref().map_or(&none, |(head, _)| head);
         let facts = Facts {
             release: self.release,
-            head,
+            head: self.own_head(),
             drift: &self.mem.drift,
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
@@ -62,6 +60,15 @@ impl Pass<'_> {
         self.tell(&outcome, &verdict);
         self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
         Ok(again)
+    }
+
+    /// The newest record, unless it is of another release of the same name: that one's revisions are not ours to tell.
+    fn own_head(&self) -> &Head {
+        match self.mem.head.as_ref().map(|(head, _)| head) {
+            Some(Head::Ours(_)) if self.head_owner().is_some_and(|owner| !self.owns(owner)) => &Head::None,
+            Some(head) => head,
+            None => &Head::None,
+        }
     }
 
     /// Drift is reported a moment after it was put back, so that many reverts make one status write.
