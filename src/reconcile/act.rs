@@ -151,8 +151,11 @@ impl Pass<'_> {
         }
         let stable =
             waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
+        let recheck =
+            waiting.values().filter_map(|object| self.now.checked_add(object.health.recheck_in?).ok()).min();
         let anyway = self.now.checked_add(LOOK_ANYWAY).unwrap_or(Timestamp::MAX);
-        Step::Wait { until: deadline.min(anyway).min(stable.unwrap_or(anyway)) }
+        let until = [Some(deadline), stable, recheck].into_iter().flatten().fold(anyway, Timestamp::min);
+        Step::Wait { until }
     }
 
     async fn apply_all(&mut self, running: &mut Running) -> Result<HashMap<ObjectId, Applied>, Error> {
