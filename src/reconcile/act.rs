@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 
-use super::memory::{Running, Stage, Waiting};
+use super::memory::{Ailing, Running, Stage, Waiting};
 use super::prepare::Prepared;
 use super::status::{self, Finished, Progress, Run};
 use super::{Error, Pass};
@@ -25,7 +25,7 @@ const PARALLEL: usize = 8;
 /// A health rule that says "failed" must say so for this long: some failures pass when a dependency arrives.
 const FAILED_FOR: Duration = Duration::from_secs(10);
 /// Two looks at the same waiting objects are at least this far apart.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A lost watch event must not make a release wait for ever.
 const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 
@@ -332,7 +332,7 @@ impl Pass<'_> {
         waiting
     }
 
-    async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
+    pub(super) async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
         let looks = waiting.iter().map(|(id, object)| async move {
             (id.clone(), self.ctx.cluster.get(&object.api_version, id).await)
         });
@@ -361,7 +361,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
+    pub(super) fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
         let ids: BTreeSet<ObjectId> = waiting.keys().cloned().collect();
         self.ctx.objects.table().wake_on(&self.key, &ids);
     }
@@ -405,8 +405,12 @@ impl Pass<'_> {
         reason: &'static str,
         message: String,
     ) -> Result<Progress, Error> {
-        let Running { mut stored, started, .. } = running;
-        self.wake_on(&BTreeMap::new());
+        let Running { mut stored, started, stage, .. } = running;
+        let waiting = match stage {
+            Stage::Wait { waiting, .. } => waiting,
+            Stage::Apply => BTreeMap::new(),
+        };
+        self.wake_on(&waiting);
         let action = private(&stored).map_or(Action::Install, |private| private.action);
         let revision = stored.record.version;
         stored.record.state =
@@ -414,6 +418,7 @@ impl Pass<'_> {
         stored.record.updated_at = self.now;
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
+        self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.ctx.report.operation(&self.key, action, "failed", since(started));
         let failure = Some((reason, message));

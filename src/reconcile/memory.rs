@@ -43,6 +43,8 @@ pub struct Remembered {
     /// Whether the watches know what to expect of the deployed objects: of which revision.
     pub expected_of: Option<u32>,
     pub drift: DriftMemory,
+    /// What the newest revision failed for.
+    pub ailing: Option<Ailing>,
     /// Passes in a row that ended in an error before any record was made.
     pub errors: u32,
     /// No new try before this time.
@@ -80,6 +82,15 @@ pub struct Waiting {
     pub since: Timestamp,
     /// When the health rule first said that it failed; a failure counts when it lasts.
     pub failed_since: Option<Timestamp>,
+}
+
+/// Objects that a failed revision waited for and that may still become healthy.
+pub struct Ailing {
+    pub revision: u32,
+    pub waiting: BTreeMap<ObjectId, Waiting>,
+    pub looked_at: Timestamp,
+    /// A look that came too soon after the last one is made up for at this time.
+    pub look_at: Option<Timestamp>,
 }
 
 /// Drift of one release: what was put back and what is being fought over.

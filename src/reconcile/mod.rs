@@ -7,6 +7,7 @@ mod act;
 mod context;
 mod correct;
 mod error;
+mod heal;
 mod memory;
 mod observe;
 mod own;
@@ -27,7 +28,7 @@ pub use observe::slim_head;
 pub use packs::Packs;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
-use crate::release::decide::{self, Hold, Operation};
+use crate::release::decide::{self, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey};
 use crate::watch::RecordsOf;
 use memory::Remembered;
@@ -130,7 +131,8 @@ impl Pass<'_> {
                 None => (None, None),
             };
             let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
-            let seen = self.observation(inputs, deletion, taken);
+            let healed = inputs.is_some() && self.healed().await?;
+            let seen = Observation { healed, ..self.observation(inputs, deletion, taken) };
             let decision = decide::decide(&seen);
             tracing::debug!(release = %self.key, ?decision, "decided");
             self.decided = own::decision_name(&decision.operation);

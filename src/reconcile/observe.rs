@@ -78,6 +78,7 @@ impl Pass<'_> {
             inputs,
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,
+            healed: false,
             retries: Retries { install: settings.install_retries, upgrade: settings.upgrade_retries },
             drift: if self.drift_watched() { decide::Drift::Watched } else { decide::Drift::Ignored },
             now: self.now,

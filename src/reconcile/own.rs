@@ -130,7 +130,8 @@ impl Pass<'_> {
             .filter(|heat| heat.contended(self.now))
             .filter_map(backoff::Heat::cold_at)
             .min();
-        for at in [drift.revert_at, drift.report_at, cold].into_iter().flatten() {
+        let look_at = self.mem.ailing.as_ref().and_then(|ailing| ailing.look_at);
+        for at in [drift.revert_at, drift.report_at, cold, look_at].into_iter().flatten() {
             sooner(until(self.now, at));
         }
         if let Some(at) = self.settings.requests.drift_pause_until.filter(|at| self.now < *at) {
