@@ -9,4 +9,6 @@ mod behaviour {
     mod lock_fields;
     mod lost_records;
     mod pending_records;
+    mod retries;
+    mod rollout;
 }
