@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use crate::cluster::Applied;
 use crate::health::Health;
 use crate::manifest::{Object, ObjectId};
 use crate::release::ReleaseKey;
@@ -66,10 +67,18 @@ pub struct Running {
 
 /// How far a running operation is.
 pub enum Stage {
-    /// Objects are yet to be applied.
-    Apply,
+    /// Objects are yet to be applied; these are.
+    Apply { applied: HashMap<ObjectId, Applied> },
     /// Everything is applied; these are not healthy yet.
     Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp },
+}
+
+impl Stage {
+    /// Nothing is done yet.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::Apply { applied: HashMap::new() }
+    }
 }
 
 /// An object that is waited for.

@@ -8,6 +8,7 @@ mod context;
 mod correct;
 mod error;
 mod heal;
+mod history;
 mod memory;
 mod observe;
 mod own;
@@ -166,11 +167,9 @@ impl Pass<'_> {
                     Some(error) => Progress::Blocked(error),
                     None => Progress::Nothing,
                 },
-                Operation::Hold(_) | Operation::Wait | Operation::Nothing => Progress::Nothing,
+                Operation::Nothing => self.catch_up().await?,
+                Operation::Hold(_) | Operation::Wait => Progress::Nothing,
             };
-            if matches!(decision.operation, Operation::Nothing) {
-                self.mend_history().await?;
-            }
             let progress = match (progress, drift_error) {
                 (Progress::Nothing, Some(error)) => Progress::Blocked(error),
                 (progress, _) => progress,
