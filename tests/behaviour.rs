@@ -4,11 +4,13 @@
 mod support;
 
 mod behaviour {
+    mod crash_story;
     mod deletion;
     mod forged_records;
     mod lock_fields;
     mod lost_records;
     mod pending_records;
+    mod refusals;
     mod retries;
     mod rollout;
 }

@@ -43,7 +43,7 @@ async fn a_forged_manifest_is_not_locked_and_is_superseded_by_an_upgrade() {
         smuggle(record, &evil(&namespace));
     })
     .await;
-    h.shows_states("web", &["1 deployed", "2 deployed"]).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
     h.ready("web").await;
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "white"}})).await;
     nothing_came_of_it(&h, &uids).await;
@@ -59,7 +59,7 @@ async fn a_forged_manifest_is_not_acted_on_by_the_next_process_either() {
     h.forge("web", 1, |record| smuggle(record, &evil(&namespace))).await;
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "white"}})).await;
     h.start();
-    h.shows_states("web", &["1 deployed", "2 deployed"]).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
     nothing_came_of_it(&h, &uids).await;
 }
 
@@ -80,7 +80,7 @@ async fn a_forged_pending_revision_is_recovered_and_never_resumed() {
     secret.data.as_mut().unwrap().insert("release".to_owned(), release);
     h.restore(secret).await;
 
-    h.shows_states("web", &["1 deployed", "2 failed", "3 deployed"]).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
     h.ready("web").await;
     nothing_came_of_it(&h, &uids).await;
     assert!(h.decoded("web", 2).await.private.is_none(), "marking it as failed must not seal it");
@@ -116,7 +116,7 @@ async fn a_write_of_another_tool_that_wipes_our_part_makes_the_record_theirs() {
     let uids = h.objects.uids(&OBJECTS).await;
     let record = h.decoded("web", 1).await.record;
     h.write_as_another_tool(&record).await;
-    h.shows_states("web", &["1 deployed", "2 deployed"]).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
     h.ready("web").await;
     // Ours from now on, with everything that was ours.
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
@@ -148,7 +148,7 @@ async fn a_record_copied_under_another_release_s_name_gives_no_right_to_its_obje
     let release = h.write_as_another_tool(&renamed).await.data.unwrap()["release"].clone();
     secret.data.as_mut().unwrap().insert("release".to_owned(), release);
     h.restore(secret).await;
-    h.shows_states("thief", &["1 deployed", "2 deployed"]).await;
+    h.shows_states("thief", &["1 superseded", "2 deployed"]).await;
     h.ready("thief").await;
     assert_eq!(h.objects.uids(&OBJECTS).await, uids);
     h.uninstall("thief").await;

@@ -53,7 +53,7 @@ async fn a_pending_revision_of_another_tool_is_left_alone_and_nothing_is_locked_
     // The other tool is done: now our spec counts.
     second.state = State::Deployed;
     h.write_as_another_tool(&second).await;
-    h.shows_states("web", &["1 deployed", "2 deployed", "3 deployed"]).await;
+    h.shows_states("web", &["1 superseded", "2 superseded", "3 deployed"]).await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
     h.objects.edit("ConfigMap/settings", "another-tool", json!({"data": {"color": "red"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
@@ -65,7 +65,7 @@ async fn a_pending_revision_of_another_tool_is_recovered_after_its_own_timeout()
     h.deploy("web", &pack(), json!({})).await;
     let first = h.decoded("web", 1).await.record;
     h.write_as_another_tool(&Record { version: 2, state: pending_since(601), ..first }).await;
-    h.shows_states("web", &["1 deployed", "2 failed", "3 deployed"]).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
     h.ready("web").await;
     let State::Failed { reason, .. } = h.decoded("web", 2).await.record.state else { panic!("not failed") };
     assert!(reason.starts_with("Recovered"), "{reason}");
@@ -84,7 +84,7 @@ async fn a_recovery_of_another_tool_is_respected_for_two_minutes() {
     h.write_as_another_tool(&Record { version: 2, state: recovering(0), ..first.clone() }).await;
     h.condition("web", "Ready", "False", Some("ForeignPending")).await;
     h.write_as_another_tool(&Record { version: 2, state: recovering(121), ..first }).await;
-    h.shows_states("web", &["1 deployed", "2 failed", "3 deployed"]).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -19,6 +19,9 @@ use super::wire::Wire;
 /// The manager that plays the person who owns the releases.
 pub const PERSON: &str = "test-person";
 
+/// How many requests a failed test shows.
+const LAST_WRITES: usize = 60;
+
 pub struct Harness {
     pub control_plane: &'static ControlPlane,
     pub client: Client,
@@ -259,6 +262,12 @@ impl Harness {
 
 impl Drop for Harness {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let writes = self.wire.writes_since(0);
+            let last = writes.iter().skip(writes.len().saturating_sub(LAST_WRITES));
+            let lines: Vec<String> = last.map(super::wire::Request::line).collect();
+            eprintln!("the last writes of the operator in {}: {lines:#?}", self.namespace);
+        }
         self.kill();
     }
 }
