@@ -49,6 +49,7 @@ impl Pass<'_> {
         if self.shown_lately(&outcome) {
             return Ok(again);
         }
+        self.mem.shown_at = Some(self.now);
         let facts = Facts {
             release: self.release,
             head: self.own_head(),
@@ -71,24 +72,26 @@ impl Pass<'_> {
         }
     }
 
-    /// Drift is reported a moment after it was put back, so that many reverts make one status write.
+    /// Drift is reported a moment after it was put back, so that many reverts make one status write; and an operation
+    /// shows its first status at once and later ones not too often.
     fn shown_lately(&self, outcome: &Result<Outcome, Error>) -> bool {
-        let idle = matches!(outcome, Ok(Outcome { progress: Progress::Nothing, .. }));
-        let generation = self.release.status.as_ref().and_then(|status| status.observed_generation);
-        let current = generation == self.release.metadata.generation;
-        let drift_later = self.mem.drift.report_at.is_some_and(|at| self.now < at);
-        if idle && current && drift_later {
-            return true;
+        if self.spec_changed() {
+            return false;
         }
-        let Ok(Outcome { progress: Progress::Running(run), .. }) = outcome else { return false };
-        // The first status of an operation is written at once; later ones when they say something new, not too often.
-        let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
-        let same = shown.is_some_and(|shown| {
-            shown.revision == Some(i64::from(run.revision)) && shown.phase.as_deref() == Some("Wait")
-        });
-        let recently =
-            self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok()).is_some_and(|at| self.now < at);
-        same && recently
+        match outcome {
+            Ok(Outcome { progress: Progress::Nothing, .. }) => {
+                self.mem.drift.report_at.is_some_and(|at| self.now < at)
+            }
+            Ok(Outcome { progress: Progress::Running(run), .. }) => {
+                let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
+                let same = shown.is_some_and(|shown| {
+                    shown.revision == Some(i64::from(run.revision)) && shown.phase.as_deref() == Some("Wait")
+                });
+                let due = self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok());
+                same && due.is_some_and(|at| self.now < at)
+            }
+            _ => false,
+        }
     }
 
     fn come_back(&mut self, outcome: &Result<Outcome, Error>) -> Option<Duration> {
@@ -109,10 +112,7 @@ impl Pass<'_> {
                     }
                 }
                 match &outcome.progress {
-                    Progress::Running(run) => {
-                        self.mem.shown_at = Some(self.now);
-                        sooner(until(self.now, run.until));
-                    }
+                    Progress::Running(run) => sooner(until(self.now, run.until)),
                     Progress::Uninstalling { until: at, .. } => sooner(until(self.now, *at)),
                     Progress::Finished(finished) if finished.failure.is_some() => sooner(CONFLICT_AGAIN),
                     _ => {}
