@@ -35,7 +35,14 @@ impl Pass<'_> {
         let Prepared { record, private, objects } = prepared;
         self.check_ownership(&objects, &private).await?;
         let before = self.mem.head.take();
-        let stored = self.records().create(&record, &private).await?;
+        let stored = match self.records().create(&record, &private).await {
+            Ok(stored) => stored,
+            Err(error) => {
+                // A clear refusal stored nothing: what is known of the newest record still holds.
+                self.mem.head = before.filter(|_| error.class() != Class::Retry);
+                return Err(error.into());
+            }
+        };
         if let Some((Head::Ours(old), _)) = &before
             && old.record.state != State::Deployed
         {

@@ -147,7 +147,15 @@ impl Pass<'_> {
                     let installs = matches!(decision.operation, Operation::Install { .. });
                     let action = if installs { Action::Install } else { Action::Upgrade };
                     let Some(wanted) = &wanted else { return Err(Error::Undecided) };
-                    self.launch(wanted, action, *revision, *attempt, false).await?
+                    let launched = self.launch(wanted, action, *revision, *attempt, false).await;
+                    // When it could not begin, what is deployed is kept as it is until it can.
+                    if launched.is_err()
+                        && decide::corrects_when_blocked(&self.observation(None, None, None))
+                        && let Err(error) = self.correct().await
+                    {
+                        tracing::debug!(release = %self.key, %error, "drift could not be put back");
+                    }
+                    launched?
                 }
                 Operation::StartOver => {
                     let Some(wanted) = &wanted else {

@@ -166,6 +166,12 @@ pub fn decide(seen: &Observation) -> Decision {
     Decision { operation, correct, until }
 }
 
+/// Whether drift is corrected when the decided operation could not begin: what is deployed stays, and stays locked.
+#[must_use]
+pub fn corrects_when_blocked(seen: &Observation) -> bool {
+    corrects(seen, &Operation::Nothing)
+}
+
 /// Drift is acted on whenever the head is deployed and ours and nothing else runs in this pass.
 fn corrects(seen: &Observation, operation: &Operation) -> bool {
     let deployed = matches!(&seen.head, Head::Ours(head) if head.state == HeadState::Deployed);
