@@ -5,12 +5,17 @@ mod support;
 
 mod behaviour {
     mod crash_story;
+    mod crd_rules;
     mod deletion;
     mod forged_records;
     mod lock_fields;
     mod lost_records;
+    mod own_crd;
     mod pending_records;
     mod refusals;
+    mod restarts;
     mod retries;
     mod rollout;
+    mod unsupported;
+    mod waits;
 }

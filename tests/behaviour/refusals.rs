@@ -194,3 +194,40 @@ async fn a_missing_pack_is_named_and_the_release_is_installed_when_it_comes() {
     h.pack("web-pack", &pack()).await;
     h.ready("web").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_whose_next_revision_cannot_be_stored_changes_nothing_and_stays_locked() {
+    let h = Harness::new("record-refused").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let uids = h.objects.uids(&["ConfigMap/first", "Service/web", "Deployment/web"]).await;
+    h.wire.fault(Fault::new(Effect::Answer(403), |request| {
+        request.verb == "create" && request.body["metadata"]["name"] == "sh.sherpack.release.v1.web.v2"
+    }));
+    let next = Pack::new("web", "2.0.0").object(config_map("first", json!({"a": "c"})));
+    h.pack("web-pack", &next).await;
+    let held = h.condition("web", "Ready", "False", Some("StorageForbidden")).await;
+    assert_eq!(condition(&held, "Released")["status"], "True");
+    h.objects.edit("ConfigMap/first", "kubectl-edit", json!({"data": {"a": "z"}})).await;
+    h.shows("ConfigMap/first", "/data/a", "b").await;
+    assert_eq!(h.objects.uids(&["ConfigMap/first", "Service/web", "Deployment/web"]).await, uids);
+    h.wire.heal();
+    h.ready("web").await;
+    h.shows("ConfigMap/first", "/data/a", "c").await;
+    h.gone("Deployment/web").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pack_that_does_not_render_is_told_and_what_is_deployed_stays_locked() {
+    let h = Harness::new("render-fails").await;
+    h.deploy("web", &pack(), json!({})).await;
+    h.pack("web-pack", &pack().template("broken.yaml", "{{ values.no.such.value }}")).await;
+    let held = h.condition("web", "Ready", "False", Some("RenderFailed")).await;
+    assert!(message(&held).contains("broken.yaml"), "{held}");
+    assert_eq!(condition(&held, "Stalled")["status"], "True");
+    h.objects.edit("ConfigMap/first", "kubectl-edit", json!({"data": {"a": "z"}})).await;
+    h.shows("ConfigMap/first", "/data/a", "b").await;
+    h.shows_states("web", &["1 deployed"]).await;
+    h.pack("web-pack", &pack()).await;
+    h.ready("web").await;
+    h.shows_states("web", &["1 deployed"]).await;
+}
