@@ -5,14 +5,27 @@ mod support;
 
 mod behaviour {
     mod cli;
+    mod crash_story;
+    mod crd_rules;
+    mod deletion;
     mod deploy;
+    mod forged_records;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
     mod lock_modes;
     mod lock_restart;
     mod lock_rivals;
+    mod lost_records;
+    mod own_crd;
     mod ownership;
+    mod pending_records;
     mod process;
+    mod refusals;
     mod requests;
+    mod restarts;
+    mod retries;
+    mod rollout;
+    mod unsupported;
+    mod waits;
 }

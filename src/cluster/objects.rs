@@ -287,7 +287,12 @@ impl Cluster {
         };
         match within("delete", id, api.delete(&id.name, &params)).await {
             Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() || error.is_conflict() => Ok(false),
+            Err(error) if error.is_not_found() => Ok(false),
+            // Another object of this name is there now, or something else stood in the way of ours.
+            Err(error) if error.is_conflict() => match self.metadata(api_version, id).await? {
+                Some(meta) if meta.uid.as_deref() == Some(uid) => Err(error),
+                _ => Ok(false),
+            },
             Err(error) => Err(error),
         }
     }

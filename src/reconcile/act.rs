@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
-use super::memory::{Running, Stage, Waiting};
+use super::memory::{Ailing, Running, Stage, Waiting};
 use super::prepare::Prepared;
 use super::status::{self, Finished, Progress, Run};
 use super::{Error, Pass};
@@ -17,7 +17,7 @@ use crate::cluster::{self, Applied, Holder, Mode};
 use crate::health::{self, Status};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
-use crate::release::{Action, Private, Retained, State, surplus};
+use crate::release::{Action, Private, State};
 use crate::storage::{self, Head, Records, SecretRecords, Stored};
 
 /// Applies in flight for one release.
@@ -25,7 +25,7 @@ const PARALLEL: usize = 8;
 /// A health rule that says "failed" must say so for this long: some failures pass when a dependency arrives.
 const FAILED_FOR: Duration = Duration::from_secs(10);
 /// Two looks at the same waiting objects are at least this far apart.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A lost watch event must not make a release wait for ever.
 const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 
@@ -36,7 +36,14 @@ impl Pass<'_> {
         self.check_ownership(&objects, &private).await?;
         self.respect_takers(&objects, &mut private).await?;
         let before = self.mem.head.take();
-        let stored = self.records().create(&record, &private).await?;
+        let stored = match self.records().create(&record, &private).await {
+            Ok(stored) => stored,
+            Err(error) => {
+                // A clear refusal stored nothing: what is known of the newest record still holds.
+                self.mem.head = before.filter(|_| error.class() != Class::Retry);
+                return Err(error.into());
+            }
+        };
         if let Some((Head::Ours(old), _)) = &before
             && old.record.state != State::Deployed
         {
@@ -46,7 +53,7 @@ impl Pass<'_> {
         self.wrote(&stored);
         let deadline = self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX);
         self.mem.running =
-            Some(Running { stored, objects, deadline, started: self.now, stage: Stage::Apply });
+            Some(Running { stored, objects, deadline, started: self.now, stage: Stage::start() });
         self.advance().await
     }
 
@@ -58,7 +65,7 @@ impl Pass<'_> {
             // The deadline counts from here: the time that nobody worked on the operation is not its fault.
             let deadline = self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX);
             self.mem.running =
-                Some(Running { stored, objects, deadline, started: self.now, stage: Stage::Apply });
+                Some(Running { stored, objects, deadline, started: self.now, stage: Stage::start() });
         }
         self.advance().await
     }
@@ -72,7 +79,7 @@ impl Pass<'_> {
             Ok(Step::Wait { until }) => {
                 let waiting = match &running.stage {
                     Stage::Wait { waiting, .. } => waiting.clone(),
-                    Stage::Apply => BTreeMap::new(),
+                    Stage::Apply { .. } => BTreeMap::new(),
                 };
                 let progress = Progress::Running(Run {
                     started: running.started,
@@ -104,8 +111,13 @@ impl Pass<'_> {
     }
 
     async fn step(&mut self, running: &mut Running) -> Result<Step, Error> {
-        if matches!(running.stage, Stage::Apply) {
-            let applied = self.apply_all(running).await?;
+        if let Stage::Apply { applied } = &mut running.stage {
+            let mut applied = std::mem::take(applied);
+            let result = self.apply_all(&running.objects, &mut running.stored, &mut applied).await;
+            if let Err(error) = result {
+                running.stage = Stage::Apply { applied };
+                return Err(error);
+            }
             let waiting =
                 if self.settings.wait { self.unhealthy(&running.objects, &applied) } else { BTreeMap::new() };
             self.wake_on(&waiting);
@@ -151,22 +163,30 @@ impl Pass<'_> {
         }
         let stable =
             waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
+        let recheck =
+            waiting.values().filter_map(|object| self.now.checked_add(object.health.recheck_in?).ok()).min();
         let anyway = self.now.checked_add(LOOK_ANYWAY).unwrap_or(Timestamp::MAX);
-        Step::Wait { until: deadline.min(anyway).min(stable.unwrap_or(anyway)) }
+        let until = [Some(deadline), stable, recheck].into_iter().flatten().fold(anyway, Timestamp::min);
+        Step::Wait { until }
     }
 
-    async fn apply_all(&mut self, running: &mut Running) -> Result<HashMap<ObjectId, Applied>, Error> {
-        let Some(private) = running.stored.private.as_mut() else { return Ok(HashMap::new()) };
+    /// Applies what is not in `applied` yet: after an error only the rest is tried again.
+    async fn apply_all(
+        &mut self,
+        objects: &[Object],
+        stored: &mut Stored,
+        applied: &mut HashMap<ObjectId, Applied>,
+    ) -> Result<(), Error> {
+        let Some(private) = stored.private.as_mut() else { return Ok(()) };
         self.watch(&private.inventory).await?;
-        self.hand_over_replicas(&running.objects, private).await?;
+        self.hand_over_replicas(objects, private).await?;
         let entries: HashMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
         let uid = private.owner.uid.clone();
-        let mut applied = HashMap::new();
-        for group in plan::groups(&running.objects) {
+        for group in plan::groups(objects) {
             let calls = group.iter().filter_map(|index| {
-                let object = &running.objects[*index];
-                let entry = entries.get(&object.id)?;
+                let object = &objects[*index];
+                let entry = entries.get(&object.id).filter(|_| !applied.contains_key(&object.id))?;
                 Some(self.apply_one(object, entry, &uid))
             });
             let results: Vec<_> =
@@ -175,7 +195,11 @@ impl Pass<'_> {
             let mut failures = BTreeMap::new();
             for (id, result) in results {
                 match result {
-                    Ok(done) => drop(applied.insert(id, done)),
+                    Ok(done) => {
+                        // Something works: an error after it is a first one again.
+                        self.mem.errors = 0;
+                        applied.insert(id, done);
+                    }
                     Err(error) => drop(failures.insert(id, error)),
                 }
             }
@@ -189,7 +213,7 @@ impl Pass<'_> {
                 entry.fingerprint.clone_from(&done.fingerprint);
             }
         }
-        Ok(applied)
+        Ok(())
     }
 
     async fn apply_one(
@@ -311,7 +335,7 @@ impl Pass<'_> {
         waiting
     }
 
-    async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
+    pub(super) async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
         let looks = waiting.iter().map(|(id, object)| async move {
             (id.clone(), self.ctx.cluster.get(&object.api_version, id).await)
         });
@@ -338,7 +362,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
+    pub(super) fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
         let ids: BTreeSet<ObjectId> = waiting.keys().cloned().collect();
         self.ctx.objects.table().wake_on(&self.key, &ids);
     }
@@ -357,7 +381,7 @@ impl Pass<'_> {
         let Running { mut stored, started, stage, .. } = running;
         let ailing = match &stage {
             Stage::Wait { waiting, .. } => waiting.iter().next().map(|(id, object)| describe(id, object)),
-            Stage::Apply => None,
+            Stage::Apply { .. } => None,
         };
         let last_deployed = private(&stored).and_then(|private| private.last_deployed);
         let action = private(&stored).map_or(Action::Install, |private| private.action);
@@ -369,22 +393,10 @@ impl Pass<'_> {
         }
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
-        let whole = stored;
-        let revision = whole.record.version;
-        self.mem.expected_of = Some(revision);
-        self.release_unused_kinds(&whole);
-        self.supersede(last_deployed, revision).await?;
-        self.retain(revision).await?;
-        let (manifest_digest, values_digest) = status::digests(&whole);
+        self.mem.expected_of = Some(stored.record.version);
+        self.release_unused_kinds(&stored);
         self.ctx.report.operation(&self.key, action, "success", since(started));
-        Ok(Progress::Finished(Finished {
-            action,
-            revision,
-            failure: None,
-            ailing,
-            manifest_digest,
-            values_digest,
-        }))
+        self.conclude(&stored, last_deployed, ailing).await
     }
 
     pub(super) async fn fail(
@@ -393,8 +405,12 @@ impl Pass<'_> {
         reason: &'static str,
         message: String,
     ) -> Result<Progress, Error> {
-        let Running { mut stored, started, .. } = running;
-        self.wake_on(&BTreeMap::new());
+        let Running { mut stored, started, stage, .. } = running;
+        let waiting = match stage {
+            Stage::Wait { waiting, .. } => waiting,
+            Stage::Apply { .. } => BTreeMap::new(),
+        };
+        self.wake_on(&waiting);
         let action = private(&stored).map_or(Action::Install, |private| private.action);
         let revision = stored.record.version;
         stored.record.state =
@@ -402,6 +418,7 @@ impl Pass<'_> {
         stored.record.updated_at = self.now;
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
+        self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.ctx.report.operation(&self.key, action, "failure", since(started));
         let failure = Some((reason, message));
@@ -480,63 +497,11 @@ impl Pass<'_> {
         self.ctx.objects.retain_kinds(&self.key, &kinds);
     }
 
-    /// The revision that was deployed before is superseded now.
-    async fn supersede(&mut self, last_deployed: Option<u32>, revision: u32) -> Result<(), Error> {
-        let Some(old) = last_deployed.filter(|old| *old != revision) else { return Ok(()) };
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let Head::Ours(mut stored) = self.ctx.records.get(namespace, name, old).await? else { return Ok(()) };
-        if stored.record.state == State::Deployed {
-            stored.record.state = State::Superseded;
-            stored.record.updated_at = self.now;
-            self.save(&stored, false).await?;
-        }
-        Ok(())
-    }
-
-    /// Supersedes revisions that a crash left marked as the newest one although a newer one is deployed.
-    pub(super) async fn mend_history(&mut self) -> Result<(), Error> {
-        let of = self.records_of();
-        let revision = match &self.mem.head {
-            Some((Head::Ours(stored), _)) => stored.record.version,
-            _ => return Ok(()),
-        };
-        for old in self.ctx.outdated(&of).into_iter().filter(|old| *old < revision) {
-            self.supersede(Some(old), revision).await?;
-        }
-        Ok(())
-    }
-
-    async fn retain(&mut self, revision: u32) -> Result<(), Error> {
-        let limit = self.settings.history_limit;
-        if revision <= limit {
-            return Ok(());
-        }
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        // Content decides: records of other tools are their history, and not every old revision may go.
-        let mut metas = BTreeMap::new();
-        let mut all = Vec::new();
-        {
-            let mut history = std::pin::pin!(self.ctx.records.history(namespace, name));
-            while let Some(head) = history.try_next().await? {
-                let Some(stored) = head.stored() else { continue };
-                let is_ours = matches!(head, Head::Ours(_));
-                let (revision, state) = (stored.record.version, stored.record.state.name());
-                all.push(Retained { revision, state, is_ours, pinned: false });
-                metas.insert(revision, stored.meta());
-            }
-        }
-        for revision in surplus(&all, usize::try_from(limit).unwrap_or(usize::MAX)) {
-            if let Some(meta) = metas.get(&revision) {
-                self.ctx.records.delete(meta).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Remembers a record that we wrote, without its bulk.
     pub(super) fn wrote(&mut self, stored: &Stored) {
         let version = stored.resource_version.parse().unwrap_or(0);
         let of = self.records_of();
+        self.mem.errors = 0;
         self.ctx.record_watch.wrote(&of, stored.record.version, version);
         let newest = crate::watch::Newest::At { revision: stored.record.version, version };
         self.mem.head = Some((Head::Ours(Box::new(slim(stored.clone()))), newest));
@@ -557,7 +522,7 @@ fn private(stored: &Stored) -> Option<&Private> {
 
 /// Done waiting: healthy, or suspended on purpose.
 /// Nothing is left that an operation waits for: what is not healthy hinders nobody and is only told.
-fn bearable(waiting: &BTreeMap<ObjectId, Waiting>) -> bool {
+pub(super) fn bearable(waiting: &BTreeMap<ObjectId, Waiting>) -> bool {
     waiting.values().all(|object| object.health.status == Status::Failed && !object.health.terminal)
 }
 

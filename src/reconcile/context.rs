@@ -142,8 +142,10 @@ impl Context {
         mem: &mut Remembered,
         status: SherpackReleaseStatus,
     ) -> Result<bool, Error> {
-        let state =
-            mem.head.as_ref().and_then(|(head, _)| head.stored()).map(|stored| stored.record.state.name());
+        let owns = |owner: &Owner| owner.namespace == key.namespace && owner.name == key.name;
+        let head = mem.head.as_ref().and_then(|(head, _)| head.stored());
+        let head = head.filter(|stored| stored.private.as_ref().is_none_or(|private| owns(&private.owner)));
+        let state = head.map(|stored| stored.record.state.name());
         self.report.release(key, Snapshot { status: &status, state });
         let before = release.status.clone().unwrap_or_default();
         if conditions::same_but_time(&before, &status) {

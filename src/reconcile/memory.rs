@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use crate::cluster::Applied;
 use crate::health::Health;
 use crate::manifest::{Object, ObjectId};
 use crate::release::ReleaseKey;
@@ -43,6 +44,8 @@ pub struct Remembered {
     /// Whether the watches know what to expect of the deployed objects: of which revision.
     pub expected_of: Option<u32>,
     pub drift: DriftMemory,
+    /// What the newest revision failed for.
+    pub ailing: Option<Ailing>,
     /// Passes in a row that ended in an error before any record was made.
     pub errors: u32,
     /// No new try before this time.
@@ -64,10 +67,18 @@ pub struct Running {
 
 /// How far a running operation is.
 pub enum Stage {
-    /// Objects are yet to be applied.
-    Apply,
+    /// Objects are yet to be applied; these are.
+    Apply { applied: HashMap<ObjectId, Applied> },
     /// Everything is applied; these are not healthy yet.
     Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp },
+}
+
+impl Stage {
+    /// Nothing is done yet.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::Apply { applied: HashMap::new() }
+    }
 }
 
 /// An object that is waited for.
@@ -80,6 +91,15 @@ pub struct Waiting {
     pub since: Timestamp,
     /// When the health rule first said that it failed; a failure counts when it lasts.
     pub failed_since: Option<Timestamp>,
+}
+
+/// Objects that a failed revision waited for and that may still become healthy.
+pub struct Ailing {
+    pub revision: u32,
+    pub waiting: BTreeMap<ObjectId, Waiting>,
+    pub looked_at: Timestamp,
+    /// A look that came too soon after the last one is made up for at this time.
+    pub look_at: Option<Timestamp>,
 }
 
 /// Drift of one release: what was put back and what is being fought over.

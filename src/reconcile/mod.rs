@@ -8,6 +8,8 @@ mod context;
 mod correct;
 mod error;
 mod handover;
+mod heal;
+mod history;
 mod memory;
 mod observe;
 mod own;
@@ -28,7 +30,7 @@ pub use observe::slim_head;
 pub use packs::Packs;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
-use crate::release::decide::{self, Hold, Operation};
+use crate::release::decide::{self, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey};
 use crate::watch::RecordsOf;
 use memory::Remembered;
@@ -131,7 +133,8 @@ impl Pass<'_> {
                 None => (None, None),
             };
             let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
-            let seen = self.observation(inputs, deletion, taken);
+            let healed = inputs.is_some() && self.healed().await?;
+            let seen = Observation { healed, ..self.observation(inputs, deletion, taken) };
             let decision = decide::decide(&seen);
             tracing::debug!(release = %self.key, ?decision, "decided");
             self.decided = own::decision_name(&decision.operation);
@@ -145,13 +148,11 @@ impl Pass<'_> {
                     let installs = matches!(decision.operation, Operation::Install { .. });
                     let action = if installs { Action::Install } else { Action::Upgrade };
                     let Some(wanted) = &wanted else { return Err(Error::Undecided) };
-                    match self.launch(wanted, action, *revision, *attempt, false).await {
-                        Ok(progress) => progress,
-                        Err(error) => {
-                            self.stay_locked().await;
-                            return Err(error);
-                        }
+                    let launched = self.launch(wanted, action, *revision, *attempt, false).await;
+                    if launched.is_err() {
+                        self.stay_locked().await;
                     }
+                    launched?
                 }
                 Operation::StartOver => {
                     let Some(wanted) = &wanted else {
@@ -171,11 +172,9 @@ impl Pass<'_> {
                     Some(error) => Progress::Blocked(error),
                     None => Progress::Nothing,
                 },
-                Operation::Hold(_) | Operation::Wait | Operation::Nothing => Progress::Nothing,
+                Operation::Nothing => self.catch_up().await?,
+                Operation::Hold(_) | Operation::Wait => Progress::Nothing,
             };
-            if matches!(decision.operation, Operation::Nothing) {
-                self.mend_history().await?;
-            }
             let progress = match (progress, drift_error) {
                 (Progress::Nothing, Some(error)) => Progress::Blocked(error),
                 (progress, _) => progress,

@@ -37,6 +37,9 @@ impl Pass<'_> {
             Head::Unreadable(_) => newest,
         };
         self.ctx.record_watch.read(&of, at);
+        // The newest record went and an older one is the newest now: it knows nothing of what came after it.
+        let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
+        let head = if outlived { Head::None } else { head };
         self.mem.head = Some((slim_head(head), at));
         Ok(())
     }
@@ -75,6 +78,7 @@ impl Pass<'_> {
             inputs,
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,
+            healed: false,
             retries: Retries { install: settings.install_retries, upgrade: settings.upgrade_retries },
             drift: if self.drift_watched() { decide::Drift::Watched } else { decide::Drift::Ignored },
             now: self.now,
@@ -88,10 +92,6 @@ impl Pass<'_> {
 
     fn observed_head(&self) -> decide::Head {
         match self.mem.head.as_ref().map(|(head, _)| head) {
-            // The newest record went and an older one is the newest now: it knows nothing of what came after it.
-            Some(head) if head.revision().is_some_and(|revision| revision < self.known_revision()) => {
-                decide::Head::None { expected: true }
-            }
             None | Some(Head::None) => decide::Head::None { expected: self.record_expected() },
             Some(Head::Unreadable(unreadable)) => {
                 decide::Head::Unreadable { message: unreadable.to_string() }
@@ -118,8 +118,12 @@ impl Pass<'_> {
         let removed_by_us = status
             .and_then(|status| status.operation.as_ref())
             .is_some_and(|operation| operation.phase.as_deref() == Some(super::uninstall::PHASE_RECORDS));
-        let tracked = !self.ctx.objects.table().tracked(&self.key).is_empty();
-        (released || tracked) && !removed_by_us
+        let table = self.ctx.objects.table();
+        let tracked = !table.tracked(&self.key).is_empty();
+        // A release that is being deleted needs its record for its objects only, and the watch saw them all go.
+        let deleting = self.release.metadata.deletion_timestamp.is_some();
+        let nothing_left = deleting && tracked && table.all_gone(&self.key);
+        (released || tracked) && !removed_by_us && !nothing_left
     }
 
     /// The newest revision that the status speaks of; 0 when it speaks of none.

@@ -49,11 +49,10 @@ impl Pass<'_> {
         if self.shown_lately(&outcome) {
             return Ok(again);
         }
-        let none = Head::None;
-        let head = self.mem.head.as_ref().map_or(&none, |(head, _)| head);
+        self.mem.shown_at = Some(self.now);
         let facts = Facts {
             release: self.release,
-            head,
+            head: self.own_head(),
             drift: &self.mem.drift,
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
@@ -64,24 +63,35 @@ impl Pass<'_> {
         Ok(again)
     }
 
-    /// Drift is reported a moment after it was put back, so that many reverts make one status write.
-    fn shown_lately(&self, outcome: &Result<Outcome, Error>) -> bool {
-        let idle = matches!(outcome, Ok(Outcome { progress: Progress::Nothing, .. }));
-        let generation = self.release.status.as_ref().and_then(|status| status.observed_generation);
-        let current = generation == self.release.metadata.generation;
-        let drift_later = self.mem.drift.report_at.is_some_and(|at| self.now < at);
-        if idle && current && drift_later {
-            return true;
+    /// The newest record, unless it is of another release of the same name: that one's revisions are not ours to tell.
+    fn own_head(&self) -> &Head {
+        match self.mem.head.as_ref().map(|(head, _)| head) {
+            Some(Head::Ours(_)) if self.head_owner().is_some_and(|owner| !self.owns(owner)) => &Head::None,
+            Some(head) => head,
+            None => &Head::None,
         }
-        let Ok(Outcome { progress: Progress::Running(run), .. }) = outcome else { return false };
-        // The first status of an operation is written at once; later ones when they say something new, not too often.
-        let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
-        let same = shown.is_some_and(|shown| {
-            shown.revision == Some(i64::from(run.revision)) && shown.phase.as_deref() == Some("Wait")
-        });
-        let recently =
-            self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok()).is_some_and(|at| self.now < at);
-        same && recently
+    }
+
+    /// Drift is reported a moment after it was put back, so that many reverts make one status write; and an operation
+    /// shows its first status at once and later ones not too often.
+    fn shown_lately(&self, outcome: &Result<Outcome, Error>) -> bool {
+        if self.spec_changed() {
+            return false;
+        }
+        match outcome {
+            Ok(Outcome { progress: Progress::Nothing, .. }) => {
+                self.mem.drift.report_at.is_some_and(|at| self.now < at)
+            }
+            Ok(Outcome { progress: Progress::Running(run), .. }) => {
+                let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
+                let same = shown.is_some_and(|shown| {
+                    shown.revision == Some(i64::from(run.revision)) && shown.phase.as_deref() == Some("Wait")
+                });
+                let due = self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok());
+                same && due.is_some_and(|at| self.now < at)
+            }
+            _ => false,
+        }
     }
 
     fn come_back(&mut self, outcome: &Result<Outcome, Error>) -> Option<Duration> {
@@ -102,10 +112,7 @@ impl Pass<'_> {
                     }
                 }
                 match &outcome.progress {
-                    Progress::Running(run) => {
-                        self.mem.shown_at = Some(self.now);
-                        sooner(until(self.now, run.until));
-                    }
+                    Progress::Running(run) => sooner(until(self.now, run.until)),
                     Progress::Uninstalling { until: at, .. } => sooner(until(self.now, *at)),
                     Progress::Finished(finished) if finished.failure.is_some() => sooner(CONFLICT_AGAIN),
                     _ => {}
@@ -123,7 +130,8 @@ impl Pass<'_> {
             .filter(|heat| heat.contended(self.now))
             .filter_map(backoff::Heat::cold_at)
             .min();
-        for at in [drift.revert_at, drift.report_at, cold].into_iter().flatten() {
+        let look_at = self.mem.ailing.as_ref().and_then(|ailing| ailing.look_at);
+        for at in [drift.revert_at, drift.report_at, cold, look_at].into_iter().flatten() {
             sooner(until(self.now, at));
         }
         if let Some(at) = self.settings.requests.drift_pause_until.filter(|at| self.now < *at) {

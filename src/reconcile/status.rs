@@ -12,7 +12,7 @@ use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
     Class, Contended, DriftMode, DriftStatus, DriftedObject, HistoryEntry, Invalid, LastHandled,
-    OperationStatus, PackStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor, duration, names,
+    OperationStatus, PackStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor, names,
 };
 use crate::health::Status;
 use crate::manifest::{self, ObjectId};
@@ -143,7 +143,7 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
 fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
     match &outcome.progress {
         Progress::Blocked(error) => Verdict::of(error),
-        Progress::Running(run) => running(run, facts.now),
+        Progress::Running(run) => running(run),
         Progress::Finished(Finished { failure: Some((reason, message)), .. }) => {
             Verdict::new(Standing::Retrying, reason, message.clone())
         }
@@ -247,7 +247,7 @@ fn failure(head: &Head) -> (String, String) {
     }
 }
 
-fn running(run: &Run, now: Timestamp) -> Verdict {
+fn running(run: &Run) -> Verdict {
     let verb = verb(run.action);
     let Some((id, first)) = run.waiting.iter().next() else {
         return Verdict::new(
@@ -258,13 +258,11 @@ fn running(run: &Run, now: Timestamp) -> Verdict {
     };
     let more = run.waiting.len() - 1;
     let others = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let left = run.deadline.duration_since(now).unsigned_abs();
-    let left = duration::format(std::time::Duration::from_secs(left.as_secs()));
+    // The deadline and not the time that is left: that would be another message each time.
     let message = format!(
-        "{verb} to revision {}: waiting for {id}{others}: {} ({left} left)",
-        run.revision, first.health.message
+        "{verb} to revision {}: waiting until {:.0} for {id}{others}: {}",
+        run.revision, run.deadline, first.health.message
     );
-    let _ = left;
     Verdict::new(Standing::Progressing, reasons::PROGRESSING, message)
 }
 

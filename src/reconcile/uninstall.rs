@@ -145,6 +145,9 @@ impl Pass<'_> {
         for entry in plan::deletion_order(entries) {
             self.delete_ours(&entry, &private.owner.uid).await?;
         }
+        let target = &self.settings.target_namespace;
+        let note = format!("the namespace {target} is going away: what the release has in it goes with it");
+        self.ctx.report.event(self.release, true, reasons::NAMESPACE_TERMINATING, "Uninstall", note);
         Ok(())
     }
 }

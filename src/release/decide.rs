@@ -27,6 +27,8 @@ pub struct Observation {
     pub reset_requested: bool,
     /// `upgrade.paused`: keep healing, roll nothing out.
     pub paused: bool,
+    /// What a failed head failed for is healthy by now.
+    pub healed: bool,
     pub retries: Retries,
     pub drift: Drift,
     pub now: Timestamp,
@@ -289,7 +291,8 @@ fn retry(seen: &Observation, head: &OurHead, failed_at: Timestamp) -> (Operation
     let exceeded = head.attempt > allowed;
     let delay = if exceeded { backoff::slow(head.attempt - allowed) } else { backoff::retry(head.attempt) };
     let until = after(failed_at, delay);
-    if seen.now < until {
+    // What healed by itself is applied once more, because a failed revision was not locked meanwhile.
+    if seen.now < until && !seen.healed {
         let operation = if exceeded {
             Operation::Hold(Hold::RetriesExceeded { attempts: head.attempt })
         } else {

@@ -26,6 +26,7 @@ fn created() -> Observation {
         inputs: Some(WANTED.to_owned()),
         reset_requested: false,
         paused: false,
+        healed: false,
         retries: Retries { install: 3, upgrade: 3 },
         drift: Drift::Watched,
         now: at(NOW),
@@ -259,6 +260,7 @@ fn our_own_failed_record() {
     let exceeded = |attempts| Operation::Hold(Hold::RetriesExceeded { attempts });
     let no_retries = |seen: Observation| Observation { retries: Retries { install: 0, upgrade: 0 }, ..seen };
     let reset = Observation { reset_requested: true, ..wait(4, 1) };
+    let healed = |seen: Observation| Observation { healed: true, ..seen };
     let paused = Observation { paused: true, ..wait(1, 100) };
     let paused_first = Observation { paused: true, ..with(never_deployed(failed(100), WANTED, 1)) };
     let paused_other = Observation { paused: true, ..with(ours(failed(100), OTHER)) };
@@ -288,6 +290,8 @@ fn our_own_failed_record() {
             with(never_deployed(failed(5), WANTED, 1)),
             install(2),
         ),
+        row("cooling down, but healthy by itself", healed(wait(1, 2)), upgrade(2)),
+        row("retries spent, but healthy by itself", healed(wait(4, 20)), upgrade(5)),
         row("reset-at forgets the failures", reset, upgrade(1)),
         row("other inputs do not wait", with(ours(failed(0), OTHER)), upgrade(1)),
         row(
@@ -392,6 +396,7 @@ prop_compose! {
         inputs in proptest::option::weighted(0.9, Just(WANTED.to_owned())),
         reset_requested: bool,
         paused: bool,
+        healed: bool,
         install in 0..5_u32,
         upgrade in 0..5_u32,
         watched: bool,
@@ -399,13 +404,14 @@ prop_compose! {
         let name_taken_by = taken.then(|| "other/web".to_owned());
         let drift = if watched { Drift::Watched } else { Drift::Ignored };
         let retries = Retries { install, upgrade };
-        Observation { deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, retries, drift, now: at(NOW) }
+        Observation { deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, healed, retries, drift, now: at(NOW) }
     }
 }
 
 /// What the world looks like after `operation`, with nobody else around. `succeeds`: whether an attempt does.
 fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Observation {
-    let mut next = seen.clone();
+    // What just failed is not healthy.
+    let mut next = Observation { healed: false, ..seen.clone() };
     let end = |revision, inputs: &str, attempt, ever_deployed| {
         let state = if succeeds { HeadState::Deployed } else { HeadState::Failed { at: seen.now } };
         let ever_deployed = ever_deployed || succeeds;

@@ -195,6 +195,12 @@ impl Table {
         self.by_owner.get(owner).into_iter().flatten().filter(unseen).cloned().collect()
     }
 
+    /// Every tracked object of a release was seen to be gone.
+    #[must_use]
+    pub fn all_gone(&self, owner: &ReleaseKey) -> bool {
+        self.by_owner.get(owner).into_iter().flatten().all(|id| self.is_gone(id))
+    }
+
     /// The object was seen to be gone after our last apply.
     #[must_use]
     pub fn is_gone(&self, id: &ObjectId) -> bool {

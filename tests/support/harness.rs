@@ -19,6 +19,9 @@ use super::wire::Wire;
 /// The manager that plays the person who owns the releases.
 pub const PERSON: &str = "test-person";
 
+/// How many requests a failed test shows.
+const LAST_WRITES: usize = 60;
+
 pub struct Harness {
     pub control_plane: &'static ControlPlane,
     pub client: Client,
@@ -41,7 +44,11 @@ impl Harness {
 
     /// A namespace of this name, and no operator yet.
     pub async fn without_operator(name: &str) -> Self {
-        let control_plane = control_plane::shared().await;
+        Self::on(control_plane::shared().await, name).await
+    }
+
+    /// [`Harness::without_operator`] on a control plane of the test's own.
+    pub async fn on(control_plane: &'static ControlPlane, name: &str) -> Self {
         let settings = Settings {
             kubeconfig: control_plane.kubeconfig.clone(),
             watch_namespace: Some(name.to_owned()),
@@ -267,6 +274,12 @@ impl Harness {
 
 impl Drop for Harness {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let writes = self.wire.writes_since(0);
+            let last = writes.iter().skip(writes.len().saturating_sub(LAST_WRITES));
+            let lines: Vec<String> = last.map(super::wire::Request::line).collect();
+            eprintln!("the last writes of the operator in {}: {lines:#?}", self.namespace);
+        }
         self.kill();
     }
 }

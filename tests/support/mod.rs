@@ -18,6 +18,7 @@ pub mod harness;
 pub mod objects;
 pub mod operator;
 pub mod packs;
+pub mod records;
 pub mod wait;
 pub mod wire;
 

@@ -75,6 +75,17 @@ impl Objects {
         self.find(what).await.unwrap_or_else(|| panic!("{what} is not there"))
     }
 
+    /// The uids of objects, which must all be there: the same uids later mean that none was deleted meanwhile.
+    pub async fn uids(&self, all: &[&str]) -> Vec<String> {
+        let mut uids = Vec::new();
+        for what in all {
+            let object = self.get(what).await;
+            assert!(object["metadata"]["deletionTimestamp"].is_null(), "{what} is being deleted");
+            uids.push(uid(&object));
+        }
+        uids
+    }
+
     /// Everything of a kind in this namespace whose labels match the selector (empty: all).
     pub async fn list(&self, kind: &str, selector: &str) -> Vec<Value> {
         let params = kube::api::ListParams::default().labels(selector);

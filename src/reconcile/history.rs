@@ -1,0 +1,129 @@
+//! The revisions behind the newest one: superseded, and no more of them than the limit says.
+
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt;
+
+use super::status::{self, Finished, Progress};
+use super::{Error, Pass};
+use crate::release::{Action, Retained, State, surplus};
+use crate::storage::{Head, Records, Stored};
+
+impl Pass<'_> {
+    /// Puts the history in order behind a revision that was just deployed, then says that the operation is finished.
+    ///
+    /// `before` is the revision that was deployed until now, as far as the new one knows; `ailing` what is not healthy
+    /// and was not waited for.
+    pub(super) async fn conclude(
+        &mut self,
+        deployed: &Stored,
+        before: Option<u32>,
+        ailing: Option<String>,
+    ) -> Result<Progress, Error> {
+        let revision = deployed.record.version;
+        if before.is_some_and(|before| before + 1 == revision) {
+            self.supersede(revision - 1).await?;
+        } else if revision > 1 {
+            // After failures, another tool's revisions, or a crash: look at what is there.
+            self.supersede_older(revision).await?;
+        }
+        self.retain(revision).await?;
+        let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
+        let (manifest_digest, values_digest) = status::digests(deployed);
+        Ok(Progress::Finished(Finished {
+            action,
+            revision,
+            failure: None,
+            ailing,
+            manifest_digest,
+            values_digest,
+        }))
+    }
+
+    /// What a crash or an error left to do after the newest revision was deployed.
+    pub(super) async fn catch_up(&mut self) -> Result<Progress, Error> {
+        let revision = match &self.mem.head {
+            Some((Head::Ours(stored), _)) => stored.record.version,
+            _ => return Ok(Progress::Nothing),
+        };
+        let history = self.release.status.iter().flat_map(|status| &status.history);
+        if !history.into_iter().any(|entry| entry.revision == i64::from(revision)) {
+            let deployed = self.read_head_whole().await?;
+            return self.conclude(&deployed, None, None).await;
+        }
+        // Told, and yet an older one called itself the newest when this process began.
+        for old in self.ctx.outdated(&self.records_of()).into_iter().filter(|old| *old < revision) {
+            self.supersede(old).await?;
+        }
+        Ok(Progress::Nothing)
+    }
+
+    async fn supersede(&mut self, old: u32) -> Result<(), Error> {
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        match self.ctx.records.get(namespace, name, old).await? {
+            Head::Ours(stored) | Head::Foreign(stored) => self.superseded(*stored).await,
+            Head::None | Head::Unreadable(_) => Ok(()),
+        }
+    }
+
+    async fn supersede_older(&mut self, revision: u32) -> Result<(), Error> {
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let outdated = |stored: &Stored| {
+            stored.record.version < revision && (stored.head || stored.record.state == State::Deployed)
+        };
+        let mut found = Vec::new();
+        {
+            let mut history = std::pin::pin!(self.ctx.records.history(namespace, name));
+            while let Some(head) = history.try_next().await? {
+                if let Head::Ours(stored) | Head::Foreign(stored) = head
+                    && outdated(&stored)
+                {
+                    found.push(*stored);
+                }
+            }
+        }
+        for stored in found {
+            self.superseded(stored).await?;
+        }
+        Ok(())
+    }
+
+    /// Whoever wrote it: it is not deployed any more, and not the newest one.
+    async fn superseded(&mut self, mut stored: Stored) -> Result<(), Error> {
+        if stored.record.state == State::Deployed {
+            stored.record.state = State::Superseded;
+            stored.record.updated_at = self.now;
+            self.save(&stored, false).await?;
+        } else if stored.head {
+            self.ctx.records.set_head(&stored, false).await?;
+        }
+        Ok(())
+    }
+
+    async fn retain(&mut self, revision: u32) -> Result<(), Error> {
+        let limit = self.settings.history_limit;
+        if revision <= limit {
+            return Ok(());
+        }
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        // Content decides: records of other tools are their history, and not every old revision may go.
+        let mut metas = BTreeMap::new();
+        let mut all = Vec::new();
+        {
+            let mut history = std::pin::pin!(self.ctx.records.history(namespace, name));
+            while let Some(head) = history.try_next().await? {
+                let Some(stored) = head.stored() else { continue };
+                let is_ours = matches!(head, Head::Ours(_));
+                let (revision, state) = (stored.record.version, stored.record.state.name());
+                all.push(Retained { revision, state, is_ours, pinned: false });
+                metas.insert(revision, stored.meta());
+            }
+        }
+        for revision in surplus(&all, usize::try_from(limit).unwrap_or(usize::MAX)) {
+            if let Some(meta) = metas.get(&revision) {
+                self.ctx.records.delete(meta).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,270 @@
+//! What happens to objects and records when a release is deleted.
+
+use serde_json::json;
+
+use crate::support::harness::condition;
+use crate::support::packs::{config_map, deployment, service};
+use crate::support::wait::eventually;
+use crate::support::{Effect, Fault, Harness, Pack};
+
+const OBJECTS: [&str; 3] = ["ConfigMap/settings", "Service/web", "Deployment/web"];
+
+fn pack() -> Pack {
+    Pack::new("web", "1.0.0")
+        .object(config_map("settings", json!({"color": "blue"})))
+        .object(service("web"))
+        .object(deployment("web", 1))
+}
+
+async fn told(h: &Harness, name: &str, reason: &str) {
+    eventually(&format!("an Event {reason}"), async || !h.events(name, reason).await.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uninstall_deletes_workloads_before_what_they_read_and_records_after_its_checkpoint() {
+    let h = Harness::new("uninstall-order").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let mark = h.wire.mark();
+    h.uninstall("web").await;
+    for object in OBJECTS {
+        assert!(h.objects.find(object).await.is_none(), "{object} is still there");
+    }
+    assert_eq!(h.records("web").await.len(), 0);
+    told(&h, "web", "UninstallSucceeded").await;
+
+    let lines: Vec<String> = h.wire.writes_since(mark).iter().map(|request| request.line()).collect();
+    let place = |what: &str| {
+        let found = lines.iter().position(|line| line.contains(what));
+        found.unwrap_or_else(|| panic!("no {what} in {lines:#?}"))
+    };
+    let order = [
+        "update /api/v1/namespaces/uninstall-order/secrets/sh.sherpack.release.v1.web.v1",
+        "delete /apis/apps/v1/namespaces/uninstall-order/deployments/web",
+        "delete /api/v1/namespaces/uninstall-order/configmaps/settings",
+        "sherpackreleases/web/status",
+        "delete /api/v1/namespaces/uninstall-order/secrets/sh.sherpack.release.v1.web.v1",
+        "patch /apis/sherpack.io/v1alpha1/namespaces/uninstall-order/sherpackreleases/web 200",
+    ];
+    let places: Vec<usize> = order.iter().map(|what| place(what)).collect();
+    assert!(places.is_sorted(), "{places:?} in {lines:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_to_be_kept_outlives_its_release() {
+    let h = Harness::new("uninstall-keep").await;
+    let mut kept = config_map("kept", json!({"a": "b"}));
+    kept["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
+    h.deploy("web", &pack().object(kept), json!({})).await;
+    let before = h.objects.uids(&["ConfigMap/kept"]).await;
+    h.uninstall("web").await;
+    assert_eq!(h.objects.uids(&["ConfigMap/kept"]).await, before);
+    assert!(h.objects.find("ConfigMap/settings").await.is_none());
+    assert_eq!(h.records("web").await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_release_rolls_nothing_out_and_is_uninstalled_all_the_same() {
+    let h = Harness::new("uninstall-suspended").await;
+    h.deploy("web", &pack(), json!({})).await;
+    h.edit_spec("web", json!({"suspend": true})).await;
+    h.condition("web", "Ready", "False", Some("Suspended")).await;
+    let mark = h.wire.mark();
+    h.pack("web-pack", &pack().object(config_map("more", json!({"a": "b"})))).await;
+    h.edit_spec("web", json!({"values": {"a": "b"}})).await;
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    // This one is not our release's: it was deleted and made anew behind our back.
+    h.objects.delete("Service/web").await;
+    h.objects.create("somebody", service("web")).await;
+    h.pass("web").await;
+    for kind in ["configmaps", "services", "deployments", "secrets"] {
+        assert!(h.wire.writes_to(kind, mark).is_empty(), "{kind} were written while suspended");
+    }
+    h.shows_states("web", &["1 deployed"]).await;
+
+    let strangers = h.objects.uids(&["Service/web"]).await;
+    h.uninstall("web").await;
+    assert!(h.objects.find("ConfigMap/settings").await.is_none());
+    assert!(h.objects.find("Deployment/web").await.is_none());
+    assert_eq!(h.objects.uids(&["Service/web"]).await, strangers);
+    assert_eq!(h.records("web").await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orphaning_release_leaves_objects_and_records_and_takes_them_back_when_it_is_made_again() {
+    let h = Harness::new("orphan").await;
+    let spec = json!({"uninstall": {"policy": "Orphan"}});
+    h.deploy("web", &pack(), spec.clone()).await;
+    // Neither with our label nor without it is an object touched.
+    h.edit_spec("web", json!({"suspend": true})).await;
+    h.condition("web", "Ready", "False", Some("Suspended")).await;
+    let no_label = json!({"metadata": {"labels": {"sherpack.io/release-name": null}}});
+    h.objects.edit("Service/web", "kubectl-label", no_label).await;
+    let (before, mark) = (h.objects.uids(&OBJECTS).await, h.wire.mark());
+    h.uninstall("web").await;
+    told(&h, "web", "Orphaned").await;
+    for kind in ["configmaps", "services", "deployments", "secrets"] {
+        assert!(h.wire.writes_to(kind, mark).is_empty(), "{kind} were written by an orphaning release");
+    }
+    assert_eq!(h.objects.uids(&OBJECTS).await, before);
+
+    h.deploy("web", &pack(), spec).await;
+    h.sees("Service/web", |service| service["metadata"]["labels"]["sherpack.io/release-name"] == "web").await;
+    assert_eq!(h.objects.uids(&OBJECTS).await, before);
+    h.shows_states("web", &["1 deployed"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_record_holds_the_deletion_until_it_is_reset_and_then_nothing_is_deleted() {
+    let h = Harness::new("delete-lost-reset").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let before = h.objects.uids(&OBJECTS).await;
+    h.lose_record("web", 1).await;
+    h.condition("web", "Ready", "False", Some("RecordLost")).await;
+    h.objects.delete("SherpackRelease/web").await;
+    h.pass("web").await;
+    let held = h.condition("web", "Ready", "False", Some("RecordLost")).await;
+    assert!(condition(&held, "Ready")["message"].as_str().unwrap().contains("reset-at"), "{held}");
+    assert_eq!(h.objects.uids(&OBJECTS).await, before);
+
+    h.annotate("web", "sherpack.io/reset-at", "now").await;
+    h.gone("SherpackRelease/web").await;
+    assert_eq!(h.objects.uids(&OBJECTS).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_record_holds_the_deletion_until_the_policy_is_orphan() {
+    let h = Harness::new("delete-lost-orphan").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let before = h.objects.uids(&OBJECTS).await;
+    h.lose_record("web", 1).await;
+    h.objects.delete("SherpackRelease/web").await;
+    h.condition("web", "Ready", "False", Some("RecordLost")).await;
+    h.pass("web").await;
+    h.edit_spec("web", json!({"uninstall": {"policy": "Orphan"}})).await;
+    h.gone("SherpackRelease/web").await;
+    assert_eq!(h.objects.uids(&OBJECTS).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_record_holds_no_deletion_when_no_object_is_left() {
+    let h = Harness::new("delete-lost-empty").await;
+    h.deploy("web", &pack(), json!({})).await;
+    h.lose_record("web", 1).await;
+    h.condition("web", "Ready", "False", Some("RecordLost")).await;
+    h.objects.delete("SherpackRelease/web").await;
+    h.pass("web").await;
+    for object in OBJECTS {
+        h.objects.delete(object).await;
+    }
+    h.gone("SherpackRelease/web").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_record_holds_the_deletion_and_a_restored_one_lets_it_go_on() {
+    let h = Harness::new("delete-damaged").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let (before, whole) = (h.objects.uids(&OBJECTS).await, h.record_secret("web", 1).await);
+    h.damage("web", 1, |bytes| bytes.truncate(40)).await;
+    h.condition("web", "Ready", "False", Some("RecordUnreadable")).await;
+    h.objects.delete("SherpackRelease/web").await;
+    h.pass("web").await;
+    assert_eq!(h.objects.uids(&OBJECTS).await, before);
+
+    h.restore(whole).await;
+    h.gone("SherpackRelease/web").await;
+    for object in OBJECTS {
+        assert!(h.objects.find(object).await.is_none(), "{object} is still there");
+    }
+    assert_eq!(h.records("web").await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_that_goes_takes_its_release_along() {
+    let h = Harness::new("namespace-goes").await;
+    h.deploy("web", &pack(), json!({})).await;
+    h.objects.delete("Namespace/namespace-goes").await;
+    h.gone("Namespace/namespace-goes").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_outside_a_target_namespace_that_goes_are_deleted_and_nothing_is_written_in_it() {
+    let h = Harness::new("target-goes").await;
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "target-goes"}, "rules": [],
+    });
+    let target = "target-goes-there";
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}});
+    h.objects.create("test-person", namespace).await;
+    h.deploy("web", &pack().object(role), json!({"targetNamespace": target})).await;
+    // Keeps the record, and with it the namespace, on its way out.
+    let there = crate::support::objects::Objects { namespace: target.to_owned(), ..h.objects.clone() };
+    let record = "Secret/sh.sherpack.release.v1.web.v1";
+    there.edit(record, "test", json!({"metadata": {"finalizers": ["example.com/test"]}})).await;
+    h.objects.delete(&format!("Namespace/{target}")).await;
+    h.sees(&format!("Namespace/{target}"), |object| object["status"]["phase"] == "Terminating").await;
+
+    let mark = h.wire.mark();
+    h.uninstall("web").await;
+    assert!(h.objects.find("ClusterRole/target-goes").await.is_none());
+    let inside = h.wire.writes_since(mark).into_iter().filter(|request| request.is_about(target));
+    assert_eq!(inside.map(|request| request.line()).collect::<Vec<_>>(), Vec::<String>::new());
+    told(&h, "web", "NamespaceTerminating").await;
+    there.edit(record, "test", json!({"metadata": {"finalizers": null}})).await;
+    h.gone(&format!("Namespace/{target}")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_never_made_anything_goes_at_once() {
+    let h = Harness::new("delete-nothing").await;
+    h.release("web", json!({"pack": {"configMap": {"name": "no-such-pack"}}})).await;
+    h.condition("web", "Ready", "False", Some("SourceNotFound")).await;
+    h.uninstall("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_is_deleted_while_it_is_installed_leaves_nothing() {
+    let h = Harness::new("delete-installing").await;
+    let unready =
+        crate::support::packs::with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
+    h.apply("web", &pack().object(unready), json!({})).await;
+    h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
+    h.uninstall("web").await;
+    for object in OBJECTS.into_iter().chain(["Deployment/slow"]) {
+        assert!(h.objects.find(object).await.is_none(), "{object} is still there");
+    }
+    assert_eq!(h.records("web").await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_takes_its_time_to_go_is_waited_for_and_named() {
+    let h = Harness::new("delete-slow").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let finalizer = json!({"metadata": {"finalizers": ["example.com/test"]}});
+    h.objects.edit("ConfigMap/settings", "test", finalizer).await;
+    h.objects.delete("SherpackRelease/web").await;
+    let held = h.condition("web", "Ready", "Unknown", Some("Uninstalling")).await;
+    let message = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("ConfigMap delete-slow/settings"), "{message}");
+    // The record is what a later process knows of all this by.
+    h.shows_states("web", &["1 pending-uninstall"]).await;
+    h.objects.edit("ConfigMap/settings", "test", json!({"metadata": {"finalizers": null}})).await;
+    h.gone("SherpackRelease/web").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_that_is_refused_is_said_and_tried_again() {
+    let h = Harness::new("delete-refused").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let deletes = |request: &crate::support::wire::Request| {
+        request.verb == "delete" && request.is_about("configmaps/settings")
+    };
+    h.wire.fault(Fault::new(Effect::Answer(403), deletes));
+    h.objects.delete("SherpackRelease/web").await;
+    let held = h.condition("web", "Ready", "False", Some("Forbidden")).await;
+    let message = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("settings"), "{message}");
+    h.wire.heal();
+    h.gone("SherpackRelease/web").await;
+    assert!(h.objects.find("ConfigMap/settings").await.is_none());
+}

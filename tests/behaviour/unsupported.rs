@@ -1,0 +1,123 @@
+//! What is named in the API and not built yet ends in a clear condition, never in something half done.
+
+use serde_json::{Value, json};
+
+use crate::support::harness::condition;
+use crate::support::packs::{config_map, deployment};
+use crate::support::{Harness, Pack};
+
+fn pack() -> Pack {
+    Pack::new("web", "1.0.0")
+        .object(config_map("settings", json!({"color": "blue"})))
+        .object(deployment("web", 0))
+}
+
+fn annotated(key: &str, value: &str) -> Value {
+    let mut object = config_map("special", json!({"a": "b"}));
+    object["metadata"]["annotations"] = json!({key: value});
+    object
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
+    let h = Harness::new("unsupported-fields").await;
+    h.pack("web-pack", &pack()).await;
+    let asks = [
+        ("spec.valuesFrom", json!({"valuesFrom": [{"kind": "ConfigMap", "name": "v"}]})),
+        ("spec.dependsOn", json!({"dependsOn": [{"name": "db"}]})),
+        ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
+        ("spec.rollbackTo", json!({"rollbackTo": 3})),
+        ("spec.approval", json!({"approval": "Manual"})),
+        ("spec.test.enabled", json!({"test": {"enabled": true}})),
+        ("spec.waves.wait", json!({"waves": {"wait": false}})),
+        ("spec.waves.timeout", json!({"waves": {"timeout": "5m"}})),
+        ("spec.install.onFailure", json!({"install": {"onFailure": "Uninstall"}})),
+        ("spec.upgrade.onFailure", json!({"upgrade": {"onFailure": "Rollback"}})),
+        ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
+        ("spec.uninstall.keepHistory", json!({"uninstall": {"keepHistory": true}})),
+        ("spec.crds", json!({"crds": {"upgrade": "Force"}})),
+        ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})),
+        ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})),
+        ("spec.history.storage", json!({"history": {"storage": "ConfigMap"}})),
+        ("spec.history.namespace", json!({"history": {"namespace": "elsewhere"}})),
+        ("spec.history.large", json!({"history": {"large": "SeparateManifests"}})),
+        ("spec.pack.oci", json!({"pack": {"oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})),
+        ("spec.pack.secret", json!({"pack": {"secret": {"name": "web-pack"}}})),
+    ];
+    for (number, (field, more)) in asks.iter().enumerate() {
+        let name = format!("web-{number}");
+        let mut spec = json!({"pack": {"configMap": {"name": "web-pack"}}});
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        h.release(&name, spec).await;
+        let held = h.condition(&name, "Ready", "False", Some("NotSupported")).await;
+        let message = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
+        assert!(message.starts_with(&format!("{field}: ")), "{field}: {message}");
+        assert_eq!(condition(&held, "Stalled")["status"], "True", "{field}");
+        // Nothing was done, so there is nothing to wait for when it goes.
+        assert!(held["metadata"]["finalizers"].is_null(), "{field}");
+    }
+    for kind in ["configmaps", "deployments"] {
+        assert!(h.wire.writes_to(kind, 0).is_empty(), "{kind} were written");
+    }
+    assert!(h.objects.list("Secret", "sherpack.io/storage-driver").await.is_empty());
+
+    // One of them repaired goes on.
+    h.edit_spec("web-3", json!({"rollbackTo": null})).await;
+    h.ready("web-3").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deployed_release_that_asks_for_something_that_is_not_built_stays_locked() {
+    let h = Harness::new("unsupported-later").await;
+    h.deploy("web", &pack(), json!({})).await;
+    h.edit_spec("web", json!({"rollbackTo": 1})).await;
+    h.condition("web", "Ready", "False", Some("NotSupported")).await;
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.uninstall("web").await;
+    assert!(h.objects.find("ConfigMap/settings").await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pack_that_uses_what_is_not_built_yet_is_refused_whole() {
+    let h = Harness::new("unsupported-packs").await;
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"}, "spec": {},
+    });
+    let packs = [
+        ("hook", "helm.sh/hook", pack().object(annotated("helm.sh/hook", "pre-install"))),
+        ("own-hook", "sherpack.io/hook", pack().object(annotated("sherpack.io/hook", "post-upgrade"))),
+        ("wave", "sherpack.io/sync-wave", pack().object(annotated("sherpack.io/sync-wave", "1"))),
+        ("check", "sherpack.io/health-check", pack().object(annotated("sherpack.io/health-check", "true"))),
+        ("wait-for", "sherpack.io/wait-for", pack().object(annotated("sherpack.io/wait-for", "Job/a"))),
+        ("crd", "CustomResourceDefinition/widgets.example.com", pack().object(crd.clone())),
+        ("crds", "crds/widgets.yaml", pack().file("crds/widgets.yaml", crd.to_string())),
+        ("subpack", "charts/redis", pack().file("charts/redis/Pack.yaml", "apiVersion: sherpack/v1")),
+    ];
+    for (name, named, pack) in packs {
+        h.apply(name, &pack, json!({})).await;
+        let held = h.condition(name, "Ready", "False", Some("NotSupported")).await;
+        let message = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(named), "{name}: {message}");
+        assert_eq!(condition(&held, "Stalled")["status"], "True", "{name}");
+        assert_eq!(h.records(name).await.len(), 0, "{name}");
+    }
+    for kind in ["configmaps", "deployments"] {
+        assert!(h.wire.writes_to(kind, 0).is_empty(), "{kind} were written");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deployed_release_whose_new_pack_is_refused_stays_deployed_and_locked() {
+    let h = Harness::new("unsupported-upgrade").await;
+    h.deploy("web", &pack(), json!({})).await;
+    h.pack("web-pack", &pack().object(annotated("helm.sh/hook", "pre-upgrade"))).await;
+    let held = h.condition("web", "Ready", "False", Some("NotSupported")).await;
+    assert_eq!(condition(&held, "Released")["status"], "True");
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.shows_states("web", &["1 deployed"]).await;
+}
