@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::act::{LOOK_AGAIN, bearable};
 use super::memory::{Ailing, Waiting};
 use super::prepare::stored_objects;
+use super::wait::{LOOK_AGAIN, bearable};
 use super::{Error, Pass};
 use crate::api::reasons;
 use crate::health::{Health, Status};

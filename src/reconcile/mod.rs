@@ -4,6 +4,7 @@
 //! that matters is in the revision record; what a pass remembers only saves reads.
 
 mod act;
+mod apply;
 mod context;
 mod correct;
 mod error;
@@ -17,6 +18,7 @@ mod packs;
 mod prepare;
 mod status;
 mod uninstall;
+mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;

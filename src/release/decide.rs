@@ -320,3 +320,7 @@ fn after(at: Timestamp, by: Duration) -> Timestamp {
 #[cfg(test)]
 #[path = "decide_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "decide_properties.rs"]
+mod properties;

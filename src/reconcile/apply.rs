@@ -1,0 +1,211 @@
+//! The objects of an operation: whose they are, applied group by group, pruned.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use futures::{StreamExt, stream};
+
+use super::memory::Running;
+use super::{Error, Pass};
+use crate::api::{Adopt, names};
+use crate::cluster::{self, Applied, Holder, Mode};
+use crate::manifest::{InventoryEntry, Object, ObjectId};
+use crate::plan;
+use crate::release::Private;
+use crate::storage::Stored;
+
+/// Applies in flight for one release.
+const PARALLEL: usize = 8;
+
+impl Pass<'_> {
+    /// Applies what is not in `applied` yet: after an error only the rest is tried again.
+    pub(super) async fn apply_all(
+        &mut self,
+        objects: &[Object],
+        stored: &mut Stored,
+        applied: &mut HashMap<ObjectId, Applied>,
+    ) -> Result<(), Error> {
+        let Some(private) = stored.private.as_mut() else { return Ok(()) };
+        self.watch(&private.inventory).await?;
+        self.hand_over_replicas(objects, private).await?;
+        let entries: HashMap<ObjectId, InventoryEntry> =
+            private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
+        let uid = private.owner.uid.clone();
+        for group in plan::groups(objects) {
+            let calls = group.iter().filter_map(|index| {
+                let object = &objects[*index];
+                let entry = entries.get(&object.id).filter(|_| !applied.contains_key(&object.id))?;
+                Some(self.apply_one(object, entry, &uid))
+            });
+            let results: Vec<_> =
+                stream::iter(calls.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
+            // The whole group is tried, so that one bad object hides no other; the first error by id is reported.
+            let mut failures = BTreeMap::new();
+            for (id, result) in results {
+                match result {
+                    Ok(done) => {
+                        // Something works: an error after it is a first one again.
+                        self.mem.errors = 0;
+                        applied.insert(id, done);
+                    }
+                    Err(error) => drop(failures.insert(id, error)),
+                }
+            }
+            if let Some((_, error)) = failures.pop_first() {
+                return Err(error.into());
+            }
+        }
+        for entry in &mut private.inventory {
+            if let Some(done) = applied.get(&entry.id) {
+                entry.uid = done.uid();
+                entry.fingerprint.clone_from(&done.fingerprint);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn apply_one(
+        &self,
+        object: &Object,
+        entry: &InventoryEntry,
+        uid: &str,
+    ) -> (ObjectId, Result<Applied, cluster::Error>) {
+        let marks = plan::Marks {
+            release_name: &self.settings.release_name,
+            release_namespace: &self.key.namespace,
+            uid,
+        };
+        let body = plan::apply_body(object, entry, marks);
+        let id = &object.id;
+        self.ctx.objects.table().begin(id);
+        let mut result = self.ctx.cluster.apply(&object.api_version, id, &body, Mode::Real).await;
+        if let Ok(applied) = &result
+            && self.settings.adopt == Adopt::Unowned
+        {
+            match self.ctx.cluster.strip_managers(&object.api_version, id, applied).await {
+                Ok(stripped) => result = Ok(stripped),
+                Err(error) => result = Err(error),
+            }
+        }
+        match &mut result {
+            Ok(applied) => {
+                if object.unlocked() {
+                    // Without an expectation nothing that is seen of it is drift.
+                    applied.fingerprint = None;
+                }
+                let fingerprint = applied.fingerprint.clone();
+                let again = self.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
+                if again {
+                    self.ctx.objects.wake(&self.key);
+                }
+            }
+            Err(_) => self.ctx.objects.table().abandon(id),
+        }
+        (id.clone(), result)
+    }
+
+    /// Watches every kind of `inventory` and tracks every object of it.
+    pub(super) async fn watch(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+        for entry in inventory {
+            let owner = self.ctx.objects.table().track(&self.key, &entry.id);
+            if let Err(owner) = owner {
+                let holder = Holder::Release(owner.to_string());
+                return Err(cluster::Error::NotOwned { id: entry.id.clone(), holder }.into());
+            }
+        }
+        let kinds: BTreeSet<(&str, &str)> =
+            inventory.iter().map(|entry| (entry.api_version.as_str(), entry.id.kind.as_str())).collect();
+        for (api_version, kind) in kinds {
+            let kind = self.ctx.cluster.kind(api_version, kind).await?;
+            self.ctx.objects.ensure(&kind, &self.key).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
+    /// applied cost a call, and those that this very line of revisions marked pass.
+    pub(super) async fn check_ownership(&self, objects: &[Object], private: &Private) -> Result<(), Error> {
+        let known: BTreeSet<&ObjectId> =
+            private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
+        let checks = objects.iter().filter(|object| !known.contains(&object.id)).map(|object| async move {
+            let meta = self.ctx.cluster.metadata(&object.api_version, &object.id).await?;
+            Ok::<_, cluster::Error>(meta.map(|meta| (object, meta)))
+        });
+        let found: Vec<_> = stream::iter(checks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;
+        for result in found {
+            let Some((object, meta)) = result? else { continue };
+            let id = &object.id;
+            if meta.deletion_timestamp.is_some() {
+                return Err(cluster::Error::Terminating { id: id.clone() }.into());
+            }
+            let marked_by = plan::marked_by(meta.annotations.as_ref());
+            if marked_by == Some(private.owner.uid.as_str()) {
+                continue;
+            }
+            let living = marked_by.and_then(|uid| self.ctx.living(uid));
+            match living {
+                Some(owner) => {
+                    let holder = Holder::Release(owner.to_string());
+                    return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
+                }
+                None if self.settings.adopt == Adopt::Unowned => {}
+                None => {
+                    let helm = meta.annotations.as_ref().and_then(|all| all.get("meta.helm.sh/release-name"));
+                    let holder = helm.map_or(Holder::Unknown, |name| Holder::Helm(name.clone()));
+                    return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what this revision no longer wants: only what an inventory of ours records, what still carries our
+    /// marker, and what is not to be kept.
+    pub(super) async fn prune(&self, running: &mut Running) -> Result<(), Error> {
+        let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
+        let wanted: BTreeSet<String> =
+            private.inventory.iter().filter_map(|entry| entry.uid.clone()).collect();
+        for entry in plan::deletion_order(std::mem::take(&mut private.leftovers)) {
+            // One object under two groups (an Ingress of old) is still wanted under the new one.
+            if entry.uid.as_ref().is_some_and(|uid| wanted.contains(uid)) {
+                self.ctx.objects.table().forget(&self.key, &entry.id);
+                continue;
+            }
+            if let Err(error) = self.delete_ours(&entry, &private.owner.uid).await {
+                private.leftovers.push(entry);
+                return Err(error);
+            }
+            self.ctx.objects.table().forget(&self.key, &entry.id);
+        }
+        Ok(())
+    }
+
+    /// Deletes one object if it is still ours and not to be kept. `true`: it was there and is now going.
+    pub(super) async fn delete_ours(&self, entry: &InventoryEntry, uid: &str) -> Result<bool, Error> {
+        let found = match self.ctx.cluster.metadata(&entry.api_version, &entry.id).await {
+            Ok(found) => found,
+            // Without its kind the object cannot exist.
+            Err(cluster::Error::UnknownKind { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let Some(meta) = found else { return Ok(false) };
+        let annotation =
+            |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        let keep = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
+            .iter()
+            .any(|key| annotation(key) == Some(names::KEEP));
+        if entry.keep || keep || !plan::is_marked(meta.annotations.as_ref(), uid) {
+            return Ok(false);
+        }
+        let Some(object_uid) = &meta.uid else { return Ok(false) };
+        if meta.deletion_timestamp.is_some() {
+            return Ok(true);
+        }
+        Ok(self.ctx.cluster.delete(&entry.api_version, &entry.id, object_uid).await?)
+    }
+
+    pub(super) fn release_unused_kinds(&self, stored: &Stored) {
+        let inventory = stored.private.iter().flat_map(|private| &private.inventory);
+        let kinds = inventory.map(|entry| (entry.id.group.clone(), entry.id.kind.clone())).collect();
+        self.ctx.objects.retain_kinds(&self.key, &kinds);
+    }
+}

@@ -1,0 +1,242 @@
+//! From what a pass found to the status that it leaves. Pure: the status before, facts, and the time go in.
+
+mod drift;
+mod operation;
+mod verdict;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+pub(super) use operation::{action_name, records_going};
+pub(super) use verdict::Verdict;
+
+use super::Error;
+use super::memory::{DriftMemory, Waiting};
+use crate::api::conditions::{self, ConditionStatus, Standing};
+use crate::api::reasons::{self, condition};
+use crate::api::{
+    HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
+};
+use crate::manifest::{self, ObjectId};
+use crate::release::decide::Decision;
+use crate::release::{Action, State};
+use crate::storage::{Head, Stored};
+use drift::drift;
+use operation::operation;
+use verdict::{failure, verdict};
+
+/// What a pass ended with.
+pub(super) enum Progress {
+    Nothing,
+    /// An error stands in the way; whatever is deployed stays and stays locked.
+    Blocked(Error),
+    Running(Run),
+    Finished(Finished),
+    Uninstalling {
+        deadline: Timestamp,
+        late: bool,
+        remaining: Vec<ObjectId>,
+        started: Timestamp,
+        until: Timestamp,
+    },
+    /// Nothing of the release is left, or nothing of it is ours to touch: the finalizer can go.
+    Gone,
+}
+
+/// An operation under way.
+pub(super) struct Run {
+    pub action: Action,
+    pub revision: u32,
+    pub attempt: u32,
+    pub started: Timestamp,
+    pub deadline: Timestamp,
+    pub waiting: BTreeMap<ObjectId, Waiting>,
+    pub until: Timestamp,
+}
+
+/// An operation that ended.
+pub(super) struct Finished {
+    pub action: Action,
+    pub revision: u32,
+    pub failure: Option<(&'static str, String)>,
+    /// What is not healthy although the operation succeeded.
+    pub ailing: Option<String>,
+    pub manifest_digest: String,
+    pub values_digest: String,
+}
+
+/// What a pass decided and how far it got.
+pub(super) struct Outcome {
+    pub decision: Decision,
+    pub progress: Progress,
+}
+
+/// Everything the status is made from.
+pub(super) struct Facts<'a> {
+    pub release: &'a SherpackRelease,
+    pub head: &'a Head,
+    pub drift: &'a DriftMemory,
+    pub history_limit: usize,
+    pub now: Timestamp,
+}
+
+/// The status of a release whose spec cannot be acted on.
+pub(super) fn refused(release: &SherpackRelease, invalid: &Invalid, now: Timestamp) -> SherpackReleaseStatus {
+    let mut status = release.status.clone().unwrap_or_default();
+    let generation = release.metadata.generation;
+    status.observed_generation = generation;
+    let message = invalid.to_string();
+    conditions::summarize(
+        &mut status.conditions,
+        Standing::Stalled,
+        invalid.reason(),
+        &message,
+        generation,
+        now,
+    );
+    status
+}
+
+/// The status after a pass.
+pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (SherpackReleaseStatus, Verdict) {
+    let mut status = facts.release.status.clone().unwrap_or_default();
+    let generation = facts.release.metadata.generation;
+    status.observed_generation = generation;
+    let verdict = match outcome {
+        Ok(outcome) => verdict(facts, outcome),
+        Err(error) => Verdict::of(error),
+    };
+    let Verdict { standing, reason, message } = &verdict;
+    conditions::summarize(&mut status.conditions, *standing, reason, message, generation, facts.now);
+    record(&mut status, facts);
+    status.operation = operation(outcome);
+    if let Ok(Outcome { progress: Progress::Finished(finished), .. }) = outcome {
+        history(&mut status, facts, finished);
+        health(&mut status, facts, finished);
+    }
+    let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
+    drift(&mut status, facts, looked);
+    if outcome.is_ok() {
+        acknowledge(&mut status, facts.release);
+    }
+    status.bound();
+    (status, verdict)
+}
+
+fn stored(head: &Head) -> Option<&Stored> {
+    match head {
+        Head::Ours(stored) | Head::Foreign(stored) => Some(stored),
+        Head::None | Head::Unreadable(_) => None,
+    }
+}
+
+/// What the newest record of ours says.
+fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
+    let Head::Ours(stored) = facts.head else { return };
+    let record = &stored.record;
+    status.revision = Some(i64::from(record.version));
+    status.pack = Some(PackStatus {
+        name: record.pack.name.clone(),
+        version: record.pack.version.to_string(),
+        app_version: record.pack.app_version.clone(),
+        digest: stored.private.as_ref().map(|private| private.pack_digest.clone()),
+    });
+    status.inputs = stored.private.as_ref().map(|private| private.inputs.clone());
+    let attempt = stored.private.as_ref().map_or(0, |private| i64::from(private.attempt));
+    status.failures = matches!(record.state, State::Failed { .. }).then_some(attempt);
+    let (released, reason, message) = match &record.state {
+        State::Deployed => {
+            (ConditionStatus::True, reasons::DEPLOYED, format!("revision {} is deployed", record.version))
+        }
+        State::Failed { .. } => {
+            let (_, cause) = failure(facts.head);
+            let message = format!("revision {} failed and is not locked: {cause}", record.version);
+            (ConditionStatus::False, reasons::UPGRADE_FAILED, message)
+        }
+        state => (
+            ConditionStatus::Unknown,
+            reasons::PROGRESSING,
+            format!("revision {} is {}", record.version, state.name()),
+        ),
+    };
+    let generation = facts.release.metadata.generation;
+    conditions::set(
+        &mut status.conditions,
+        condition::RELEASED,
+        released,
+        reason,
+        &message,
+        generation,
+        facts.now,
+    );
+}
+
+fn history(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
+    let revision = i64::from(finished.revision);
+    status.history.retain(|entry| entry.revision != revision);
+    if finished.failure.is_none() {
+        for entry in status.history.iter_mut().filter(|entry| entry.state == "deployed") {
+            "superseded".clone_into(&mut entry.state);
+        }
+    }
+    let pack = stored(facts.head).map(|stored| &stored.record.pack);
+    status.history.insert(
+        0,
+        HistoryEntry {
+            revision,
+            state: if finished.failure.is_none() { "deployed" } else { "failed" }.to_owned(),
+            action: Some(action_name(finished.action).to_owned()),
+            pack: pack.map(|pack| pack.name.clone()),
+            version: pack.map(|pack| pack.version.to_string()),
+            values_digest: Some(finished.values_digest.clone()),
+            manifest_digest: Some(finished.manifest_digest.clone()),
+            at: Some(Time(facts.now)),
+            message: finished.failure.as_ref().map(|(_, message)| message.clone()),
+        },
+    );
+    status.history.truncate(facts.history_limit);
+}
+
+fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
+    let (healthy, reason, message) = match &finished.failure {
+        None if facts.release.spec.wait == Some(false) => (
+            ConditionStatus::Unknown,
+            reasons::HEALTH_PROGRESSING,
+            "spec.wait is false: health was not waited for".to_owned(),
+        ),
+        None => match &finished.ailing {
+            None => (ConditionStatus::True, reasons::HEALTHY, "every object is healthy".to_owned()),
+            Some(ailing) => (ConditionStatus::False, reasons::HEALTH_FAILED, ailing.clone()),
+        },
+        Some((reason, message)) => (ConditionStatus::False, *reason, message.clone()),
+    };
+    let generation = facts.release.metadata.generation;
+    conditions::set(
+        &mut status.conditions,
+        condition::HEALTHY,
+        healthy,
+        reason,
+        &message,
+        generation,
+        facts.now,
+    );
+}
+
+/// Requests by annotation count as handled once a pass got through.
+fn acknowledge(status: &mut SherpackReleaseStatus, release: &SherpackRelease) {
+    let annotation = |key: &str| release.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
+    let (reconcile_at, reset_at) = (annotation(names::RECONCILE_AT), annotation(names::RESET_AT));
+    if reconcile_at.is_none() && reset_at.is_none() && status.last_handled.is_none() {
+        return;
+    }
+    let test_at = status.last_handled.as_ref().and_then(|handled| handled.test_at.clone());
+    status.last_handled = Some(LastHandled { reconcile_at, reset_at, test_at });
+}
+
+/// Digests for the history, from a record with its bulk.
+pub(super) fn digests(stored: &Stored) -> (String, String) {
+    let manifest = manifest::digest(&serde_json::Value::String(stored.record.manifest.clone()));
+    (manifest, manifest::digest(&stored.record.values))
+}

@@ -1,0 +1,89 @@
+//! The operation under way, as the status shows it.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Outcome, Progress};
+use crate::api::{OperationStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor};
+use crate::health::Status;
+use crate::manifest::ObjectId;
+use crate::reconcile::Error;
+use crate::reconcile::memory::Waiting;
+use crate::reconcile::uninstall::PHASE_RECORDS;
+use crate::release::Action;
+
+pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationStatus> {
+    match &outcome.as_ref().ok()?.progress {
+        Progress::Running(run) => Some(OperationStatus {
+            action: action_name(run.action).to_owned(),
+            revision: Some(i64::from(run.revision)),
+            phase: Some(if run.waiting.is_empty() { "Apply" } else { "Wait" }.to_owned()),
+            started_at: Some(Time(run.started)),
+            deadline: Some(Time(run.deadline)),
+            attempt: Some(i64::from(run.attempt)),
+            waiting_for: run.waiting.iter().map(|(id, waiting)| waiting_for(id, waiting)).collect(),
+            ..OperationStatus::default()
+        }),
+        Progress::Uninstalling { deadline, started, remaining, .. } => Some(OperationStatus {
+            action: action_name(Action::Uninstall).to_owned(),
+            phase: Some("Delete".to_owned()),
+            started_at: Some(Time(*started)),
+            deadline: Some(Time(*deadline)),
+            waiting_for: remaining
+                .iter()
+                .map(|id| WaitingFor {
+                    object: id.to_string(),
+                    state: "Terminating".to_owned(),
+                    ..WaitingFor::default()
+                })
+                .collect(),
+            ..OperationStatus::default()
+        }),
+        _ => None,
+    }
+}
+
+/// The status right before the records go: a later process must know that their absence is our doing.
+pub(in crate::reconcile) fn records_going(
+    release: &SherpackRelease,
+    now: Timestamp,
+) -> SherpackReleaseStatus {
+    let mut status = release.status.clone().unwrap_or_default();
+    status.operation = Some(OperationStatus {
+        action: action_name(Action::Uninstall).to_owned(),
+        phase: Some(PHASE_RECORDS.to_owned()),
+        started_at: Some(Time(now)),
+        ..OperationStatus::default()
+    });
+    status
+}
+
+fn waiting_for(id: &ObjectId, waiting: &Waiting) -> WaitingFor {
+    WaitingFor {
+        object: id.to_string(),
+        state: health_name(waiting.health.status).to_owned(),
+        ready: waiting.health.progress.map(|(ready, _)| ready),
+        desired: waiting.health.progress.map(|(_, desired)| desired),
+        reason: Some(waiting.health.message.clone()),
+        since: Some(Time(waiting.since)),
+    }
+}
+
+fn health_name(status: Status) -> &'static str {
+    match status {
+        Status::InProgress => "InProgress",
+        Status::Current => "Current",
+        Status::Failed => "Failed",
+        Status::Terminating => "Terminating",
+        Status::Suspended => "Suspended",
+    }
+}
+
+pub(in crate::reconcile) fn action_name(action: Action) -> &'static str {
+    match action {
+        Action::Install => "Install",
+        Action::Upgrade => "Upgrade",
+        Action::Rollback => "Rollback",
+        Action::Uninstall => "Uninstall",
+    }
+}

@@ -1,0 +1,168 @@
+//! One answer to "is it ready, and if not, why".
+
+use jiff::Timestamp;
+
+use super::{Facts, Finished, Outcome, Progress, Run, stored};
+use crate::api::conditions::Standing;
+use crate::api::{Class, reasons};
+use crate::reconcile::Error;
+use crate::release::decide::{Decision, Hold, Operation};
+use crate::release::{Action, State};
+use crate::storage::Head;
+
+/// One answer to "is it ready, and if not, why".
+pub(in crate::reconcile) struct Verdict {
+    pub standing: Standing,
+    pub reason: String,
+    pub message: String,
+}
+
+impl Verdict {
+    fn new(standing: Standing, reason: &str, message: impl Into<String>) -> Self {
+        Self { standing, reason: reason.to_owned(), message: message.into() }
+    }
+
+    /// The verdict on an error: its own reason and message.
+    pub(in crate::reconcile) fn of(error: &Error) -> Self {
+        let standing = match error.class() {
+            Class::FixSpec => Standing::Stalled,
+            Class::Retry | Class::FixCluster => Standing::Retrying,
+        };
+        Self::new(standing, error.reason(), error.to_string())
+    }
+}
+
+pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
+    match &outcome.progress {
+        Progress::Blocked(error) => Verdict::of(error),
+        Progress::Running(run) => running(run),
+        Progress::Finished(Finished { failure: Some((reason, message)), .. }) => {
+            Verdict::new(Standing::Retrying, reason, message.clone())
+        }
+        Progress::Finished(Finished { action, revision, failure: None, .. }) => {
+            deployed(facts, *action, *revision)
+        }
+        Progress::Uninstalling { remaining, late, .. } => {
+            let first = remaining.first().map(ToString::to_string).unwrap_or_default();
+            let message = format!("waiting until {} objects are gone, first {first}", remaining.len());
+            if *late {
+                Verdict::new(Standing::Retrying, reasons::UNINSTALL_FAILED, format!("timed out {message}"))
+            } else {
+                Verdict::new(Standing::Progressing, reasons::UNINSTALLING, message)
+            }
+        }
+        Progress::Gone => Verdict::new(Standing::Progressing, reasons::UNINSTALLING, "the objects are gone"),
+        Progress::Nothing => idle(facts, &outcome.decision),
+    }
+}
+
+fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
+    let retry = |at: Option<Timestamp>| at.map(|at| format!("; next try at {at:.0}")).unwrap_or_default();
+    match &decision.operation {
+        Operation::Hold(hold) => match hold {
+            Hold::Suspended => Verdict::new(Standing::Held, reasons::SUSPENDED, "spec.suspend is true"),
+            Hold::ReleaseNameTaken { by } => {
+                let message = format!(
+                    "the release {by} has this name and target already: set another spec.releaseName or delete one of the two"
+                );
+                Verdict::new(Standing::Stalled, reasons::RELEASE_NAME_TAKEN, message)
+            }
+            Hold::RecordLost => {
+                let message = "the revision record is gone: nothing is changed, locked or deleted; restore the Secret, or set the annotation sherpack.io/reset-at to start over from the spec";
+                Verdict::new(Standing::Stalled, reasons::RECORD_LOST, message)
+            }
+            Hold::RecordUnreadable { message } => {
+                let message = format!(
+                    "{message}: nothing is changed, locked or deleted; restore the Secret, or set the annotation sherpack.io/reset-at to start over from the spec"
+                );
+                Verdict::new(Standing::Stalled, reasons::RECORD_UNREADABLE, message)
+            }
+            Hold::ForeignPending { until } => {
+                let message = format!(
+                    "another tool has a pending revision of this release; it is left alone until {until:.0}"
+                );
+                Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
+            }
+            Hold::RetriesExceeded { attempts } => {
+                let (_, cause) = failure(facts.head);
+                let message = format!("failed {attempts} times: {cause}{}", retry(decision.until));
+                Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
+            }
+            Hold::Paused => Verdict::new(
+                Standing::Held,
+                reasons::PAUSED,
+                "spec.upgrade.paused is true and other inputs are waiting",
+            ),
+            // The caller has the error that says why.
+            Hold::InputsUnknown => {
+                Verdict::new(Standing::Retrying, reasons::SOURCE_INVALID, "the inputs cannot be read")
+            }
+        },
+        Operation::Wait => {
+            let (reason, message) = failure(facts.head);
+            Verdict::new(Standing::Retrying, &reason, format!("{message}{}", retry(decision.until)))
+        }
+        _ => match facts.head {
+            Head::Ours(stored) if stored.record.state == State::Deployed => {
+                let action = stored.private.as_ref().map_or(Action::Install, |private| private.action);
+                deployed(facts, action, stored.record.version)
+            }
+            _ => Verdict::new(Standing::Progressing, reasons::PROGRESSING, "nothing is deployed yet"),
+        },
+    }
+}
+
+fn deployed(facts: &Facts<'_>, action: Action, revision: u32) -> Verdict {
+    let reason = match action {
+        Action::Upgrade => reasons::UPGRADE_SUCCEEDED,
+        Action::Rollback => reasons::ROLLBACK_SUCCEEDED,
+        Action::Install | Action::Uninstall => reasons::INSTALL_SUCCEEDED,
+    };
+    let pack = stored(facts.head)
+        .map(|stored| format!(" of {} {}", stored.record.pack.name, stored.record.pack.version));
+    Verdict::new(
+        Standing::Ready,
+        reason,
+        format!("revision {revision}{} is deployed", pack.unwrap_or_default()),
+    )
+}
+
+/// Reason and message of a failed record.
+pub(super) fn failure(head: &Head) -> (String, String) {
+    let Some(State::Failed { reason, .. }) = stored(head).map(|stored| &stored.record.state) else {
+        return (reasons::UPGRADE_FAILED.to_owned(), "the last attempt failed".to_owned());
+    };
+    let word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match reason.split_once(": ") {
+        Some((code, message)) if word(code) => (code.to_owned(), message.to_owned()),
+        _ => (reasons::UPGRADE_FAILED.to_owned(), reason.clone()),
+    }
+}
+
+fn running(run: &Run) -> Verdict {
+    let verb = verb(run.action);
+    let Some((id, first)) = run.waiting.iter().next() else {
+        return Verdict::new(
+            Standing::Progressing,
+            reasons::PROGRESSING,
+            format!("{verb} to revision {}", run.revision),
+        );
+    };
+    let more = run.waiting.len() - 1;
+    let others = if more == 0 { String::new() } else { format!(" and {more} more") };
+    // The deadline and not the time that is left: that would be another message each time.
+    let message = format!(
+        "{verb} to revision {}: waiting until {:.0} for {id}{others}: {}",
+        run.revision, run.deadline, first.health.message
+    );
+    Verdict::new(Standing::Progressing, reasons::PROGRESSING, message)
+}
+
+fn verb(action: Action) -> &'static str {
+    match action {
+        Action::Install => "installing",
+        Action::Upgrade => "upgrading",
+        Action::Rollback => "rolling back",
+        Action::Uninstall => "uninstalling",
+    }
+}

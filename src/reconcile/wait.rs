@@ -1,0 +1,122 @@
+//! What an operation waits for: looked at when something changed, judged, never blocked on.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+
+use super::act::Step;
+use super::memory::Waiting;
+use super::{Error, Pass};
+use crate::api::{duration, reasons};
+use crate::cluster::Applied;
+use crate::health::{self, Status};
+use crate::manifest::{Object, ObjectId};
+
+/// Looks in flight for one release.
+const PARALLEL: usize = 8;
+/// A health rule that says "failed" must say so for this long: some failures pass when a dependency arrives.
+const FAILED_FOR: Duration = Duration::from_secs(10);
+/// Two looks at the same waiting objects are at least this far apart.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// A lost watch event must not make a release wait for ever.
+const LOOK_ANYWAY: Duration = Duration::from_secs(15);
+
+impl Pass<'_> {
+    /// Decides from the health of the waiting objects alone.
+    pub(super) fn judge(&self, waiting: &BTreeMap<ObjectId, Waiting>, deadline: Timestamp) -> Step {
+        let lasting = |object: &&Waiting| {
+            let since = object.failed_since.and_then(|since| since.checked_add(FAILED_FOR).ok());
+            since.is_some_and(|at| at <= self.now)
+        };
+        if let Some((id, object)) = waiting.iter().find(|(_, object)| lasting(object)) {
+            return Step::Failed { reason: reasons::HEALTH_FAILED, message: describe(id, object) };
+        }
+        if self.now >= deadline {
+            let first = waiting.iter().next().map(|(id, object)| describe(id, object)).unwrap_or_default();
+            let others = waiting.len().saturating_sub(1);
+            let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
+            let message =
+                format!("not healthy within {}: {first}{more}", duration::format(self.settings.timeout));
+            return Step::Failed { reason: reasons::HEALTH_TIMEOUT, message };
+        }
+        let stable =
+            waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
+        let recheck =
+            waiting.values().filter_map(|object| self.now.checked_add(object.health.recheck_in?).ok()).min();
+        let anyway = self.now.checked_add(LOOK_ANYWAY).unwrap_or(Timestamp::MAX);
+        let until = [Some(deadline), stable, recheck].into_iter().flatten().fold(anyway, Timestamp::min);
+        Step::Wait { until }
+    }
+
+    pub(super) fn unhealthy(
+        &self,
+        objects: &[Object],
+        applied: &HashMap<ObjectId, Applied>,
+    ) -> BTreeMap<ObjectId, Waiting> {
+        let mut waiting = BTreeMap::new();
+        for object in objects {
+            let Some(done) = applied.get(&object.id) else { continue };
+            let health = health::assess(&done.value(), done.generation(), self.now);
+            if !settled(health.status) {
+                let failed_since = health.terminal.then_some(self.now);
+                let entry = Waiting {
+                    api_version: object.api_version.clone(),
+                    generation: done.generation(),
+                    health,
+                    since: self.now,
+                    failed_since,
+                };
+                waiting.insert(object.id.clone(), entry);
+            }
+        }
+        waiting
+    }
+
+    pub(super) async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
+        let looks = waiting.iter().map(|(id, object)| async move {
+            (id.clone(), self.ctx.cluster.get(&object.api_version, id).await)
+        });
+        let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
+        for (id, live) in seen {
+            let Some(live) = live? else {
+                if let Some(object) = waiting.get_mut(&id) {
+                    "the object was deleted while it was waited for".clone_into(&mut object.health.message);
+                    object.health.status = Status::Failed;
+                    object.health.terminal = true;
+                    object.failed_since.get_or_insert(self.now);
+                }
+                continue;
+            };
+            let Some(object) = waiting.get_mut(&id) else { continue };
+            let health = health::assess(&live.value(), object.generation, self.now);
+            if settled(health.status) {
+                waiting.remove(&id);
+                continue;
+            }
+            object.failed_since = if health.terminal { object.failed_since.or(Some(self.now)) } else { None };
+            object.health = health;
+        }
+        Ok(())
+    }
+
+    pub(super) fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
+        let ids: BTreeSet<ObjectId> = waiting.keys().cloned().collect();
+        self.ctx.objects.table().wake_on(&self.key, &ids);
+    }
+}
+
+/// Done waiting: healthy, or suspended on purpose.
+/// Nothing is left that an operation waits for: what is not healthy hinders nobody and is only told.
+pub(super) fn bearable(waiting: &BTreeMap<ObjectId, Waiting>) -> bool {
+    waiting.values().all(|object| object.health.status == Status::Failed && !object.health.terminal)
+}
+
+pub(super) fn describe(id: &ObjectId, object: &Waiting) -> String {
+    format!("{id}: {}", object.health.message)
+}
+
+fn settled(status: Status) -> bool {
+    matches!(status, Status::Current | Status::Suspended)
+}
