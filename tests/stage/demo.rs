@@ -98,6 +98,8 @@ async fn both_stories(scenery: &Scenery, narrator: &Narrator) -> Result<()> {
         "{killed} kills, and the same end: {count} objects equal after the upgrade, none after uninstall"
     );
     narrator.aside(same);
+    // The last kill may have been a moment ago, and a process that has only just begun knows no signals yet.
+    story.operator.ready().await?;
     story.operator.stop().await?;
     Ok(())
 }
