@@ -130,5 +130,7 @@ pub const DRIFT_DETECTED: &str = "DriftDetected";
 pub const DRIFT_REVERTED: &str = "DriftReverted";
 /// `drift.mode` is Disabled, so nobody knows.
 pub const DRIFT_DISABLED: &str = "DriftDisabled";
+/// The lock is paused by annotation, so nobody knows.
+pub const DRIFT_PAUSED: &str = "DriftPaused";
 /// Somebody else changes the same object again and again.
 pub const CONTENDED: &str = "Contended";

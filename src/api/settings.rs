@@ -100,8 +100,8 @@ pub enum DriftPause {
     Off,
     /// Until then.
     Until(Timestamp),
-    /// The moment is more than 24 hours ahead, so the request is not honoured: the lock is on.
-    TooFar(Timestamp),
+    /// The moment is more than 24 hours ahead, so the request is not honoured before `from`: the lock is on.
+    TooFar { from: Timestamp },
 }
 
 impl Settings {
@@ -138,7 +138,7 @@ impl Settings {
         match self.requests.drift_pause_until {
             Some(until) if until <= now => DriftPause::Off,
             Some(until) if until.duration_since(now).unsigned_abs() > DRIFT_PAUSE_MAX => {
-                DriftPause::TooFar(until)
+                DriftPause::TooFar { from: until.checked_sub(DRIFT_PAUSE_MAX).unwrap_or(now) }
             }
             Some(until) => DriftPause::Until(until),
             None => DriftPause::Off,

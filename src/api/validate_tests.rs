@@ -267,7 +267,7 @@ fn a_drift_pause_lasts_until_its_moment_and_at_most_a_day() {
     let at = |time: &str| time.parse::<Timestamp>().expect("a time");
     let until = at("2030-01-02T00:00:00Z");
     for (now, expected) in [
-        ("2029-12-31T23:59:59Z", DriftPause::TooFar(until)),
+        ("2029-12-31T23:59:59Z", DriftPause::TooFar { from: at("2030-01-01T00:00:00Z") }),
         ("2030-01-01T00:00:00Z", DriftPause::Until(until)),
         ("2030-01-01T23:59:59Z", DriftPause::Until(until)),
         ("2030-01-02T00:00:00Z", DriftPause::Off),

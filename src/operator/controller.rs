@@ -47,7 +47,7 @@ pub(super) async fn run(
         woken.enter(&key);
         ObjectRef::new(&key.name).within(&key.namespace)
     });
-    let shared = Arc::clone(&ctx);
+    let (shared, left) = (Arc::clone(&ctx), Arc::clone(&queue));
     let passes =
         controller.reconcile_on(wake).graceful_shutdown_on(async move { shutdown.cancelled().await }).run(
             move |release, ctx: Arc<Context>| {
@@ -70,8 +70,9 @@ pub(super) async fn run(
                 Ok(_) => {}
                 // Gone, perhaps by a finalizer that somebody tore off.
                 Err(Error::ObjectNotFound(gone)) => {
-                    let namespace = gone.namespace.unwrap_or_default();
-                    shared.forget_key(&ReleaseKey { namespace, name: gone.name });
+                    let key = ReleaseKey { namespace: gone.namespace.unwrap_or_default(), name: gone.name };
+                    left.leave(&key);
+                    shared.forget_key(&key);
                 }
                 Err(error) => tracing::debug!(%error, "a pass ended in an error"),
             }

@@ -164,17 +164,14 @@ impl Pass<'_> {
         let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
         let wanted: BTreeSet<String> =
             private.inventory.iter().filter_map(|entry| entry.uid.clone()).collect();
-        for entry in plan::deletion_order(std::mem::take(&mut private.leftovers)) {
+        for entry in plan::deletion_order(private.leftovers.clone()) {
             // One object under two groups (an Ingress of old) is still wanted under the new one.
-            if entry.uid.as_ref().is_some_and(|uid| wanted.contains(uid)) {
-                self.ctx.objects.table().forget(&self.key, &entry.id);
-                continue;
-            }
-            if let Err(error) = self.delete_ours(&entry, &private.owner.uid).await {
-                private.leftovers.push(entry);
-                return Err(error);
+            if !entry.uid.as_ref().is_some_and(|uid| wanted.contains(uid)) {
+                self.delete_ours(&entry, &private.owner.uid).await?;
             }
             self.ctx.objects.table().forget(&self.key, &entry.id);
+            // What an error leaves to do stays in the record.
+            private.leftovers.retain(|left| left.id != entry.id);
         }
         Ok(())
     }

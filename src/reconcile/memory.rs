@@ -39,6 +39,8 @@ pub struct Remembered {
     pub own_version: u64,
     /// The newest record, without manifest and values, and what the record watch said when it was read.
     pub head: Option<(Head, Newest)>,
+    /// The last record of ours that went: in a namespace on its way out it may go before the release does.
+    pub departed: Option<Box<Stored>>,
     /// The operation under way.
     pub running: Option<Running>,
     /// Whether the watches know what to expect of the deployed objects: of which revision.
@@ -48,6 +50,8 @@ pub struct Remembered {
     pub ailing: Option<Ailing>,
     /// Passes in a row that ended in an error before any record was made.
     pub errors: u32,
+    /// Passes in a row that lost a race with another writer.
+    pub conflicts: u32,
     /// No new try before this time.
     pub retry_at: Option<Timestamp>,
     /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.

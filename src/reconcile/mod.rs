@@ -205,10 +205,15 @@ impl Pass<'_> {
         self.decided = "Refuse";
         self.observe_head().await?;
         let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
-        self.correct_deployed(taken).await?;
-        let status = status::refused(self.release, invalid, self.now);
-        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
-        Ok(self.mem.drift.revert_at.map(|at| until(self.now, at)))
+        let decision = decide::decide(&self.observation(None, None, taken));
+        // An operation that has begun goes on to its end with what its record says.
+        let outcome = match &decision.operation {
+            Operation::Resume => self.resume().await,
+            _ if decision.correct => self.correct().await.map(|()| Progress::Nothing),
+            _ => Ok(Progress::Nothing),
+        };
+        let outcome = outcome.map(|progress| Outcome { decision, progress });
+        self.settle_refused(invalid, outcome).await
     }
 
     async fn launch(

@@ -40,6 +40,11 @@ impl Pass<'_> {
         // The newest record went and an older one is the newest now: it knows nothing of what came after it.
         let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
         let head = if outlived { Head::None } else { head };
+        match (self.mem.head.take(), &head) {
+            (Some((Head::Ours(before), _)), Head::None) => self.mem.departed = Some(before),
+            (_, Head::None) => {}
+            _ => self.mem.departed = None,
+        }
         self.mem.head = Some((slim_head(head), at));
         Ok(())
     }

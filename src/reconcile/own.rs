@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::status::{self, Facts, Outcome, Progress, Verdict};
 use super::{Error, Pass, until};
-use crate::api::Class;
 use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
+use crate::api::{Class, DriftPause, Invalid};
 use crate::release::decide::{Hold, Operation};
 use crate::release::{Owner, State, backoff};
 use crate::storage::{Head, Records};
@@ -19,6 +19,8 @@ const QUIET_FOR: Duration = Duration::from_secs(2);
 const SHOW_EVERY: Duration = Duration::from_secs(5);
 /// Somebody else wrote first: look again at once, but not in a tight loop.
 const CONFLICT_AGAIN: Duration = Duration::from_millis(100);
+/// So many times in a row; then it is told and tried ever less often.
+const CONFLICTS: u32 = 5;
 
 impl Pass<'_> {
     /// Turns the outcome of a pass into a status, an Event and a time to come back.
@@ -26,14 +28,8 @@ impl Pass<'_> {
         &mut self,
         outcome: Result<Outcome, Error>,
     ) -> Result<Option<Duration>, Error> {
-        if let Err(error) = &outcome {
-            self.ctx.report.failed(error.reason());
-            if error.is_conflict() {
-                // Nothing is wrong: what we knew is not the newest any more.
-                self.mem.head = None;
-                self.mem.running = None;
-                return Ok(Some(CONFLICT_AGAIN));
-            }
+        if self.lost_a_race(&outcome) {
+            return Ok(Some(CONFLICT_AGAIN));
         }
         if let Ok(Outcome { progress: Progress::Gone, decision, .. }) = &outcome {
             let orphaned = matches!(decision.operation, Operation::Orphan);
@@ -50,17 +46,55 @@ impl Pass<'_> {
             return Ok(again);
         }
         self.mem.shown_at = Some(self.now);
-        let facts = Facts {
-            release: self.release,
-            head: self.own_head(),
-            drift: &self.mem.drift,
-            history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
-            now: self.now,
-        };
-        let (status, verdict) = status::build(&facts, &outcome);
+        let (status, verdict) = status::build(&self.facts(None), &outcome);
         self.tell(&outcome, &verdict);
         self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
         Ok(again)
+    }
+
+    /// [`Pass::settle`] for a spec that cannot be acted on: that is what the status says, whatever else went on.
+    pub(super) async fn settle_refused(
+        &mut self,
+        invalid: &Invalid,
+        outcome: Result<Outcome, Error>,
+    ) -> Result<Option<Duration>, Error> {
+        if self.lost_a_race(&outcome) {
+            return Ok(Some(CONFLICT_AGAIN));
+        }
+        let again = self.come_back(&outcome);
+        let (status, _) = status::build(&self.facts(Some(invalid)), &outcome);
+        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        Ok(again)
+    }
+
+    /// Somebody else wrote first. Nothing is wrong, what we knew is only not the newest any more; unless it goes on,
+    /// because something stands where we want to write and does not show in what we read.
+    fn lost_a_race(&mut self, outcome: &Result<Outcome, Error>) -> bool {
+        let Err(error) = outcome else {
+            self.mem.conflicts = 0;
+            return false;
+        };
+        self.ctx.report.failed(error.reason());
+        if !error.is_conflict() {
+            self.mem.conflicts = 0;
+            return false;
+        }
+        self.mem.head = None;
+        self.mem.running = None;
+        self.mem.conflicts = self.mem.conflicts.saturating_add(1);
+        self.mem.conflicts <= CONFLICTS
+    }
+
+    fn facts<'f>(&'f self, invalid: Option<&'f Invalid>) -> Facts<'f> {
+        Facts {
+            release: self.release,
+            head: self.own_head(),
+            drift: &self.mem.drift,
+            pause: self.settings.drift_pause(self.now),
+            invalid,
+            history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
+            now: self.now,
+        }
     }
 
     /// The newest record, unless it is of another release of the same name: that one's revisions are not ours to tell.
@@ -134,8 +168,10 @@ impl Pass<'_> {
         for at in [drift.revert_at, drift.report_at, cold, look_at].into_iter().flatten() {
             sooner(until(self.now, at));
         }
-        if let Some(at) = self.settings.requests.drift_pause_until.filter(|at| self.now < *at) {
-            sooner(until(self.now, at));
+        match self.settings.drift_pause(self.now) {
+            DriftPause::Until(at) => sooner(until(self.now, at)),
+            DriftPause::TooFar { from } => sooner(until(self.now, from)),
+            DriftPause::Off => {}
         }
         next
     }

@@ -65,8 +65,11 @@ impl Pass<'_> {
             return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
         }
         let objects = self.objects(rendered.objects).await?;
+        // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = match &self.mem.head {
-            Some((Head::Ours(stored), _)) if !start_over => stored.private.clone(),
+            Some((Head::Ours(stored), _)) if !start_over => {
+                stored.private.clone().filter(|private| self.owns(&private.owner))
+            }
             _ => None,
         };
         let (inventory, leftovers) = before

@@ -129,8 +129,14 @@ impl Pass<'_> {
     /// The namespace is going away: everything in it goes with it, and nothing may be written there. Objects
     /// elsewhere are deleted as far as that is still possible.
     pub(super) async fn let_go(&mut self) -> Result<(), Error> {
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
-        let Some(private) = head.private.clone() else { return Ok(()) };
+        let target = &self.settings.target_namespace;
+        let note = format!("the namespace {target} is going away: what the release has in it goes with it");
+        self.ctx.report.event(self.release, true, reasons::NAMESPACE_TERMINATING, "Uninstall", note);
+        let head = match &self.mem.head {
+            Some((Head::Ours(head), _)) => Some(head),
+            _ => self.mem.departed.as_ref(),
+        };
+        let Some(private) = head.and_then(|head| head.private.clone()) else { return Ok(()) };
         if !self.owns(&private.owner) {
             return Ok(());
         }
@@ -145,9 +151,6 @@ impl Pass<'_> {
         for entry in plan::deletion_order(entries) {
             self.delete_ours(&entry, &private.owner.uid).await?;
         }
-        let target = &self.settings.target_namespace;
-        let note = format!("the namespace {target} is going away: what the release has in it goes with it");
-        self.ctx.report.event(self.release, true, reasons::NAMESPACE_TERMINATING, "Uninstall", note);
         Ok(())
     }
 }

@@ -214,6 +214,30 @@ async fn objects_outside_a_target_namespace_that_goes_are_deleted_and_nothing_is
     h.gone(&format!("Namespace/{target}")).await;
 }
 
+/// The namespace controller deletes kind by kind, and the Secrets may come before the release does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_goes_first_with_its_namespace_is_still_known() {
+    let h = Harness::new("record-goes-first").await;
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "record-goes-first"}, "rules": [],
+    });
+    let target = "record-goes-first-there";
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}});
+    h.objects.create("test-person", namespace).await;
+    h.deploy("web", &pack().object(role), json!({"targetNamespace": target})).await;
+    let there = crate::support::objects::Objects { namespace: target.to_owned(), ..h.objects.clone() };
+    let last = json!({"metadata": {"finalizers": ["example.com/test"]}});
+    there.edit("Service/web", "test", last).await;
+    h.objects.delete(&format!("Namespace/{target}")).await;
+    h.condition("web", "Ready", "False", Some("RecordLost")).await;
+    h.uninstall("web").await;
+    assert!(h.objects.find("ClusterRole/record-goes-first").await.is_none());
+    told(&h, "web", "NamespaceTerminating").await;
+    there.edit("Service/web", "test", json!({"metadata": {"finalizers": null}})).await;
+    h.gone(&format!("Namespace/{target}")).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_never_made_anything_goes_at_once() {
     let h = Harness::new("delete-nothing").await;

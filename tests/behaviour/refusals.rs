@@ -231,3 +231,33 @@ async fn a_pack_that_does_not_render_is_told_and_what_is_deployed_stays_locked()
     h.ready("web").await;
     h.shows_states("web", &["1 deployed"]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prune_that_is_refused_in_the_middle_forgets_nothing() {
+    let h = Harness::new("prune-refused").await;
+    let dropped = ["a", "b", "c"].map(|name| config_map(name, json!({"x": "y"})));
+    h.deploy("web", &pack().objects(dropped), json!({})).await;
+    let deletes =
+        |request: &crate::support::wire::Request| request.verb == "delete" && request.is_about("configmaps");
+    h.wire.fault(Fault::new(Effect::Answer(403), deletes).once());
+    h.deploy("web", &pack(), json!({})).await;
+    for name in ["a", "b", "c"] {
+        assert!(h.objects.find(&format!("ConfigMap/{name}")).await.is_none(), "{name} was forgotten");
+    }
+}
+
+/// A record that does not show in a list, because it lost its labels, stands where the next revision wants to be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_stands_in_the_way_is_named_and_not_run_against_for_ever() {
+    let h = Harness::new("record-in-the-way").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let name = "sh.sherpack.release.v1.web.v2";
+    h.objects.create("test", json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}})).await;
+    h.pack("web-pack", &pack().object(config_map("fourth", json!({"a": "b"})))).await;
+    let told = h.sees("SherpackRelease/web", |release| message(release).contains(name)).await;
+    assert_eq!(condition(&told, "Ready")["status"], "False", "{told}");
+    h.objects.delete(&format!("Secret/{name}")).await;
+    h.annotate("web", "sherpack.io/reconcile-at", "now").await;
+    h.sees("ConfigMap/fourth", |_| true).await;
+    h.ready("web").await;
+}

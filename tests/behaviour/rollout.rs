@@ -217,3 +217,20 @@ async fn failed_upgrades_do_not_push_the_last_deployed_revision_out() {
     }
     h.shows_states("web", &["1 deployed", "2 failed", "3 failed"]).await;
 }
+
+/// What a deleted release left behind on purpose is nobody's to prune, whoever takes its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_successor_of_an_orphaned_release_deletes_nothing_that_it_left() {
+    let h = Harness::new("orphan-successor").await;
+    let first = pack("1.0.0").object(config_map("data", json!({"precious": "yes"})));
+    h.deploy("web", &first, json!({"uninstall": {"policy": "Orphan"}})).await;
+    let before = h.objects.uids(&["ConfigMap/data", "ConfigMap/settings", "Deployment/web"]).await;
+    h.uninstall("web").await;
+
+    h.apply("other", &pack("2.0.0"), json!({"releaseName": "web"})).await;
+    h.condition("other", "Ready", "False", Some("ObjectNotOwned")).await;
+    h.edit_spec("other", json!({"install": {"adopt": "Unowned"}})).await;
+    h.ready("other").await;
+    assert_eq!(h.objects.uids(&["ConfigMap/data", "ConfigMap/settings", "Deployment/web"]).await, before);
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::harness::condition;
-use crate::support::packs::{config_map, deployment};
+use crate::support::packs::{config_map, deployment, with_pod_annotation};
 use crate::support::{Harness, Pack};
 
 fn pack() -> Pack {
@@ -120,4 +120,24 @@ async fn a_deployed_release_whose_new_pack_is_refused_stays_deployed_and_locked(
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
     h.shows_states("web", &["1 deployed"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_has_begun_goes_on_to_its_end_when_its_spec_becomes_one_that_is_not_built() {
+    let h = Harness::new("unsupported-midway").await;
+    let never = with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
+    h.apply("web", &pack().object(never), json!({})).await;
+    h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
+    h.edit_spec("web", json!({"rollbackTo": 1})).await;
+    h.condition("web", "Ready", "False", Some("NotSupported")).await;
+    let pod = h.objects.list("Pod", "app=slow").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let cured = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
+    h.objects.edit(&format!("Pod/{pod}"), "kubectl-edit", cured).await;
+    h.shows_states("web", &["1 deployed"]).await;
+    h.sees("SherpackRelease/web", |release| release["status"]["revision"] == 1).await;
+    let still = h.condition("web", "Ready", "False", Some("NotSupported")).await;
+    assert_eq!(condition(&still, "Released")["status"], "True", "{still}");
+    // And it is locked, as any deployed release.
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
 }

@@ -5,7 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{Facts, stored};
 use crate::api::conditions::{self, ConditionStatus};
 use crate::api::reasons::{self, condition};
-use crate::api::{Contended, DriftMode, DriftStatus, DriftedObject, SherpackReleaseStatus};
+use crate::api::{
+    Contended, DriftMode, DriftPause, DriftStatus, DriftedObject, SherpackReleaseStatus, names,
+};
 use crate::reconcile::memory::{DriftAction, DriftMemory};
 use crate::release::State;
 use crate::storage::Head;
@@ -26,11 +28,25 @@ pub(super) fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looke
             facts.now,
         );
     };
-    if facts.release.spec.drift.as_ref().is_some_and(|drift| drift.mode == Some(DriftMode::Disabled)) {
-        if stored(facts.head).is_some() {
+    let disabled =
+        facts.release.spec.drift.as_ref().and_then(|drift| drift.mode) == Some(DriftMode::Disabled);
+    let off = match facts.pause {
+        _ if disabled => {
             let message =
                 "spec.drift.mode is Disabled: what others change is neither looked for nor put back";
-            set(ConditionStatus::Unknown, reasons::DRIFT_DISABLED, message.to_owned());
+            Some((reasons::DRIFT_DISABLED, message.to_owned()))
+        }
+        DriftPause::Until(until) => {
+            let annotation = names::DRIFT_PAUSE_UNTIL;
+            let message =
+                format!("nothing is put back until {until:.0}, as the annotation {annotation} asks");
+            Some((reasons::DRIFT_PAUSED, message))
+        }
+        DriftPause::Off | DriftPause::TooFar { .. } => None,
+    };
+    if let Some((reason, message)) = off {
+        if stored(facts.head).is_some() {
+            set(ConditionStatus::Unknown, reason, message);
         }
         if let Some(drift) = &mut status.drift {
             drift.count = None;

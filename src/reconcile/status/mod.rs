@@ -17,10 +17,10 @@ use super::memory::{DriftMemory, Waiting};
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
+    DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
 };
 use crate::manifest::{self, ObjectId};
-use crate::release::decide::Decision;
+use crate::release::decide::{Decision, Operation};
 use crate::release::{Action, State};
 use crate::storage::{Head, Stored};
 use drift::drift;
@@ -78,11 +78,14 @@ pub(super) struct Facts<'a> {
     pub release: &'a SherpackRelease,
     pub head: &'a Head,
     pub drift: &'a DriftMemory,
+    pub pause: DriftPause,
+    /// Why the spec cannot be acted on. Then this is what the status says, whatever else went on.
+    pub invalid: Option<&'a Invalid>,
     pub history_limit: usize,
     pub now: Timestamp,
 }
 
-/// The status of a release whose spec cannot be acted on.
+/// The status of a release whose spec cannot be acted on, and for which nothing was ever done.
 pub(super) fn refused(release: &SherpackRelease, invalid: &Invalid, now: Timestamp) -> SherpackReleaseStatus {
     let mut status = release.status.clone().unwrap_or_default();
     let generation = release.metadata.generation;
@@ -104,9 +107,10 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     let mut status = facts.release.status.clone().unwrap_or_default();
     let generation = facts.release.metadata.generation;
     status.observed_generation = generation;
-    let verdict = match outcome {
-        Ok(outcome) => verdict(facts, outcome),
-        Err(error) => Verdict::of(error),
+    let verdict = match (facts.invalid, outcome) {
+        (Some(invalid), _) => Verdict::new(Standing::Stalled, invalid.reason(), invalid.to_string()),
+        (None, Ok(outcome)) => verdict(facts, outcome),
+        (None, Err(error)) => Verdict::of(error),
     };
     let Verdict { standing, reason, message } = &verdict;
     conditions::summarize(&mut status.conditions, *standing, reason, message, generation, facts.now);
@@ -118,8 +122,11 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     }
     let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
     drift(&mut status, facts, looked);
-    if outcome.is_ok() {
-        acknowledge(&mut status, facts.release);
+    if let Ok(outcome) = outcome {
+        let held = matches!(outcome.decision.operation, Operation::Hold(_))
+            || matches!(outcome.progress, Progress::Blocked(_))
+            || facts.invalid.is_some();
+        acknowledge(&mut status, facts.release, held);
     }
     status.bound();
     (status, verdict)
@@ -224,14 +231,20 @@ fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Fini
     );
 }
 
-/// Requests by annotation count as handled once a pass got through.
-fn acknowledge(status: &mut SherpackReleaseStatus, release: &SherpackRelease) {
+/// Requests by annotation count as handled once a pass got through. `held`: what stands in the way left nothing to
+/// reset, so that request stays.
+fn acknowledge(status: &mut SherpackReleaseStatus, release: &SherpackRelease, held: bool) {
     let annotation = |key: &str| release.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
-    let (reconcile_at, reset_at) = (annotation(names::RECONCILE_AT), annotation(names::RESET_AT));
-    if reconcile_at.is_none() && reset_at.is_none() && status.last_handled.is_none() {
+    let reconcile_at = annotation(names::RECONCILE_AT);
+    let before = status.last_handled.take();
+    let reset_at = match annotation(names::RESET_AT) {
+        Some(_) if held => before.as_ref().and_then(|handled| handled.reset_at.clone()),
+        reset_at => reset_at,
+    };
+    if reconcile_at.is_none() && reset_at.is_none() && before.is_none() {
         return;
     }
-    let test_at = status.last_handled.as_ref().and_then(|handled| handled.test_at.clone());
+    let test_at = before.and_then(|handled| handled.test_at);
     status.last_handled = Some(LastHandled { reconcile_at, reset_at, test_at });
 }
 

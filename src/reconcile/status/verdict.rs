@@ -18,7 +18,7 @@ pub(in crate::reconcile) struct Verdict {
 }
 
 impl Verdict {
-    fn new(standing: Standing, reason: &str, message: impl Into<String>) -> Self {
+    pub(super) fn new(standing: Standing, reason: &str, message: impl Into<String>) -> Self {
         Self { standing, reason: reason.to_owned(), message: message.into() }
     }
 
