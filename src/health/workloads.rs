@@ -110,9 +110,11 @@ pub(super) fn daemon_set(live: &Live<'_>) -> Health {
     let updated = live.count("/status/updatedNumberScheduled");
     let available = live.count("/status/numberAvailable");
     let ready = live.count("/status/numberReady");
+    // Pods of this strategy are only replaced when somebody deletes them: nobody can wait for that.
+    let on_delete = live.text("/spec/updateStrategy/type") == Some("OnDelete");
     first_shortfall([
         (desired > current, "LessCurrent", format!("{current} of {desired} pods exist")),
-        (desired > updated, "LessUpdated", format!("{updated} of {desired} pods are updated")),
+        (!on_delete && desired > updated, "LessUpdated", format!("{updated} of {desired} pods are updated")),
         (desired > available, "LessAvailable", format!("{available} of {desired} pods are available")),
         (desired > ready, "LessReady", format!("{ready} of {desired} pods are ready")),
     ])

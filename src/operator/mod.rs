@@ -46,13 +46,13 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
     let unreachable = |error| Error::Unreachable { url: url.clone(), source: Box::new(error) };
     let observer = Arc::clone(&metrics) as Arc<dyn ApiObserver>;
     let client = client::build_through(cluster, observer, config.through.clone()).map_err(unreachable)?;
-    let version = tokio::select! {
-        version = client.apiserver_version() => version.map_err(unreachable)?,
+    let capabilities = tokio::select! {
+        capabilities = start::capabilities(&client) => capabilities.map_err(unreachable)?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    tracing::info!(url, version = version.git_version, holder = config.holder, "connected");
+    tracing::info!(url, version = capabilities.kube_version, holder = config.holder, "connected");
 
-    let working = start::work(&config, client, version, &metrics, gates, shutdown.clone());
+    let working = start::work(&config, client, capabilities, &metrics, gates, shutdown.clone());
     tokio::select! {
         ended = working => ended?,
         // While it starts nothing of ours is half done; once it runs, `working` ends by itself.

@@ -59,7 +59,7 @@ pub(super) async fn abandoned(readiness: &Readiness, shutdown: &CancellationToke
 pub(super) async fn work(
     config: &Config,
     client: Client,
-    version: k8s_openapi::apimachinery::pkg::version::Info,
+    capabilities: Capabilities,
     metrics: &Arc<Metrics>,
     gates: Gates,
     shutdown: CancellationToken,
@@ -97,7 +97,7 @@ pub(super) async fn work(
         memory: Memory::default(),
         preloaded: Mutex::new(preloaded),
         outdated: Mutex::new(outdated),
-        capabilities: Arc::new(Capabilities { kube_version: version.git_version, api_versions: Vec::new() }),
+        capabilities: Arc::new(capabilities),
         policy: Policy { pack_dir_enabled: config.pack_dir.is_some() },
         holder: config.holder.clone(),
         report: Arc::new(report),
@@ -114,6 +114,20 @@ pub(super) async fn work(
         () = controller::run(runs, ctx, wake_rx, Arc::clone(metrics), shutdown) => Ok(()),
         () = ready => Ok(()),
     }
+}
+
+/// What templates are told of the cluster: its version and the group versions that it serves, as of now.
+///
+/// # Errors
+/// The API server does not answer, or not with that.
+pub(super) async fn capabilities(client: &Client) -> kube::Result<Capabilities> {
+    let kube_version = client.apiserver_version().await?.git_version;
+    let mut api_versions = client.list_core_api_versions().await?.versions;
+    let groups = client.list_api_groups().await?.groups;
+    api_versions
+        .extend(groups.into_iter().flat_map(|group| group.versions).map(|served| served.group_version));
+    api_versions.sort();
+    Ok(Capabilities { kube_version, api_versions })
 }
 
 /// Waits until the API server serves SherpackRelease to us.

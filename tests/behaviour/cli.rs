@@ -8,6 +8,7 @@ use kube::api::Api;
 use serde_json::{Value, json};
 use sherpack_operator::storage::codec::{self, KEY_BYTES, MacKey};
 
+use crate::support::packs::config_map;
 use crate::support::{Harness, Pack};
 
 fn operator(arguments: &[&str]) -> Output {
@@ -60,6 +61,31 @@ async fn render_prints_what_the_operator_applies() {
     // Any key opens a record; only whether it is ours takes the right one.
     let record = codec::decode(&record, &MacKey::new([0; KEY_BYTES])).unwrap().record;
     assert_eq!(out(&rendered), record.manifest);
+}
+
+/// What every cluster serves is known to a render without one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn templates_are_told_what_the_cluster_serves() {
+    let h = Harness::new("cli-capabilities").await;
+    let served = |name: &str| format!("{{{{ '{name}' in capabilities.apiVersions }}}}");
+    let pack = Pack::new("web", "1.0.0").object(config_map(
+        "served",
+        json!({
+            "core": served("v1"), "apps": served("apps/v1"), "policy": served("policy/v1"),
+            "nobody": served("example.com/v1"), "version": "{{ capabilities.kubeVersion.major }}",
+        }),
+    ));
+    h.deploy("web", &pack, json!({})).await;
+    let directory = scratch("cli-capabilities");
+    let archive = directory.join("web.tgz");
+    std::fs::write(&archive, pack.archive()).unwrap();
+    let rendered = operator(&["render", archive.to_str().unwrap(), "--namespace", "cli-capabilities"]);
+    let rendered = sherpack_operator::manifest::yaml::parse_documents(&out(&rendered), "stdout").unwrap();
+    let live = h.objects.get("ConfigMap/served").await;
+    assert_eq!(live["data"], rendered[0]["data"]);
+    let expected =
+        json!({"core": "true", "apps": "true", "policy": "true", "nobody": "false", "version": "1"});
+    assert_eq!(live["data"], expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -194,6 +194,11 @@ fn a_daemon_set_waits_until_it_was_counted() {
             (&status(4, 3, 4, 4), PROGRESS, "LessUpdated"),
             (&status(4, 4, 3, 4), PROGRESS, "LessAvailable"),
             (&status(4, 4, 4, 3), PROGRESS, "LessReady"),
+            (
+                &format!("{}\nspec: {{updateStrategy: {{type: OnDelete}}}}", status(4, 0, 4, 4)),
+                CURRENT.0,
+                CURRENT.1,
+            ),
         ],
     );
 }
