@@ -4,6 +4,7 @@ mod crowded;
 mod error;
 mod kinds;
 mod objects;
+mod pods;
 
 pub use error::{Error, Holder, describe, namespace_terminating, status_code};
 pub use kinds::{Kind, Kinds};

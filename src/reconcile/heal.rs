@@ -70,6 +70,8 @@ impl Pass<'_> {
             },
             since: self.now,
             failed_since: None,
+            pods_at: Timestamp::MAX,
+            pods: None,
         };
         let waiting: BTreeMap<_, _> = stored_objects(&stored.record)?
             .into_iter()

@@ -95,6 +95,10 @@ pub struct Waiting {
     pub since: Timestamp,
     /// When the health rule first said that it failed; a failure counts when it lasts.
     pub failed_since: Option<Timestamp>,
+    /// When its pods are looked at next, if it is a workload that does not get on.
+    pub pods_at: Timestamp,
+    /// What was wrong with them then.
+    pub pods: Option<Health>,
 }
 
 /// Objects that a failed revision waited for and that may still become healthy.

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::act::Step;
 use super::memory::Waiting;
 use super::{Error, Pass};
 use crate::api::{duration, reasons};
 use crate::cluster::Applied;
-use crate::health::{self, Status};
+use crate::health::{self, Health, Status};
 use crate::manifest::{Object, ObjectId};
 
 /// Looks in flight for one release.
@@ -20,6 +21,8 @@ const PARALLEL: usize = 8;
 const FAILED_FOR: Duration = Duration::from_secs(10);
 /// Two looks at the same waiting objects are at least this far apart.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// The pods of a workload are looked at after this time, and so often.
+const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 /// A lost watch event must not make a release wait for ever.
 const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 
@@ -67,6 +70,8 @@ impl Pass<'_> {
                     health,
                     since: self.now,
                     failed_since,
+                    pods_at: self.later(LOOK_AT_PODS),
+                    pods: None,
                 };
                 waiting.insert(object.id.clone(), entry);
             }
@@ -90,15 +95,40 @@ impl Pass<'_> {
                 continue;
             };
             let Some(object) = waiting.get_mut(&id) else { continue };
-            let health = health::assess(&live.value(), object.generation, self.now);
+            let live = live.value();
+            let mut health = health::assess(&live, object.generation, self.now);
             if settled(health.status) {
                 waiting.remove(&id);
                 continue;
+            }
+            if has_pods(&id) && self.now >= object.pods_at {
+                object.pods_at = self.later(LOOK_AT_PODS);
+                object.pods = self.failed_pod(&id, &live).await;
+            }
+            if health.status == Status::InProgress
+                && let Some(failed) = &object.pods
+            {
+                health = failed.clone();
             }
             object.failed_since = if health.terminal { object.failed_since.or(Some(self.now)) } else { None };
             object.health = health;
         }
         Ok(())
+    }
+
+    /// Why the pods of a workload fail, if they do. Whoever may not list pods learns it from the deadline.
+    async fn failed_pod(&self, id: &ObjectId, live: &Value) -> Option<Health> {
+        match self.ctx.cluster.newest_pods(id, live).await {
+            Ok(pods) => health::workload_failure(&pods, self.now),
+            Err(error) => {
+                tracing::debug!(release = %self.key, %error, "pods are not looked at");
+                None
+            }
+        }
+    }
+
+    fn later(&self, by: Duration) -> Timestamp {
+        self.now.checked_add(by).unwrap_or(Timestamp::MAX)
     }
 
     pub(super) fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
@@ -107,7 +137,6 @@ impl Pass<'_> {
     }
 }
 
-/// Done waiting: healthy, or suspended on purpose.
 /// Nothing is left that an operation waits for: what is not healthy hinders nobody and is only told.
 pub(super) fn bearable(waiting: &BTreeMap<ObjectId, Waiting>) -> bool {
     waiting.values().all(|object| object.health.status == Status::Failed && !object.health.terminal)
@@ -117,6 +146,13 @@ pub(super) fn describe(id: &ObjectId, object: &Waiting) -> String {
     format!("{id}: {}", object.health.message)
 }
 
+/// Workloads whose pods tell why they are stuck. Not Jobs, which try again by themselves.
+fn has_pods(id: &ObjectId) -> bool {
+    id.group == "apps"
+        && matches!(id.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+}
+
+/// Done waiting: healthy, or suspended on purpose.
 fn settled(status: Status) -> bool {
     matches!(status, Status::Current | Status::Suspended)
 }

@@ -119,3 +119,25 @@ async fn a_failed_wait_costs_nothing_while_nothing_heals() {
         h.wire.since(mark).iter().filter(|r| r.is_about("deployments")).map(|r| r.line()).collect();
     assert!(reads.iter().all(|line| line.contains("deployments/slow")) && reads.len() <= 2, "{reads:#?}");
 }
+
+/// Minutes before the deadline would tell, and with the image named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workload_fails_for_its_failing_pod_and_not_for_the_time_that_it_took() {
+    let h = Harness::new("pod-fails").await;
+    let stuck = with_pod_annotation(deployment("web", 1), "devcluster/unready", "true");
+    h.apply("web", &Pack::new("web", "1.0.0").object(stuck), json!({"timeout": "20m"})).await;
+    h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
+    let pod = h.objects.list("Pod", "app=web").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let waiting = json!({"reason": "CrashLoopBackOff", "message": "back-off 10s"});
+    let container = json!({
+        "name": "app", "image": "example.com/app:1.0.0", "imageID": "", "ready": false, "restartCount": 3,
+        "state": {"waiting": waiting},
+    });
+    let status = json!({"status": {"containerStatuses": [container]}});
+    h.objects.edit_subresource(&format!("Pod/{pod}"), "status", "kubelet", status).await;
+    let failed = h
+        .sees("SherpackRelease/web", |release| condition(release, "Ready")["reason"] == "HealthFailed")
+        .await;
+    let message = condition(&failed, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(&format!("Deployment pod-fails/web: pod {pod}")), "{message}");
+}

@@ -1,0 +1,95 @@
+//! The pods of a workload, to see why it does not get on.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use serde_json::Value;
+
+use super::{Cluster, Error};
+use crate::manifest::ObjectId;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Pods that are looked at; one that fails is seldom alone.
+const PAGE: u32 = 100;
+
+impl Cluster {
+    /// Up to a hundred pods of the newest revision of a live workload; none when its controller has made none yet.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn newest_pods(&self, id: &ObjectId, live: &Value) -> Result<Vec<Value>, Error> {
+        let (Some(namespace), Some(selector)) = (&id.namespace, selector(live)) else {
+            return Ok(Vec::new());
+        };
+        let api: Api<Pod> = Api::namespaced(self.client().clone(), namespace);
+        let params = ListParams::default().labels(&selector).limit(PAGE);
+        let pods = match tokio::time::timeout(DEADLINE, api.list(&params)).await {
+            Ok(Ok(pods)) => pods.items,
+            Ok(Err(source)) => {
+                return Err(Error::Api { verb: "list pods of", id: id.clone(), source: Box::new(source) });
+            }
+            Err(_) => return Err(Error::Timeout { verb: "list pods of", id: id.clone(), after: DEADLINE }),
+        };
+        let pods = pods.into_iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
+        Ok(newest(pods))
+    }
+}
+
+/// The label selector of a workload whose newest revision has pods already: before that, the failed pods of the old
+/// one say nothing.
+fn selector(live: &Value) -> Option<String> {
+    let count = |pointer| live.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    if count("/status/updatedReplicas") == 0 && count("/status/updatedNumberScheduled") == 0 {
+        return None;
+    }
+    let selector = live.pointer("/spec/selector")?;
+    if selector.get("matchExpressions").is_some() {
+        return None;
+    }
+    let labels = selector.get("matchLabels")?.as_object()?;
+    let terms: Vec<String> =
+        labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    (!terms.is_empty()).then(|| terms.join(","))
+}
+
+/// Those with the revision of the pod that was created last.
+fn newest(pods: Vec<Value>) -> Vec<Value> {
+    let revision = |pod: &Value| {
+        let label = |key| pod.get("metadata")?.get("labels")?.get(key)?.as_str().map(str::to_owned);
+        label("pod-template-hash").or_else(|| label("controller-revision-hash"))
+    };
+    let created =
+        |pod: &&Value| pod.pointer("/metadata/creationTimestamp").and_then(Value::as_str).map(str::to_owned);
+    let Some(last) = pods.iter().max_by_key(created).map(revision) else { return Vec::new() };
+    pods.into_iter().filter(|pod| revision(pod) == last).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_pods_of_the_newest_revision_count() {
+        let pod = |name: &str, at: u32, hash: &str| {
+            json!({"metadata": {
+                "name": name, "creationTimestamp": format!("2026-01-01T00:00:{at:02}Z"),
+                "labels": {"pod-template-hash": hash},
+            }})
+        };
+        let pods =
+            vec![pod("old", 1, "a"), pod("new", 9, "b"), pod("also-new", 8, "b"), pod("older", 0, "a")];
+        let names: Vec<Value> = newest(pods).into_iter().map(|pod| pod["metadata"]["name"].clone()).collect();
+        assert_eq!(names, ["new", "also-new"]);
+        assert!(newest(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn a_workload_whose_new_revision_has_no_pod_is_not_looked_into() {
+        let workload = |updated| json!({"spec": {"selector": {"matchLabels": {"app": "web", "tier": "front"}}}, "status": {"updatedReplicas": updated}});
+        assert_eq!(selector(&workload(0)), None);
+        assert_eq!(selector(&workload(1)).as_deref(), Some("app=web,tier=front"));
+    }
+}
