@@ -181,13 +181,8 @@ impl Pass<'_> {
 
     /// Deletes one object if it is still ours and not to be kept. `true`: it was there and is now going.
     pub(super) async fn delete_ours(&self, entry: &InventoryEntry, uid: &str) -> Result<bool, Error> {
-        let found = match self.ctx.cluster.metadata(&entry.api_version, &entry.id).await {
-            Ok(found) => found,
-            // Without its kind the object cannot exist.
-            Err(cluster::Error::UnknownKind { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let Some(meta) = found else { return Ok(false) };
+        let found = self.ctx.cluster.find(&entry.api_version, &entry.id).await?;
+        let Some((version, meta)) = found else { return Ok(false) };
         let annotation =
             |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
         let keep = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
@@ -200,7 +195,7 @@ impl Pass<'_> {
         if meta.deletion_timestamp.is_some() {
             return Ok(true);
         }
-        Ok(self.ctx.cluster.delete(&entry.api_version, &entry.id, object_uid).await?)
+        Ok(self.ctx.cluster.delete(&version, &entry.id, object_uid).await?)
     }
 
     pub(super) fn release_unused_kinds(&self, stored: &Stored) {
