@@ -10,7 +10,7 @@ use crate::api::{Adopt, names};
 use crate::cluster::{self, Applied, Holder, Mode};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
-use crate::release::Private;
+use crate::release::{Private, ReleaseKey};
 use crate::storage::Stored;
 
 /// Applies in flight for one release.
@@ -105,6 +105,7 @@ impl Pass<'_> {
 
     /// Watches every kind of `inventory` and tracks every object of it.
     pub(super) async fn watch(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+        self.evict_departed(inventory).await?;
         for entry in inventory {
             let owner = self.ctx.objects.table().track(&self.key, &entry.id);
             if let Err(owner) = owner {
@@ -117,6 +118,21 @@ impl Pass<'_> {
         for (api_version, kind) in kinds {
             let kind = self.ctx.cluster.kind(api_version, kind).await?;
             self.ctx.objects.ensure(&kind, &self.key).await?;
+        }
+        Ok(())
+    }
+
+    /// Objects are tracked from what the records say, and a record may outlive its release: what is tracked for a
+    /// release that is not there any more is nobody's.
+    pub(super) async fn evict_departed(&self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+        let others: BTreeSet<ReleaseKey> = {
+            let table = self.ctx.objects.table();
+            inventory.iter().filter_map(|entry| table.owner(&entry.id)).cloned().collect()
+        };
+        for owner in others.into_iter().filter(|owner| *owner != self.key) {
+            if self.ctx.departed(&owner).await? {
+                self.ctx.objects.table().forget_all(&owner);
+            }
         }
         Ok(())
     }

@@ -33,6 +33,7 @@ impl Pass<'_> {
         }
         let inventory =
             stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
+        self.evict_departed(&inventory).await?;
         {
             let mut table = self.ctx.objects.table();
             let known = table.tracked(&self.key);
