@@ -26,6 +26,7 @@ mod behaviour {
     mod restarts;
     mod retries;
     mod rollout;
+    mod served_versions;
     mod unsupported;
     mod waits;
 }

@@ -59,8 +59,7 @@ impl Kinds {
             _ => {}
         }
         let gv = GroupVersion::gv(&gvk.group, &gvk.version);
-        let failed =
-            |source| Error::Discovery { api_version: api_version.to_owned(), source: Box::new(source) };
+        let failed = |source| discovery_failed(api_version, source);
         let group = match tokio::time::timeout(DEADLINE, discovery::pinned_group(client, &gv)).await {
             Ok(Ok(group)) => group,
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
@@ -72,10 +71,7 @@ impl Kinds {
                 return Err(unknown());
             }
             Ok(Err(error)) => return Err(failed(error)),
-            Err(_) => {
-                let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer within 15s");
-                return Err(failed(kube::Error::Service(Box::new(late))));
-            }
+            Err(_) => return Err(failed(late())),
         };
         let mut found = None;
         for (resource, capabilities) in group.versioned_resources(&gvk.version) {
@@ -92,9 +88,29 @@ impl Kinds {
         })
     }
 
+    /// A version of `group` that serves `kind` now, in the form of an `apiVersion`; `None` when no version does. Asks
+    /// the API server each time.
+    ///
+    /// # Errors
+    /// `Discovery` when it cannot be asked.
+    pub async fn served(&self, client: &Client, group: &str, kind: &str) -> Result<Option<String>, Error> {
+        match tokio::time::timeout(DEADLINE, discovery::group(client, group)).await {
+            Ok(Ok(found)) => {
+                let mut resources = found.resources_by_stability().into_iter();
+                Ok(resources.find(|(resource, _)| resource.kind == kind).map(|(found, _)| found.api_version))
+            }
+            Ok(Err(kube::Error::Discovery(_))) => Ok(None),
+            Ok(Err(error)) => Err(discovery_failed(group, error)),
+            Err(_) => Err(discovery_failed(group, late())),
+        }
+    }
+
     /// Forgets a kind, because a call for it was answered as if it did not exist.
-    pub fn forget(&self, gvk: &GroupVersionKind) {
-        self.lock().remove(gvk);
+    pub fn forget(&self, api_version: &str, kind: &str) {
+        let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        if let Ok(gvk) = GroupVersionKind::try_from(types) {
+            self.lock().remove(&gvk);
+        }
     }
 
     fn cached(&self, gvk: &GroupVersionKind) -> Option<Lookup> {
@@ -109,4 +125,13 @@ impl Kinds {
         // The map is valid at every step, so a panic elsewhere while it was held does no harm.
         self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+fn discovery_failed(what: &str, source: kube::Error) -> Error {
+    Error::Discovery { api_version: what.to_owned(), source: Box::new(source) }
+}
+
+fn late() -> kube::Error {
+    let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer within 15s");
+    kube::Error::Service(Box::new(late))
 }

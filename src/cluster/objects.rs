@@ -221,18 +221,14 @@ impl Cluster {
             Some(namespace) if !self.namespace_exists(namespace).await => {
                 Error::NamespaceNotFound { namespace: namespace.clone() }
             }
-            _ => {
-                if let Ok(kind) = self.kind(api_version, &id.kind).await {
-                    let gvk = kube::core::GroupVersionKind::gvk(
-                        &kind.resource.group,
-                        &kind.resource.version,
-                        &kind.resource.kind,
-                    );
-                    self.kinds.forget(&gvk);
-                }
-                Error::UnknownKind { api_version: api_version.to_owned(), kind: id.kind.clone() }
-            }
+            _ => self.unknown_kind(api_version, id),
         }
+    }
+
+    /// What was known of the kind does not hold any more.
+    fn unknown_kind(&self, api_version: &str, id: &ObjectId) -> Error {
+        self.kinds.forget(api_version, &id.kind);
+        Error::UnknownKind { api_version: api_version.to_owned(), kind: id.kind.clone() }
     }
 
     async fn namespace_exists(&self, namespace: &str) -> bool {
@@ -257,12 +253,42 @@ impl Cluster {
     /// The metadata of an object, `None` when there is none.
     ///
     /// # Errors
-    /// What the API server answered, or `Timeout`.
+    /// What the API server answered, or `Timeout`; `UnknownKind` when this version of the kind is not served.
     pub async fn metadata(&self, api_version: &str, id: &ObjectId) -> Result<Option<Meta>, Error> {
         let api = self.api(api_version, id).await?;
         let found: Option<PartialObjectMeta<DynamicObject>> =
-            within("get", id, api.get_metadata_opt(&id.name)).await?;
+            self.unless_absent(api_version, id, api.get_metadata(&id.name)).await?;
         Ok(found.map(|object| object.metadata))
+    }
+
+    /// [`Cluster::metadata`] by whatever version of the kind is served, and that version: an object outlives the
+    /// version by which it was applied.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn find(&self, api_version: &str, id: &ObjectId) -> Result<Option<(String, Meta)>, Error> {
+        let version = match self.metadata(api_version, id).await {
+            Err(Error::UnknownKind { .. }) => self.kinds.served(&self.client, &id.group, &id.kind).await?,
+            found => return Ok(found?.map(|meta| (api_version.to_owned(), meta))),
+        };
+        // Without its kind the object cannot exist.
+        let Some(version) = version else { return Ok(None) };
+        Ok(self.metadata(&version, id).await?.map(|meta| (version, meta)))
+    }
+
+    /// A 404 says that the object is absent only when it comes from the one who serves the kind.
+    async fn unless_absent<T>(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> Result<Option<T>, Error> {
+        match within("get", id, call).await {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::Api { source, .. }) if names_an_object(&source) => Ok(None),
+            Err(error) if error.is_not_found() => Err(self.unknown_kind(api_version, id)),
+            Err(error) => Err(error),
+        }
     }
 
     /// The whole object, `None` when there is none.
@@ -271,7 +297,7 @@ impl Cluster {
     /// What the API server answered, or `Timeout`.
     pub async fn get(&self, api_version: &str, id: &ObjectId) -> Result<Option<Applied>, Error> {
         let api = self.api(api_version, id).await?;
-        Ok(within("get", id, api.get_opt(&id.name)).await?.map(Applied::new))
+        Ok(self.unless_absent(api_version, id, api.get(&id.name)).await?.map(Applied::new))
     }
 
     /// Deletes exactly the object with `uid`; `true` when it was there. Pods and other dependents go in the background.
@@ -327,6 +353,11 @@ impl Cluster {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The 404 of a resource that is served; the one of an unknown path is plain text.
+fn names_an_object(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
 }
 
 /// What a JSON patch of ours leaves behind.

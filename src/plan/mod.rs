@@ -46,7 +46,7 @@ pub struct NextInventory {
 /// Computes the inventory of `revision` from its objects and what the newest record says of the past.
 ///
 /// An object that did not change keeps the revision in which it last did, so that its apply is a no-op.
-/// What an earlier revision handed over to another owner stays handed over.
+/// What an earlier revision handed over to another owner stays handed over until the live objects say otherwise.
 #[must_use]
 pub fn next_inventory(
     objects: &[Object],
@@ -123,22 +123,38 @@ pub fn marked_by(annotations: Option<&BTreeMap<String, String>>) -> Option<&str>
     Some(uid)
 }
 
+/// Whether a live object is ours to delete: still marked by this line of revisions, and not to be kept.
+#[must_use]
+pub fn may_delete(entry: &InventoryEntry, annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
+    let kept = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
+        .iter()
+        .any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == names::KEEP));
+    !entry.keep && !kept && is_marked(annotations, uid)
+}
+
 /// Workloads of the manifest whose replicas an autoscaler of the same manifest sets.
 #[must_use]
 pub fn autoscaled(objects: &[Object]) -> BTreeSet<ObjectId> {
-    let autoscalers = objects.iter().filter(|object| object.id.kind == "HorizontalPodAutoscaler");
-    autoscalers
-        .filter_map(|object| {
-            let target = object.body.pointer("/spec/scaleTargetRef")?;
-            let text = |field: &str| target.get(field).and_then(Value::as_str).unwrap_or_default();
-            Some(ObjectId {
-                group: group_of(text("apiVersion")).to_owned(),
-                kind: text("kind").to_owned(),
-                namespace: object.id.namespace.clone(),
-                name: text("name").to_owned(),
-            })
-        })
-        .collect()
+    objects.iter().filter_map(|object| scale_target(&object.id, &object.body)).collect()
+}
+
+/// The workload that an autoscaler scales.
+#[must_use]
+pub fn scale_target(id: &ObjectId, body: &Value) -> Option<ObjectId> {
+    let target = body.pointer("/spec/scaleTargetRef").filter(|_| is_autoscaler(id))?;
+    let text = |field: &str| target.get(field).and_then(Value::as_str).unwrap_or_default();
+    Some(ObjectId {
+        group: group_of(text("apiVersion")).to_owned(),
+        kind: text("kind").to_owned(),
+        namespace: id.namespace.clone(),
+        name: text("name").to_owned(),
+    })
+}
+
+/// Whether an object is there to set the replicas of another.
+#[must_use]
+pub fn is_autoscaler(id: &ObjectId) -> bool {
+    id.kind == "HorizontalPodAutoscaler"
 }
 
 /// Where a workload says how many replicas it wants.

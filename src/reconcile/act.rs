@@ -20,8 +20,9 @@ impl Pass<'_> {
     /// Stores the pending revision and begins to act on it.
     pub(super) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
         let Prepared { record, mut private, objects } = prepared;
-        self.check_ownership(&objects, &private).await?;
-        self.respect_takers(&objects, &mut private).await?;
+        let found = self.check_ownership(&objects, &private).await?;
+        self.expect_wanted(&private.inventory).await?;
+        self.respect_takers(&objects, &found, &mut private).await?;
         let before = self.mem.head.take();
         let stored = match self.records().create(&record, &private).await {
             Ok(stored) => stored,

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::{StreamExt, stream};
 
+use super::handover::Found;
 use super::memory::Running;
 use super::{Error, Pass};
-use crate::api::{Adopt, names};
+use crate::api::Adopt;
 use crate::cluster::{self, Applied, Holder, Mode};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
-use crate::release::Private;
+use crate::release::{Private, ReleaseKey};
 use crate::storage::Stored;
 
 /// Applies in flight for one release.
@@ -26,7 +27,7 @@ impl Pass<'_> {
     ) -> Result<(), Error> {
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         self.watch(&private.inventory).await?;
-        self.hand_over_replicas(objects, private).await?;
+        self.hand_over_replicas(objects, private, applied).await?;
         let entries: HashMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
         let uid = private.owner.uid.clone();
@@ -105,6 +106,7 @@ impl Pass<'_> {
 
     /// Watches every kind of `inventory` and tracks every object of it.
     pub(super) async fn watch(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+        self.evict_departed(inventory).await?;
         for entry in inventory {
             let owner = self.ctx.objects.table().track(&self.key, &entry.id);
             if let Err(owner) = owner {
@@ -121,18 +123,39 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Objects are tracked from what the records say, and a record may outlive its release: what is tracked for a
+    /// release that is not there any more is nobody's.
+    pub(super) async fn evict_departed(&self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+        let others: BTreeSet<ReleaseKey> = {
+            let table = self.ctx.objects.table();
+            inventory.iter().filter_map(|entry| table.owner(&entry.id)).cloned().collect()
+        };
+        for owner in others.into_iter().filter(|owner| *owner != self.key) {
+            if self.ctx.departed(&owner).await? {
+                self.ctx.objects.table().forget_all(&owner);
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
-    /// applied cost a call, and those that this very line of revisions marked pass.
-    pub(super) async fn check_ownership(&self, objects: &[Object], private: &Private) -> Result<(), Error> {
+    /// applied cost a call, and those that this very line of revisions marked pass. Gives what it found.
+    pub(super) async fn check_ownership(
+        &self,
+        objects: &[Object],
+        private: &Private,
+    ) -> Result<Vec<Found>, Error> {
         let known: BTreeSet<&ObjectId> =
             private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
         let checks = objects.iter().filter(|object| !known.contains(&object.id)).map(|object| async move {
             let meta = self.ctx.cluster.metadata(&object.api_version, &object.id).await?;
             Ok::<_, cluster::Error>(meta.map(|meta| (object, meta)))
         });
-        let found: Vec<_> = stream::iter(checks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;
-        for result in found {
+        let checked: Vec<_> = stream::iter(checks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;
+        let mut found = Vec::new();
+        for result in checked {
             let Some((object, meta)) = result? else { continue };
+            found.push((object.id.clone(), meta.managed_fields.clone().unwrap_or_default()));
             let id = &object.id;
             if meta.deletion_timestamp.is_some() {
                 return Err(cluster::Error::Terminating { id: id.clone() }.into());
@@ -155,7 +178,7 @@ impl Pass<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Deletes what this revision no longer wants: only what an inventory of ours records, what still carries our
@@ -164,40 +187,41 @@ impl Pass<'_> {
         let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
         let wanted: BTreeSet<String> =
             private.inventory.iter().filter_map(|entry| entry.uid.clone()).collect();
+        let mut freed = BTreeSet::new();
         for entry in plan::deletion_order(private.leftovers.clone()) {
             // One object under two groups (an Ingress of old) is still wanted under the new one.
             if !entry.uid.as_ref().is_some_and(|uid| wanted.contains(uid)) {
+                freed.extend(self.scaled_until_now(&entry, &private.owner.uid).await?);
                 self.delete_ours(&entry, &private.owner.uid).await?;
             }
             self.ctx.objects.table().forget(&self.key, &entry.id);
             // What an error leaves to do stays in the record.
             private.leftovers.retain(|left| left.id != entry.id);
         }
+        // As long as it was there, the autoscaler may have taken the replicas once more, and that would look as if
+        // it still were.
+        for object in running.objects.iter().filter(|object| freed.contains(&object.id)) {
+            let entry = private.inventory.iter_mut().find(|entry| entry.id == object.id);
+            let Some(entry) = entry else { continue };
+            let applied = self.apply_one(object, entry, &private.owner.uid).await.1?;
+            entry.uid = applied.uid();
+            entry.fingerprint = applied.fingerprint;
+        }
         Ok(())
     }
 
     /// Deletes one object if it is still ours and not to be kept. `true`: it was there and is now going.
     pub(super) async fn delete_ours(&self, entry: &InventoryEntry, uid: &str) -> Result<bool, Error> {
-        let found = match self.ctx.cluster.metadata(&entry.api_version, &entry.id).await {
-            Ok(found) => found,
-            // Without its kind the object cannot exist.
-            Err(cluster::Error::UnknownKind { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let Some(meta) = found else { return Ok(false) };
-        let annotation =
-            |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-        let keep = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
-            .iter()
-            .any(|key| annotation(key) == Some(names::KEEP));
-        if entry.keep || keep || !plan::is_marked(meta.annotations.as_ref(), uid) {
+        let found = self.ctx.cluster.find(&entry.api_version, &entry.id).await?;
+        let Some((version, meta)) = found else { return Ok(false) };
+        if !plan::may_delete(entry, meta.annotations.as_ref(), uid) {
             return Ok(false);
         }
         let Some(object_uid) = &meta.uid else { return Ok(false) };
         if meta.deletion_timestamp.is_some() {
             return Ok(true);
         }
-        Ok(self.ctx.cluster.delete(&entry.api_version, &entry.id, object_uid).await?)
+        Ok(self.ctx.cluster.delete(&version, &entry.id, object_uid).await?)
     }
 
     pub(super) fn release_unused_kinds(&self, stored: &Stored) {

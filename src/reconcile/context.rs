@@ -209,6 +209,21 @@ impl Context {
         found.map(|release| ReleaseKey::of(&release))
     }
 
+    /// Whether there is no such release any more. One that we do not watch may be there all the same, so about
+    /// what the cache does not show the API server is asked.
+    pub(super) async fn departed(&self, key: &ReleaseKey) -> Result<bool, Error> {
+        if self.releases.find(|release| ReleaseKey::of(release) == *key).is_some() {
+            return Ok(false);
+        }
+        let api: Api<SherpackRelease> = Api::namespaced(self.cluster.client().clone(), &key.namespace);
+        match own("state", api.get_metadata_opt(&key.name)).await {
+            Ok(found) => Ok(found.is_none()),
+            // Not ours to know, so not ours to take.
+            Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(403) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Another living release that owns the same target and name: the owner of the newest record, else the oldest.
     pub(super) fn name_taken_by(
         &self,

@@ -33,6 +33,32 @@ impl Pass<'_> {
         }
         let inventory =
             stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
+        self.expect(&inventory).await?;
+        self.mem.expected_of = Some(revision);
+        Ok(())
+    }
+
+    /// Makes sure of the same before an operation, for what it is going to apply: nobody may have looked yet.
+    pub(super) async fn expect_wanted(&mut self, wanted: &[InventoryEntry]) -> Result<(), Error> {
+        let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
+        if self.mem.expected_of == Some(stored.record.version) {
+            return Ok(());
+        }
+        // The version of before may not be served any more.
+        let versions: BTreeMap<&ObjectId, &String> =
+            wanted.iter().map(|entry| (&entry.id, &entry.api_version)).collect();
+        let known = stored.private.iter().flat_map(|private| &private.inventory);
+        let inventory: Vec<InventoryEntry> = known
+            .filter_map(|entry| {
+                let api_version = (*versions.get(&entry.id)?).clone();
+                Some(InventoryEntry { api_version, ..entry.clone() })
+            })
+            .collect();
+        self.expect(&inventory).await
+    }
+
+    async fn expect(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+        self.evict_departed(inventory).await?;
         {
             let mut table = self.ctx.objects.table();
             let known = table.tracked(&self.key);
@@ -42,7 +68,7 @@ impl Pass<'_> {
                 }
             }
         }
-        self.watch(&inventory).await?;
+        self.watch(inventory).await?;
         // Objects of kinds that were listed before we said what we expect: one read each.
         let unseen = self.ctx.objects.table().unseen(&self.key);
         for entry in inventory.iter().filter(|entry| unseen.contains(&entry.id)) {
@@ -53,7 +79,6 @@ impl Pass<'_> {
                 None => drop(table.lost(&entry.id, 0)),
             }
         }
-        self.mem.expected_of = Some(revision);
         Ok(())
     }
 

@@ -1,26 +1,40 @@
 //! Fields that somebody in the cluster sets by trade: left to them, without a moment at which they are reset.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use serde_json::Value;
 
 use super::{Error, Pass};
-use crate::manifest::{Object, ObjectId, fingerprint};
+use crate::cluster::Applied;
+use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
 use crate::plan;
 use crate::release::Private;
 
 impl Pass<'_> {
     /// Leaves to others what they took since the last apply, so that this operation does not take it back.
     ///
-    /// While the lock is on, a revert has done that already. It may be off, or the release was suspended.
+    /// While the lock is on, a revert has done that already. It may be off, or the release was suspended. `found` are
+    /// objects that are to be adopted.
     pub(super) async fn respect_takers(
         &self,
         objects: &[Object],
+        found: &[Found],
         private: &mut Private,
     ) -> Result<(), Error> {
+        let freed = self.take_back_replicas(objects, private).await?;
+        let taken = |id: &ObjectId, body: &Value, managed_fields: &[ManagedFieldsEntry]| {
+            let mut pointers = left_to_others(body, managed_fields);
+            pointers.retain(|pointer| pointer != plan::REPLICAS || !freed.contains(id));
+            pointers
+        };
         let bodies: BTreeMap<&ObjectId, &Value> =
             objects.iter().map(|object| (&object.id, &object.body)).collect();
+        for (id, managed_fields) in found {
+            let entry = private.inventory.iter_mut().find(|entry| entry.id == *id);
+            let (Some(entry), Some(body)) = (entry, bodies.get(id)) else { continue };
+            hand_over(entry, taken(id, body, managed_fields));
+        }
         for suspicion in self.ctx.objects.suspicions(&self.key) {
             let entry = private.inventory.iter_mut().find(|entry| entry.id == suspicion.id);
             let (Some(entry), Some(body)) = (entry, bodies.get(&suspicion.id)) else { continue };
@@ -31,13 +45,58 @@ impl Pass<'_> {
                 }
                 continue;
             }
-            for pointer in left_to_others(body, &suspicion.managed_fields) {
-                if !entry.handed_over.contains(&pointer) {
-                    entry.handed_over.push(pointer);
-                }
-            }
+            hand_over(entry, taken(&entry.id, body, &suspicion.managed_fields));
         }
         Ok(())
+    }
+
+    /// Ends the hand-over of replicas that no autoscaler sets any more; gives the workloads whose autoscaler goes
+    /// with this revision.
+    ///
+    /// One that came from elsewhere shows in the managedFields only. There it stays after it is gone, so one
+    /// that goes with this revision counts for nothing.
+    async fn take_back_replicas(
+        &self,
+        objects: &[Object],
+        private: &mut Private,
+    ) -> Result<BTreeSet<ObjectId>, Error> {
+        let autoscaled = plan::autoscaled(objects);
+        let mut freed = BTreeSet::new();
+        for entry in &private.leftovers {
+            freed.extend(self.scaled_until_now(entry, &private.owner.uid).await?);
+        }
+        freed.retain(|id| !autoscaled.contains(id));
+        for entry in &mut private.inventory {
+            let handed_over = entry.handed_over.iter().any(|pointer| pointer == plan::REPLICAS);
+            if !handed_over || autoscaled.contains(&entry.id) {
+                continue;
+            }
+            let set_by_another = !freed.contains(&entry.id) && {
+                let meta = self.ctx.cluster.metadata(&entry.api_version, &entry.id).await?;
+                let managed_fields = meta.and_then(|meta| meta.managed_fields).unwrap_or_default();
+                fingerprint::autoscaled(&managed_fields)
+            };
+            if !set_by_another {
+                entry.handed_over.retain(|pointer| pointer != plan::REPLICAS);
+            }
+        }
+        Ok(freed)
+    }
+
+    /// The workload that an object scales which this revision is going to delete, if it is an autoscaler.
+    pub(super) async fn scaled_until_now(
+        &self,
+        leftover: &InventoryEntry,
+        owner_uid: &str,
+    ) -> Result<Option<ObjectId>, Error> {
+        if !plan::is_autoscaler(&leftover.id) {
+            return Ok(None);
+        }
+        let found = self.ctx.cluster.find(&leftover.api_version, &leftover.id).await?;
+        let goes = |meta: &ObjectMeta| plan::may_delete(leftover, meta.annotations.as_ref(), owner_uid);
+        let Some((version, _)) = found.filter(|(_, meta)| goes(meta)) else { return Ok(None) };
+        let live = self.ctx.cluster.get(&version, &leftover.id).await?;
+        Ok(live.and_then(|live| plan::scale_target(&leftover.id, &live.value())))
     }
 
     /// Leaves replicas to an autoscaler of the same manifest, without the reset that dropping an owned field
@@ -46,13 +105,15 @@ impl Pass<'_> {
         &self,
         objects: &[Object],
         private: &mut Private,
+        applied: &HashMap<ObjectId, Applied>,
     ) -> Result<(), Error> {
         let autoscaled = plan::autoscaled(objects);
         for entry in &mut private.inventory {
             let handed_over = entry.handed_over.iter().any(|pointer| pointer == plan::REPLICAS);
-            if handed_over || entry.uid.is_none() || !autoscaled.contains(&entry.id) {
+            if handed_over || applied.contains_key(&entry.id) || !autoscaled.contains(&entry.id) {
                 continue;
             }
+            // A create applies the whole object.
             let Some(live) = self.ctx.cluster.get(&entry.api_version, &entry.id).await? else { continue };
             let Some(replicas) = live.value().pointer(plan::REPLICAS).cloned() else { continue };
             let fields = serde_json::json!({
@@ -67,11 +128,29 @@ impl Pass<'_> {
     }
 }
 
+/// An object of the cluster that no earlier revision applied, and who holds which of its fields.
+pub(super) type Found = (ObjectId, Vec<ManagedFieldsEntry>);
+
+fn hand_over(entry: &mut InventoryEntry, pointers: Vec<String>) {
+    for pointer in pointers {
+        if !entry.handed_over.contains(&pointer) {
+            entry.handed_over.push(pointer);
+        }
+    }
+}
+
 /// Fields that somebody in the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
 pub(super) fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
     let mut pointers = fingerprint::taken_ca_bundles(body, managed_fields);
     let lost = fingerprint::lost_paths(body, managed_fields);
-    if fingerprint::autoscaled(managed_fields) && lost.iter().any(|path| path == plan::REPLICAS) {
+    // Of an object that is being adopted nothing is ours, so the whole spec is one such path.
+    let with_replicas = |path: &String| {
+        plan::REPLICAS
+            .strip_prefix(path.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let wanted = body.pointer(plan::REPLICAS).is_some();
+    if wanted && fingerprint::autoscaled(managed_fields) && lost.iter().any(with_replicas) {
         pointers.push(plan::REPLICAS.to_owned());
     }
     pointers

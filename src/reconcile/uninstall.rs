@@ -7,7 +7,6 @@ use jiff::Timestamp;
 
 use super::{Error, Pass, Progress};
 use crate::api::{UninstallPolicy, names, reasons};
-use crate::cluster;
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
 use crate::release::decide::Deletion;
@@ -115,12 +114,9 @@ impl Pass<'_> {
         for id in remaining {
             let entry = private.inventory.iter().chain(&private.leftovers).find(|entry| entry.id == id);
             let Some(entry) = entry else { continue };
-            match self.ctx.cluster.metadata(&entry.api_version, &id).await {
-                Ok(Some(meta)) if plan::is_marked(meta.annotations.as_ref(), &private.owner.uid) => {
-                    still.push(id);
-                }
-                Ok(_) | Err(cluster::Error::UnknownKind { .. }) => {}
-                Err(error) => return Err(error.into()),
+            let found = self.ctx.cluster.find(&entry.api_version, &id).await?;
+            if found.is_some_and(|(_, meta)| plan::is_marked(meta.annotations.as_ref(), &private.owner.uid)) {
+                still.push(id);
             }
         }
         Ok(still)

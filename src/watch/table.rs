@@ -179,6 +179,12 @@ impl Table {
         }
     }
 
+    /// The release that an object is tracked for.
+    #[must_use]
+    pub fn owner(&self, id: &ObjectId) -> Option<&ReleaseKey> {
+        self.objects.get(id).map(|tracked| &tracked.owner)
+    }
+
     /// The tracked objects of a release.
     #[must_use]
     pub fn tracked(&self, owner: &ReleaseKey) -> BTreeSet<ObjectId> {

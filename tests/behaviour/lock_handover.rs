@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::packs::deployment;
 use crate::support::wait::wait_for;
-use crate::support::{Harness, Pack};
+use crate::support::wire::Request;
+use crate::support::{Effect, Fault, Harness, Pack};
 
 const IMAGE: &str = "/spec/template/spec/containers/0/image";
 /// What the controller manager calls itself; the autoscaler runs in it.
@@ -169,6 +170,81 @@ async fn replicas_that_were_autoscaled_while_no_operator_ran_are_left_alone() {
     h.start();
     handed_over(&h).await;
     assert_eq!(image_is_put_back(&h).await["spec"]["replicas"], 3);
+}
+
+/// What most charts do with `autoscaling.enabled`: on and off again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_are_the_manifests_again_when_its_autoscaler_goes() {
+    let h = Harness::new("autoscaling-toggled").await;
+    h.deploy("web", &pack("1.0.0", [deployment("web", 1)]), json!({})).await;
+    let mut workload = deployment("web", 0);
+    workload["spec"].as_object_mut().unwrap().remove("replicas");
+    h.deploy("web", &pack("2.0.0", [workload, autoscaler("web", 2, 5)]), unhealthy_is_fine()).await;
+    h.shows("Deployment/web", "/spec/replicas", 2).await;
+    // The autoscaler acts once more between the apply and its own end.
+    let ends =
+        |request: &Request| request.verb == "delete" && request.is_about("horizontalpodautoscalers/web");
+    h.wire.fault(Fault::new(Effect::Hold, ends).once());
+    let next = pack("3.0.0", [deployment("web", 3)]);
+    h.apply("web", &next, json!({})).await;
+    h.shows("Deployment/web", "/spec/replicas", 3).await;
+    scale(&h, AUTOSCALER, 4).await;
+    h.wire.release();
+    h.deploy("web", &next, json!({})).await;
+    h.gone("HorizontalPodAutoscaler/web").await;
+    h.shows("Deployment/web", "/spec/replicas", 3).await;
+    scale(&h, "kubectl", 5).await;
+    h.shows("Deployment/web", "/spec/replicas", 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_that_a_person_took_from_an_autoscaler_are_the_manifests_again() {
+    let h = Harness::new("autoscaling-ended").await;
+    h.deploy("web", &pack("1.0.0", [deployment("web", 1)]), json!({})).await;
+    scale(&h, AUTOSCALER, 3).await;
+    handed_over(&h).await;
+    scale(&h, "kubectl", 4).await;
+    h.deploy("web", &pack("2.0.0", [deployment("web", 2)]), json!({})).await;
+    h.shows("Deployment/web", "/spec/replicas", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_adopted_workload_keeps_what_its_autoscaler_set() {
+    let with = vec![deployment("web", 2), autoscaler("web", 1, 20)];
+    let beside = vec![deployment("web", 2)];
+    for (namespace, objects) in [("adopted-autoscaled", with), ("adopted-autoscaled-beside", beside)] {
+        let h = Harness::new(namespace).await;
+        h.objects.create("helm", deployment("web", 2)).await;
+        scale(&h, AUTOSCALER, 4).await;
+        let before = h.objects.get("Deployment/web").await;
+        let spec = json!({"wait": false, "install": {"adopt": "Unowned"}});
+        h.deploy("web", &pack("1.0.0", objects), spec).await;
+        let after = h.objects.get("Deployment/web").await;
+        assert_eq!(after["spec"]["replicas"], 4, "{namespace}");
+        assert_eq!(writes(&before, &after), 1, "{namespace}");
+        assert_eq!(image_is_put_back(&h).await["spec"]["replicas"], 4, "{namespace}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_that_comes_first_after_a_restart_leaves_replicas_to_their_autoscaler() {
+    for mode in ["Disabled", "Enabled"] {
+        let h = Harness::new(&format!("autoscaled-away-{}", mode.to_lowercase())).await;
+        let spec = json!({"drift": {"mode": mode}});
+        h.deploy("web", &pack("1.0.0", [deployment("web", 1)]), spec.clone()).await;
+        h.kill();
+        scale(&h, "keda-operator", 3).await;
+        let before = h.objects.get("Deployment/web").await;
+        let mut next = deployment("web", 1);
+        next["metadata"]["annotations"] = json!({"example.com/release": "next"});
+        let next = pack("2.0.0", [next]);
+        h.apply("web", &next, spec.clone()).await;
+        h.start();
+        h.deploy("web", &next, spec).await;
+        let after = h.objects.get("Deployment/web").await;
+        assert_eq!(after["spec"]["replicas"], 3, "{mode}");
+        assert_eq!(writes(&before, &after), 1, "{mode}");
+    }
 }
 
 /// Matches nothing, whatever happens to it.

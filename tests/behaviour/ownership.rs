@@ -79,6 +79,27 @@ async fn an_adopted_object_loses_what_the_pack_drops_later() {
     assert_eq!(live["data"], json!({"color": "blue", "shape": "round"}));
 }
 
+/// The records of an orphaned release stay, so after a restart they still name an owner.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_of_a_release_that_is_gone_can_be_adopted_after_a_restart() {
+    let h = Harness::new("adopted-orphan").await;
+    let pack = settings("1.0.0", json!({"color": "blue"}));
+    h.deploy("web", &pack, json!({"uninstall": {"policy": "Orphan"}})).await;
+    h.uninstall("web").await;
+    let before = h.objects.get("ConfigMap/settings").await;
+    h.start();
+    h.deploy("new", &pack, json!({"install": {"adopt": "Unowned"}})).await;
+    assert_eq!(uid(&h.objects.get("ConfigMap/settings").await), uid(&before));
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    // Two records name the object now, and which comes first is chance.
+    h.start();
+    h.operator_ready().await;
+    h.pass("new").await;
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_is_being_deleted_is_awaited_by_an_install() {
     let h = Harness::new("in-the-way").await;
