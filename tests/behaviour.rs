@@ -28,4 +28,5 @@ mod behaviour {
     mod rollout;
     mod unsupported;
     mod waits;
+    mod watches;
 }
