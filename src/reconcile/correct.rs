@@ -9,7 +9,7 @@ use super::memory::{DriftAction, Drifted};
 use super::prepare::stored_objects;
 use super::{Error, Pass};
 use crate::api::DriftMode;
-use crate::cluster::Mode;
+use crate::cluster::{Mode, is_hidden};
 use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
 use crate::plan;
 use crate::release::Private;
@@ -49,8 +49,8 @@ impl Pass<'_> {
             let meta = self.ctx.cluster.metadata(&entry.api_version, &entry.id).await?;
             let mut table = self.ctx.objects.table();
             match meta {
-                Some(meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
-                None => drop(table.lost(&entry.id, 0)),
+                Some(meta) if !is_hidden(&meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
+                _ => drop(table.lost(&entry.id, 0)),
             }
         }
         self.mem.expected_of = Some(revision);
@@ -143,10 +143,10 @@ impl Pass<'_> {
         };
         let mut action = DriftAction::Reverted;
         if suspicion.gone {
-            // Deleted, or only without our label; an object on its way out is awaited.
+            // Deleted, or only out of sight for its labels; an object on its way out is awaited.
             match self.ctx.cluster.metadata(&entry.api_version, id).await? {
                 Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
-                Some(_) => {}
+                Some(meta) => hidden = is_hidden(&meta),
                 None => {
                     // A create applies the whole object, because there is no live value to keep, and what it
                     // applies is ours until somebody takes it again.
@@ -160,6 +160,7 @@ impl Pass<'_> {
                 taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
             if !new.is_empty() {
                 entry.handed_over.extend(new);
+        let mut hidden = false;
                 action = DriftAction::HandedOver;
             }
         }
@@ -181,6 +182,10 @@ impl Pass<'_> {
             self.ctx.objects.wake(&self.key);
         }
         let taught = entry.fingerprint != applied.fingerprint || entry.uid != applied.uid();
+        if self.settings.drift == DriftMode::Warn && hidden {
+            // Nothing differs that an apply would change, but what else is done to it is not seen.
+            return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
+        }
         entry.fingerprint = applied.fingerprint.clone();
         entry.uid = applied.uid();
         // The apply changed nothing: a false alarm, unless it taught us what to expect.
