@@ -64,12 +64,14 @@ impl Pass<'_> {
         self.mem.drift.revert_at = None;
         let suspicions = self.ctx.objects.suspicions(&self.key);
         self.mem.drift.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
-        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions.into_iter().partition(|suspicion| {
-            let heat = self.mem.drift.heat.get(&suspicion.id);
-            heat.is_some_and(|heat| heat.wait_until(self.now).is_some())
-        });
-        let waits = hot.iter().filter_map(|s| self.mem.drift.heat.get(&s.id)?.wait_until(self.now));
-        self.mem.drift.revert_at = waits.min();
+        let warn = self.settings.drift == DriftMode::Warn;
+        self.mem.drift.keep_looked(if warn { &suspicions } else { &[] });
+        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions
+            .into_iter()
+            .partition(|suspicion| self.mem.drift.wait_until(suspicion, self.now).is_some());
+        let drift = &self.mem.drift;
+        let news = hot.iter().filter(|suspicion| !drift.is_old(suspicion));
+        self.mem.drift.revert_at = news.filter_map(|suspicion| drift.wait_until(suspicion, self.now)).min();
         if due.is_empty() {
             return Ok(());
         }
@@ -101,6 +103,9 @@ impl Pass<'_> {
                     if let Some(stored) = stored.filter(|_| taught) {
                         *stored = entry;
                         changed = true;
+            if warn && result.is_ok() {
+                self.mem.drift.looked(&suspicion, self.now);
+            }
                     }
                 }
                 Err(error) => first_error = first_error.or(Some(error)),

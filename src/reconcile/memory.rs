@@ -9,9 +9,9 @@ use crate::cluster::Applied;
 use crate::health::Health;
 use crate::manifest::{Object, ObjectId};
 use crate::release::ReleaseKey;
-use crate::release::backoff::Heat;
+use crate::release::backoff::{self, Heat};
 use crate::storage::{Head, Stored};
-use crate::watch::Newest;
+use crate::watch::{Newest, Suspicion};
 
 /// The memory of all releases.
 #[derive(Default)]
@@ -60,6 +60,14 @@ pub struct Remembered {
 pub struct Running {
     pub stored: Stored,
     pub objects: Vec<Object>,
+/// An uninstall between two passes: everything was told to go.
+pub struct Going {
+    /// What was still there when it was last looked for.
+    pub remaining: Vec<InventoryEntry>,
+    pub looks: u32,
+    pub look_at: Timestamp,
+}
+
     pub deadline: Timestamp,
     pub started: Timestamp,
     pub stage: Stage,
@@ -110,6 +118,8 @@ pub struct DriftMemory {
     pub seen: Vec<Drifted>,
     pub last_reverted: Option<Timestamp>,
     /// Reverts that no Event has spoken of yet.
+    /// Warn mode: suspicions that were looked into and stay, because nothing is put back.
+    looked: HashMap<ObjectId, Looked>,
     pub unreported: u32,
     /// When status and Event about drift are due.
     pub report_at: Option<Timestamp>,
@@ -123,6 +133,22 @@ pub struct DriftMemory {
 #[derive(Clone, Debug)]
 pub struct Drifted {
     pub id: ObjectId,
+/// A suspicion that was looked into.
+struct Looked {
+    gone: bool,
+    fingerprint: Option<String>,
+    version: u64,
+    looks: u32,
+    at: Timestamp,
+}
+
+impl Looked {
+    /// What is ours of the object is as it was: only what others own has changed, if anything.
+    fn as_before(&self, suspicion: &Suspicion) -> bool {
+        self.gone == suspicion.gone && self.fingerprint == suspicion.fingerprint
+    }
+}
+
     pub manager: Option<String>,
     pub paths: Vec<String>,
     pub action: DriftAction,
@@ -175,6 +201,35 @@ impl DriftMemory {
     #[must_use]
     pub fn contended(&self, now: Timestamp) -> Vec<&ObjectId> {
         let mut ids: Vec<&ObjectId> =
+    /// Takes note that a suspicion was looked into and that nothing was written about it.
+    pub fn looked(&mut self, suspicion: &Suspicion, now: Timestamp) {
+        let before = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
+        let looks = before.map_or(1, |looked| looked.looks.saturating_add(1));
+        let Suspicion { gone, fingerprint, version, .. } = suspicion.clone();
+        self.looked.insert(suspicion.id.clone(), Looked { gone, fingerprint, version, looks, at: now });
+    }
+
+    /// Forgets looks except those at the objects of `suspicions`.
+    pub fn keep_looked(&mut self, suspicions: &[Suspicion]) {
+        self.looked.retain(|id, _| suspicions.iter().any(|suspicion| suspicion.id == *id));
+    }
+
+    /// When a suspicion is due; `None`: now.
+    #[must_use]
+    pub fn wait_until(&self, suspicion: &Suspicion, now: Timestamp) -> Option<Timestamp> {
+        let heat = self.heat.get(&suspicion.id).and_then(|heat| heat.wait_until(now));
+        let looked = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
+        let look = looked.and_then(|looked| looked.at.checked_add(backoff::look(looked.looks)).ok());
+        heat.max(look.filter(|at| now < *at))
+    }
+
+    /// Nothing was seen of the object since it was looked into: no need to come back for it.
+    #[must_use]
+    pub fn is_old(&self, suspicion: &Suspicion) -> bool {
+        let looked = self.looked.get(&suspicion.id);
+        looked.is_some_and(|looked| looked.as_before(suspicion) && looked.version == suspicion.version)
+    }
+
             self.heat.iter().filter(|(_, heat)| heat.contended(now)).map(|(id, _)| id).collect();
         ids.sort();
         ids
