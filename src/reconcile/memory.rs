@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::cluster::Applied;
 use crate::health::Health;
-use crate::manifest::{Object, ObjectId};
+use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
 use crate::storage::{Head, Stored};
@@ -48,6 +48,10 @@ pub struct Remembered {
     pub ailing: Option<Ailing>,
     /// Passes in a row that ended in an error before any record was made.
     pub errors: u32,
+    /// The uninstall under way.
+    pub going: Option<Going>,
+    /// The last try failed because a kind could not be watched.
+    pub blind: bool,
     /// No new try before this time.
     pub retry_at: Option<Timestamp>,
     /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.
@@ -56,10 +60,6 @@ pub struct Remembered {
     pub shown_at: Option<Timestamp>,
 }
 
-/// An operation between two passes.
-pub struct Running {
-    pub stored: Stored,
-    pub objects: Vec<Object>,
 /// An uninstall between two passes: everything was told to go.
 pub struct Going {
     /// What was still there when it was last looked for.
@@ -68,6 +68,10 @@ pub struct Going {
     pub look_at: Timestamp,
 }
 
+/// An operation between two passes.
+pub struct Running {
+    pub stored: Stored,
+    pub objects: Vec<Object>,
     pub deadline: Timestamp,
     pub started: Timestamp,
     pub stage: Stage,
@@ -114,12 +118,12 @@ pub struct Ailing {
 #[derive(Default)]
 pub struct DriftMemory {
     pub heat: HashMap<ObjectId, Heat>,
+    /// Warn mode: suspicions that were looked into and stay, because nothing is put back.
+    looked: HashMap<ObjectId, Looked>,
     /// Reverts, or in Warn mode findings, newest last, at most twenty.
     pub seen: Vec<Drifted>,
     pub last_reverted: Option<Timestamp>,
     /// Reverts that no Event has spoken of yet.
-    /// Warn mode: suspicions that were looked into and stay, because nothing is put back.
-    looked: HashMap<ObjectId, Looked>,
     pub unreported: u32,
     /// When status and Event about drift are due.
     pub report_at: Option<Timestamp>,
@@ -129,10 +133,6 @@ pub struct DriftMemory {
     pub error: Option<String>,
 }
 
-/// One object that somebody changed.
-#[derive(Clone, Debug)]
-pub struct Drifted {
-    pub id: ObjectId,
 /// A suspicion that was looked into.
 struct Looked {
     gone: bool,
@@ -149,6 +149,10 @@ impl Looked {
     }
 }
 
+/// One object that somebody changed.
+#[derive(Clone, Debug)]
+pub struct Drifted {
+    pub id: ObjectId,
     pub manager: Option<String>,
     pub paths: Vec<String>,
     pub action: DriftAction,
@@ -197,10 +201,6 @@ impl DriftMemory {
         self.seen.retain(|seen| seen.action != DriftAction::Reported || !in_order(&seen.id));
     }
 
-    /// Objects whose reverts are being delayed.
-    #[must_use]
-    pub fn contended(&self, now: Timestamp) -> Vec<&ObjectId> {
-        let mut ids: Vec<&ObjectId> =
     /// Takes note that a suspicion was looked into and that nothing was written about it.
     pub fn looked(&mut self, suspicion: &Suspicion, now: Timestamp) {
         let before = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
@@ -230,6 +230,10 @@ impl DriftMemory {
         looked.is_some_and(|looked| looked.as_before(suspicion) && looked.version == suspicion.version)
     }
 
+    /// Objects whose reverts are being delayed.
+    #[must_use]
+    pub fn contended(&self, now: Timestamp) -> Vec<&ObjectId> {
+        let mut ids: Vec<&ObjectId> =
             self.heat.iter().filter(|(_, heat)| heat.contended(now)).map(|(id, _)| id).collect();
         ids.sort();
         ids
