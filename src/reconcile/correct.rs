@@ -28,7 +28,7 @@ impl Pass<'_> {
     pub(super) async fn expect_deployed(&mut self) -> Result<(), Error> {
         let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
         let revision = stored.record.version;
-        if self.mem.expected_of == Some(revision) {
+        if self.mem.expected_of == Some(revision) && !self.ctx.objects.blind(&self.key) {
             return Ok(());
         }
         let inventory =
@@ -42,7 +42,10 @@ impl Pass<'_> {
                 }
             }
         }
-        self.watch(&inventory).await?;
+        let watched = self.watch(&inventory).await;
+        if watched.as_ref().is_err_and(|error| !error.is_blind()) {
+            return watched;
+        }
         // Objects of kinds that were listed before we said what we expect: one read each.
         let unseen = self.ctx.objects.table().unseen(&self.key);
         for entry in inventory.iter().filter(|entry| unseen.contains(&entry.id)) {
@@ -53,13 +56,23 @@ impl Pass<'_> {
                 _ => drop(table.lost(&entry.id, 0)),
             }
         }
-        self.mem.expected_of = Some(revision);
-        Ok(())
+        if watched.is_ok() {
+            self.mem.expected_of = Some(revision);
+        }
+        watched
     }
 
-    /// Acts on every suspicion of this release.
+    /// Acts on every suspicion of this release. A kind that cannot be watched leaves the others locked.
     pub(super) async fn correct(&mut self) -> Result<(), Error> {
-        self.expect_deployed().await?;
+        let watched = self.expect_deployed().await;
+        if watched.as_ref().is_err_and(|error| !error.is_blind()) {
+            return watched;
+        }
+        self.correct_suspicions().await?;
+        watched
+    }
+
+    async fn correct_suspicions(&mut self) -> Result<(), Error> {
         self.mem.drift.cool(self.now);
         self.mem.drift.revert_at = None;
         let suspicions = self.ctx.objects.suspicions(&self.key);
@@ -90,6 +103,9 @@ impl Pass<'_> {
         let mut first_error = None;
         let mut changed = false;
         for Attempt { suspicion, object, entry, result } in results {
+            if warn && result.is_ok() {
+                self.mem.drift.looked(&suspicion, self.now);
+            }
             match result {
                 Ok(Done::InOrder) => self.mem.drift.take_back(|reported| *reported == suspicion.id),
                 Ok(Done::Awaited) => {
@@ -103,9 +119,6 @@ impl Pass<'_> {
                     if let Some(stored) = stored.filter(|_| taught) {
                         *stored = entry;
                         changed = true;
-            if warn && result.is_ok() {
-                self.mem.drift.looked(&suspicion, self.now);
-            }
                     }
                 }
                 Err(error) => first_error = first_error.or(Some(error)),
@@ -147,6 +160,7 @@ impl Pass<'_> {
             uid: &private.owner.uid,
         };
         let mut action = DriftAction::Reverted;
+        let mut hidden = false;
         if suspicion.gone {
             // Deleted, or only out of sight for its labels; an object on its way out is awaited.
             match self.ctx.cluster.metadata(&entry.api_version, id).await? {
@@ -165,9 +179,12 @@ impl Pass<'_> {
                 taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
             if !new.is_empty() {
                 entry.handed_over.extend(new);
-        let mut hidden = false;
                 action = DriftAction::HandedOver;
             }
+        }
+        if self.settings.drift == DriftMode::Warn && hidden {
+            // Nothing differs that an apply would change, but what else is done to it is not seen.
+            return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
         }
         if self.settings.drift == DriftMode::Warn {
             return self.confirm(object, entry, marks, action).await;
@@ -187,10 +204,6 @@ impl Pass<'_> {
             self.ctx.objects.wake(&self.key);
         }
         let taught = entry.fingerprint != applied.fingerprint || entry.uid != applied.uid();
-        if self.settings.drift == DriftMode::Warn && hidden {
-            // Nothing differs that an apply would change, but what else is done to it is not seen.
-            return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
-        }
         entry.fingerprint = applied.fingerprint.clone();
         entry.uid = applied.uid();
         // The apply changed nothing: a false alarm, unless it taught us what to expect.
