@@ -29,4 +29,5 @@ mod behaviour {
     mod served_versions;
     mod unsupported;
     mod waits;
+    mod watches;
 }

@@ -120,6 +120,11 @@ pub const RECORD_UNREADABLE: &str = "RecordUnreadable";
 /// A revision does not fit into what the API server stores.
 pub const RECORD_TOO_LARGE: &str = "RecordTooLarge";
 
+// ---- watches ----------------------------------------------------------------------------------------------
+
+/// A kind of the release cannot be watched, so changes of its objects are not seen.
+pub const WATCH_FAILED: &str = "WatchFailed";
+
 // ---- drift ------------------------------------------------------------------------------------------------
 
 /// Everything is as the release says.

@@ -23,8 +23,8 @@ pub enum Error {
     Terminating { id: ObjectId },
     #[error("the namespace `{namespace}` does not exist: create it, or set spec.createNamespace")]
     NamespaceNotFound { namespace: String },
-    #[error("the watch of {kind} did not list within {}s: {message}", after.as_secs())]
-    Watch { kind: String, message: String, after: Duration },
+    #[error("{kind} cannot be watched, so changes of such objects are not seen: {message}")]
+    Watch { kind: String, message: String },
 }
 
 /// Who has an object that a release wants.
@@ -84,7 +84,7 @@ impl Error {
             Self::NotOwned { .. } => "ObjectNotOwned",
             Self::Terminating { .. } => "ObjectTerminating",
             Self::NamespaceNotFound { .. } => "NamespaceNotFound",
-            Self::Watch { .. } => "WatchFailed",
+            Self::Watch { .. } => crate::api::reasons::WATCH_FAILED,
         }
     }
 

@@ -8,5 +8,5 @@ mod pods;
 
 pub use error::{Error, Holder, describe, namespace_terminating, status_code};
 pub use kinds::{Kind, Kinds};
-pub use objects::{Applied, Cluster, Mode, fingerprint_of, version_of};
+pub use objects::{Applied, Cluster, Mode, fingerprint_of, is_hidden, version_of};
 pub mod client;

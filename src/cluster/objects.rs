@@ -128,6 +128,9 @@ impl Cluster {
         }
         let answer = self.patch(api_version, id, &params, &Patch::Apply(body)).await;
         match &answer {
+            Ok(applied) if mode == Mode::Real && is_hidden(&applied.live.metadata) => {
+                self.show(api_version, id, applied).await
+            }
             Err(Error::Api { source, .. }) if mode == Mode::Real && is_crowded(source) => {
                 let Some(live) = self.get(api_version, id).await? else { return answer };
                 let turns = make_room(source, &live.value(), body);
@@ -141,6 +144,13 @@ impl Cluster {
             }
             _ => answer,
         }
+    }
+
+    /// Takes the label off that hides an object from the watch of its kind. Nobody but us reads it there, and an
+    /// apply leaves what others added.
+    async fn show(&self, api_version: &str, id: &ObjectId, applied: &Applied) -> Result<Applied, Error> {
+        let path = format!("/metadata/labels/{}", names::STORAGE_DRIVER.replace('/', "~1"));
+        self.json_patch(api_version, id, applied, vec![json!({"op": "remove", "path": path})]).await
     }
 
     /// Applies the live value of fields that are about to be left out of our applies, so that they keep it.
@@ -358,6 +368,12 @@ impl Cluster {
 /// The 404 of a resource that is served; the one of an unknown path is plain text.
 fn names_an_object(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
+}
+
+/// Somebody gave an object the label that only records carry: the watches of objects do not show it.
+#[must_use]
+pub fn is_hidden(meta: &Meta) -> bool {
+    meta.labels.as_ref().is_some_and(|labels| labels.contains_key(names::STORAGE_DRIVER))
 }
 
 /// What a JSON patch of ours leaves behind.

@@ -116,11 +116,13 @@ impl Pass<'_> {
         }
         let kinds: BTreeSet<(&str, &str)> =
             inventory.iter().map(|entry| (entry.api_version.as_str(), entry.id.kind.as_str())).collect();
+        let mut result = Ok(());
         for (api_version, kind) in kinds {
             let kind = self.ctx.cluster.kind(api_version, kind).await?;
-            self.ctx.objects.ensure(&kind, &self.key).await?;
+            // One that cannot be watched does not keep the others from it.
+            result = result.and(self.ctx.objects.ensure(&kind, &self.key).await);
         }
-        Ok(())
+        Ok(result?)
     }
 
     /// Objects are tracked from what the records say, and a record may outlive its release: what is tracked for a

@@ -9,7 +9,7 @@ use super::memory::{DriftAction, Drifted};
 use super::prepare::stored_objects;
 use super::{Error, Pass};
 use crate::api::DriftMode;
-use crate::cluster::Mode;
+use crate::cluster::{Mode, is_hidden};
 use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
 use crate::plan;
 use crate::release::Private;
@@ -28,7 +28,7 @@ impl Pass<'_> {
     pub(super) async fn expect_deployed(&mut self) -> Result<(), Error> {
         let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
         let revision = stored.record.version;
-        if self.mem.expected_of == Some(revision) {
+        if self.mem.expected_of == Some(revision) && !self.ctx.objects.blind(&self.key) {
             return Ok(());
         }
         let inventory =
@@ -68,33 +68,46 @@ impl Pass<'_> {
                 }
             }
         }
-        self.watch(inventory).await?;
+        let watched = self.watch(inventory).await;
+        if watched.as_ref().is_err_and(|error| !error.is_blind()) {
+            return watched;
+        }
         // Objects of kinds that were listed before we said what we expect: one read each.
         let unseen = self.ctx.objects.table().unseen(&self.key);
         for entry in inventory.iter().filter(|entry| unseen.contains(&entry.id)) {
             let meta = self.ctx.cluster.metadata(&entry.api_version, &entry.id).await?;
             let mut table = self.ctx.objects.table();
             match meta {
-                Some(meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
-                None => drop(table.lost(&entry.id, 0)),
+                Some(meta) if !is_hidden(&meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
+                _ => drop(table.lost(&entry.id, 0)),
             }
         }
-        Ok(())
+        watched
     }
 
-    /// Acts on every suspicion of this release.
+    /// Acts on every suspicion of this release. A kind that cannot be watched leaves the others locked.
     pub(super) async fn correct(&mut self) -> Result<(), Error> {
-        self.expect_deployed().await?;
+        let watched = self.expect_deployed().await;
+        if watched.as_ref().is_err_and(|error| !error.is_blind()) {
+            return watched;
+        }
+        self.correct_suspicions().await?;
+        watched
+    }
+
+    async fn correct_suspicions(&mut self) -> Result<(), Error> {
         self.mem.drift.cool(self.now);
         self.mem.drift.revert_at = None;
         let suspicions = self.ctx.objects.suspicions(&self.key);
         self.mem.drift.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
-        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions.into_iter().partition(|suspicion| {
-            let heat = self.mem.drift.heat.get(&suspicion.id);
-            heat.is_some_and(|heat| heat.wait_until(self.now).is_some())
-        });
-        let waits = hot.iter().filter_map(|s| self.mem.drift.heat.get(&s.id)?.wait_until(self.now));
-        self.mem.drift.revert_at = waits.min();
+        let warn = self.settings.drift == DriftMode::Warn;
+        self.mem.drift.keep_looked(if warn { &suspicions } else { &[] });
+        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions
+            .into_iter()
+            .partition(|suspicion| self.mem.drift.wait_until(suspicion, self.now).is_some());
+        let drift = &self.mem.drift;
+        let news = hot.iter().filter(|suspicion| !drift.is_old(suspicion));
+        self.mem.drift.revert_at = news.filter_map(|suspicion| drift.wait_until(suspicion, self.now)).min();
         if due.is_empty() {
             return Ok(());
         }
@@ -113,6 +126,9 @@ impl Pass<'_> {
         let mut first_error = None;
         let mut changed = false;
         for Attempt { suspicion, object, entry, result } in results {
+            if warn && result.is_ok() {
+                self.mem.drift.looked(&suspicion, self.now);
+            }
             match result {
                 Ok(Done::InOrder) => self.mem.drift.take_back(|reported| *reported == suspicion.id),
                 Ok(Done::Awaited) => {
@@ -167,11 +183,12 @@ impl Pass<'_> {
             uid: &private.owner.uid,
         };
         let mut action = DriftAction::Reverted;
+        let mut hidden = false;
         if suspicion.gone {
-            // Deleted, or only without our label; an object on its way out is awaited.
+            // Deleted, or only out of sight for its labels; an object on its way out is awaited.
             match self.ctx.cluster.metadata(&entry.api_version, id).await? {
                 Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
-                Some(_) => {}
+                Some(meta) => hidden = is_hidden(&meta),
                 None => {
                     // A create applies the whole object, because there is no live value to keep, and what it
                     // applies is ours until somebody takes it again.
@@ -187,6 +204,10 @@ impl Pass<'_> {
                 entry.handed_over.extend(new);
                 action = DriftAction::HandedOver;
             }
+        }
+        if self.settings.drift == DriftMode::Warn && hidden {
+            // Nothing differs that an apply would change, but what else is done to it is not seen.
+            return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
         }
         if self.settings.drift == DriftMode::Warn {
             return self.confirm(object, entry, marks, action).await;

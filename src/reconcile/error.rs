@@ -96,6 +96,12 @@ impl Error {
         }
     }
 
+    /// A kind cannot be watched: whatever else is to be done can be done.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        matches!(self, Self::Cluster(cluster::Error::Watch { .. }))
+    }
+
     /// Somebody else wrote first; nothing is wrong.
     #[must_use]
     pub fn is_conflict(&self) -> bool {

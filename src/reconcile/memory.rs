@@ -7,11 +7,11 @@ use jiff::Timestamp;
 
 use crate::cluster::Applied;
 use crate::health::Health;
-use crate::manifest::{Object, ObjectId};
+use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::release::ReleaseKey;
-use crate::release::backoff::Heat;
+use crate::release::backoff::{self, Heat};
 use crate::storage::{Head, Stored};
-use crate::watch::Newest;
+use crate::watch::{Newest, Suspicion};
 
 /// The memory of all releases.
 #[derive(Default)]
@@ -52,12 +52,24 @@ pub struct Remembered {
     pub errors: u32,
     /// Passes in a row that lost a race with another writer.
     pub conflicts: u32,
+    /// The uninstall under way.
+    pub going: Option<Going>,
+    /// The last try failed because a kind could not be watched.
+    pub blind: bool,
     /// No new try before this time.
     pub retry_at: Option<Timestamp>,
     /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.
     pub source_changes: u64,
     /// When a running operation was last shown in the status.
     pub shown_at: Option<Timestamp>,
+}
+
+/// An uninstall between two passes: everything was told to go.
+pub struct Going {
+    /// What was still there when it was last looked for.
+    pub remaining: Vec<InventoryEntry>,
+    pub looks: u32,
+    pub look_at: Timestamp,
 }
 
 /// An operation between two passes.
@@ -114,6 +126,8 @@ pub struct Ailing {
 #[derive(Default)]
 pub struct DriftMemory {
     pub heat: HashMap<ObjectId, Heat>,
+    /// Warn mode: suspicions that were looked into and stay, because nothing is put back.
+    looked: HashMap<ObjectId, Looked>,
     /// Reverts, or in Warn mode findings, newest last, at most twenty.
     pub seen: Vec<Drifted>,
     pub last_reverted: Option<Timestamp>,
@@ -125,6 +139,22 @@ pub struct DriftMemory {
     pub revert_at: Option<Timestamp>,
     /// Reverting failed: the message.
     pub error: Option<String>,
+}
+
+/// A suspicion that was looked into.
+struct Looked {
+    gone: bool,
+    fingerprint: Option<String>,
+    version: u64,
+    looks: u32,
+    at: Timestamp,
+}
+
+impl Looked {
+    /// What is ours of the object is as it was: only what others own has changed, if anything.
+    fn as_before(&self, suspicion: &Suspicion) -> bool {
+        self.gone == suspicion.gone && self.fingerprint == suspicion.fingerprint
+    }
 }
 
 /// One object that somebody changed.
@@ -177,6 +207,35 @@ impl DriftMemory {
     /// Takes back what was reported of objects that do not differ any more.
     pub fn take_back(&mut self, in_order: impl Fn(&ObjectId) -> bool) {
         self.seen.retain(|seen| seen.action != DriftAction::Reported || !in_order(&seen.id));
+    }
+
+    /// Takes note that a suspicion was looked into and that nothing was written about it.
+    pub fn looked(&mut self, suspicion: &Suspicion, now: Timestamp) {
+        let before = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
+        let looks = before.map_or(1, |looked| looked.looks.saturating_add(1));
+        let Suspicion { gone, fingerprint, version, .. } = suspicion.clone();
+        self.looked.insert(suspicion.id.clone(), Looked { gone, fingerprint, version, looks, at: now });
+    }
+
+    /// Forgets looks except those at the objects of `suspicions`.
+    pub fn keep_looked(&mut self, suspicions: &[Suspicion]) {
+        self.looked.retain(|id, _| suspicions.iter().any(|suspicion| suspicion.id == *id));
+    }
+
+    /// When a suspicion is due; `None`: now.
+    #[must_use]
+    pub fn wait_until(&self, suspicion: &Suspicion, now: Timestamp) -> Option<Timestamp> {
+        let heat = self.heat.get(&suspicion.id).and_then(|heat| heat.wait_until(now));
+        let looked = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
+        let look = looked.and_then(|looked| looked.at.checked_add(backoff::look(looked.looks)).ok());
+        heat.max(look.filter(|at| now < *at))
+    }
+
+    /// Nothing was seen of the object since it was looked into: no need to come back for it.
+    #[must_use]
+    pub fn is_old(&self, suspicion: &Suspicion) -> bool {
+        let looked = self.looked.get(&suspicion.id);
+        looked.is_some_and(|looked| looked.as_before(suspicion) && looked.version == suspicion.version)
     }
 
     /// Objects whose reverts are being delayed.

@@ -104,8 +104,9 @@ impl Pass<'_> {
         let source_changed = std::mem::replace(&mut self.mem.source_changes, changes) != changes;
         let newest = self.ctx.record_watch.newest(&self.records_of());
         let record_changed = self.mem.head.as_ref().is_some_and(|(_, at)| *at != newest);
+        let sees_again = self.mem.blind && !self.ctx.objects.blind(&self.key);
         if let Some(at) = self.mem.retry_at.filter(|at| self.now < *at)
-            && !(source_changed || record_changed || self.spec_changed())
+            && !(source_changed || record_changed || sees_again || self.spec_changed())
             && self.release.metadata.deletion_timestamp.is_none()
             && self.ctx.objects.suspicions(&self.key).is_empty()
         {

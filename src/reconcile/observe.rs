@@ -36,7 +36,7 @@ impl Pass<'_> {
             },
             Head::Unreadable(_) => newest,
         };
-        self.ctx.record_watch.read(&of, at);
+        self.ctx.record_watch.read(&of, newest, at);
         // The newest record went and an older one is the newest now: it knows nothing of what came after it.
         let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
         let head = if outlived { Head::None } else { head };

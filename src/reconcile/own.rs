@@ -179,6 +179,7 @@ impl Pass<'_> {
     /// The wait after an error: doubled each time, and for what only a person can mend at least the interval.
     fn back_off(&mut self, error: &Error) -> Duration {
         self.mem.errors = self.mem.errors.saturating_add(1);
+        self.mem.blind = error.is_blind();
         let wait = match error.class() {
             Class::FixSpec => self.settings.interval.max(backoff::error(self.mem.errors)),
             Class::Retry | Class::FixCluster => backoff::error(self.mem.errors),

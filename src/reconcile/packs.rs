@@ -10,6 +10,7 @@ use kube::{Api, Client};
 
 use super::{Context, Error};
 use crate::api::PackFrom;
+use crate::cluster::version_of;
 use crate::pack::{Limits, Pack};
 use crate::release::ReleaseKey;
 use crate::source;
@@ -33,8 +34,8 @@ pub struct Packs {
 }
 
 struct Kept {
-    /// resourceVersion of the ConfigMap; empty for a path.
-    version: String,
+    /// resourceVersion of the ConfigMap; 0 for a path.
+    version: u64,
     read_at: Instant,
     used_at: Instant,
     pack: Arc<Pack>,
@@ -48,7 +49,7 @@ impl Packs {
         Some(Arc::clone(&found.pack))
     }
 
-    fn put(&self, place: Place, version: String, pack: &Arc<Pack>) {
+    fn put(&self, place: Place, version: u64, pack: &Arc<Pack>) {
         let now = Instant::now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT && !kept.contains_key(&place) {
@@ -60,8 +61,8 @@ impl Packs {
 }
 
 impl Context {
-    /// The pack of a release. A ConfigMap is read again only when the watch says that it is another one, a path
-    /// when `max_age` has passed.
+    /// The pack of a release. A ConfigMap is read again when the watch says that it is another one or `max_age` is
+    /// zero, a path when `max_age` has passed.
     pub(super) async fn pack(
         &self,
         from: &PackFrom,
@@ -70,7 +71,7 @@ impl Context {
     ) -> Result<Arc<Pack>, Error> {
         let (kind, result) = match from {
             PackFrom::ConfigMap { name, key: data_key } => {
-                ("ConfigMap", self.in_config_map(name, data_key.as_deref(), key).await)
+                ("ConfigMap", self.in_config_map(name, data_key.as_deref(), key, max_age.is_zero()).await)
             }
             PackFrom::Path(path) => {
                 self.references.refer(key, HashSet::new());
@@ -96,19 +97,21 @@ impl Context {
         name: &str,
         data_key: Option<&str>,
         key: &ReleaseKey,
+        read_anyway: bool,
     ) -> Result<(Arc<Pack>, bool), Error> {
         let reference: Reference = (key.namespace.clone(), name.to_owned());
         // Before the read, so that no change falls between the two.
         self.references.refer(key, HashSet::from([reference.clone()]));
         let place = Place::ConfigMap(reference.clone(), data_key.map(str::to_owned));
-        if let Some(version) = self.references.version(&reference)
+        if !read_anyway
+            && let Some(version) = self.references.version(&reference)
             && let Some(pack) = self.packs.get(&place, |kept| kept.version == version)
         {
             return Ok((pack, false));
         }
         let map = read_config_map(self.cluster.client().clone(), &reference).await?;
-        let version = map.metadata.resource_version.clone().unwrap_or_default();
-        self.references.read(&reference, Some(version.clone()));
+        let version = version_of(&map.metadata);
+        self.references.read(&reference, version);
         if let Some(pack) = self.packs.get(&place, |kept| kept.version == version) {
             return Ok((pack, true));
         }
@@ -131,7 +134,7 @@ impl Context {
         let pack =
             blocking(move || source::path::load(Path::new(&dir), &relative, &Limits::default())).await?;
         let pack = Arc::new(pack?);
-        self.packs.put(place, String::new(), &pack);
+        self.packs.put(place, 0, &pack);
         Ok((pack, true))
     }
 }

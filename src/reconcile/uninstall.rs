@@ -1,22 +1,24 @@
 //! Takes a release away: objects in reverse order, then records, then the finalizer.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
+use super::memory::Going;
 use super::{Error, Pass, Progress};
 use crate::api::{UninstallPolicy, names, reasons};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
 use crate::release::decide::Deletion;
-use crate::release::{Private, State};
+use crate::release::{Private, State, backoff};
 use crate::storage::{Head, Records};
 
 /// `status.operation.phase` once all objects are gone and only records are left: what tells a later process
 /// that a missing record is our own doing.
 pub(super) const PHASE_RECORDS: &str = "Records";
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Looks in flight for one release.
+const PARALLEL: usize = 8;
 
 impl Pass<'_> {
     /// What decides how a deletion goes. One read of our CRD and one of the target namespace.
@@ -58,9 +60,12 @@ impl Pass<'_> {
         };
         let Some(private) = head.private.clone() else { return Ok(Progress::Gone) };
         if !self.past_objects() {
-            let remaining = self.delete_all(&private).await?;
-            if self.settings.uninstall.wait && !remaining.is_empty() {
-                return Ok(self.await_gone(&remaining, started));
+            let going = match self.mem.going.take() {
+                Some(going) => self.look_for(going, &private).await?,
+                None => self.delete_all(&private).await?,
+            };
+            if self.settings.uninstall.wait && !going.remaining.is_empty() {
+                return Ok(self.await_gone(going, started));
             }
             let note = format!("release {} is uninstalled", self.settings.release_name);
             self.ctx.report.event(self.release, false, reasons::UNINSTALL_SUCCEEDED, "Uninstall", note);
@@ -80,22 +85,17 @@ impl Pass<'_> {
         operation.is_some_and(|operation| operation.phase.as_deref() == Some(PHASE_RECORDS))
     }
 
-    fn await_gone(&self, remaining: &[ObjectId], started: Timestamp) -> Progress {
-        let ids: BTreeSet<ObjectId> = remaining.iter().cloned().collect();
-        self.ctx.objects.table().wake_on(&self.key, &ids);
+    fn await_gone(&mut self, going: Going, started: Timestamp) -> Progress {
+        let remaining: Vec<ObjectId> = going.remaining.iter().map(|entry| entry.id.clone()).collect();
+        self.ctx.objects.table().wake_on(&self.key, &remaining.iter().cloned().collect());
         let deadline = started.checked_add(self.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
-        let until = self.now.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
-        Progress::Uninstalling {
-            started,
-            deadline,
-            late: self.now >= deadline,
-            remaining: remaining.to_vec(),
-            until,
-        }
+        let until = going.look_at;
+        self.mem.going = Some(going);
+        Progress::Uninstalling { started, deadline, late: self.now >= deadline, remaining, until }
     }
 
     /// Asks for the deletion of everything that is ours; gives what still exists.
-    async fn delete_all(&mut self, private: &Private) -> Result<Vec<ObjectId>, Error> {
+    async fn delete_all(&self, private: &Private) -> Result<Going, Error> {
         let entries: Vec<InventoryEntry> =
             private.inventory.iter().chain(&private.leftovers).cloned().collect();
         // Nothing of this may be put back while it goes.
@@ -103,23 +103,51 @@ impl Pass<'_> {
         let mut remaining = Vec::new();
         for entry in plan::deletion_order(entries) {
             if self.delete_ours(&entry, &private.owner.uid).await? {
-                remaining.push(entry.id);
+                remaining.push(entry);
             }
         }
-        if remaining.is_empty() || !self.settings.uninstall.wait {
-            return Ok(remaining);
+        if self.settings.uninstall.wait {
+            // Most objects are gone with the answer.
+            remaining = self.still_there(remaining, private).await?;
         }
-        // Most objects are gone with the answer.
-        let mut still = Vec::new();
-        for id in remaining {
-            let entry = private.inventory.iter().chain(&private.leftovers).find(|entry| entry.id == id);
-            let Some(entry) = entry else { continue };
-            let found = self.ctx.cluster.find(&entry.api_version, &id).await?;
-            if found.is_some_and(|(_, meta)| plan::is_marked(meta.annotations.as_ref(), &private.owner.uid)) {
-                still.push(id);
-            }
+        Ok(self.going(remaining, 1))
+    }
+
+    /// Looks for what was still there: for all of it from time to time, and between that for what the watch saw go.
+    /// Nothing else of the release costs a call any more.
+    async fn look_for(&self, going: Going, private: &Private) -> Result<Going, Error> {
+        let Going { remaining, looks, look_at } = going;
+        if look_at <= self.now {
+            let remaining = self.still_there(remaining, private).await?;
+            return Ok(self.going(remaining, looks.saturating_add(1)));
         }
-        Ok(still)
+        let (gone, mut remaining): (Vec<_>, Vec<_>) = {
+            let table = self.ctx.objects.table();
+            remaining.into_iter().partition(|entry| table.is_gone(&entry.id))
+        };
+        // It may only be out of the watch's sight.
+        remaining.extend(self.still_there(gone, private).await?);
+        Ok(Going { remaining, looks, look_at })
+    }
+
+    fn going(&self, remaining: Vec<InventoryEntry>, looks: u32) -> Going {
+        let look_at = self.now.checked_add(backoff::going(looks)).unwrap_or(Timestamp::MAX);
+        Going { remaining, looks, look_at }
+    }
+
+    /// Which of these objects exist and are ours. One that was not told to go yet is.
+    async fn still_there(
+        &self,
+        entries: Vec<InventoryEntry>,
+        private: &Private,
+    ) -> Result<Vec<InventoryEntry>, Error> {
+        let looks = entries.into_iter().map(|entry| async move {
+            let there = self.delete_ours(&entry, &private.owner.uid).await?;
+            Ok::<_, Error>(there.then_some(entry))
+        });
+        let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;
+        let seen: Result<Vec<_>, Error> = seen.into_iter().collect();
+        Ok(seen?.into_iter().flatten().collect())
     }
 
     /// The namespace is going away: everything in it goes with it, and nothing may be written there. Objects

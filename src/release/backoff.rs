@@ -34,6 +34,20 @@ pub fn error(errors: u32) -> Duration {
     doubled(Duration::from_secs(1), errors, ERROR_CAP)
 }
 
+/// The wait before an object is looked into again that differed at `looks` looks (at least one) in a row and that
+/// nobody puts back: 2 s, doubled, at most 1 min.
+#[must_use]
+pub fn look(looks: u32) -> Duration {
+    doubled(Duration::from_secs(2), looks, Duration::from_mins(1))
+}
+
+/// The wait before objects are looked for again that were still there at `looks` looks (at least one): 1 s, doubled,
+/// at most 15 s.
+#[must_use]
+pub fn going(looks: u32) -> Duration {
+    doubled(Duration::from_secs(1), looks, Duration::from_secs(15))
+}
+
 fn doubled(first: Duration, times: u32, cap: Duration) -> Duration {
     let factor = 2_u32.checked_pow(times.saturating_sub(1)).unwrap_or(u32::MAX);
     first.checked_mul(factor).map_or(cap, |delay| delay.min(cap))
@@ -114,6 +128,8 @@ mod tests {
     fn retries_double_up_to_the_cap() {
         let waits: Vec<u64> = [1, 2, 3, 7, 40].map(|n| retry(n).as_secs()).to_vec();
         assert_eq!(waits, [5, 10, 20, 300, 300]);
+        assert_eq!([1, 2, 6, 99].map(|n| look(n).as_secs()), [2, 4, 60, 60]);
+        assert_eq!([1, 2, 5, 99].map(|n| going(n).as_secs()), [1, 2, 15, 15]);
         assert_eq!(slow(1).as_secs(), 600);
         assert_eq!(slow(99).as_secs(), 3600);
     }

@@ -6,6 +6,7 @@ mod objects;
 mod records;
 mod references;
 mod table;
+mod trouble;
 
 pub use objects::{ObjectWatches, OnRestart};
 pub use records::{Newest, RecordWatch, RecordsOf};

@@ -2,10 +2,12 @@
 //!
 //! A watch is started before the apply that needs it and stopped with the last release of its kind.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures::stream::BoxStream;
 use futures::{StreamExt, channel::mpsc::UnboundedSender};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
@@ -14,6 +16,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync::watch;
 
 use super::table::{Sighting, Suspicion, Table};
+use super::trouble::Trouble;
 use crate::api::names;
 use crate::cluster::{Error, Kind, fingerprint_of, version_of};
 use crate::manifest::ObjectId;
@@ -26,7 +29,7 @@ const PAGE: u32 = 250;
 /// Told about each time that a watch had to start again, with the kind.
 pub type OnRestart = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Group and kind: versions of one kind show the same objects.
+/// Group and kind: versions of one kind show the same objects, so any version that is served will do.
 type GroupKind = (String, String);
 
 /// The watches of all kinds in use, and the table they feed.
@@ -39,14 +42,20 @@ pub struct ObjectWatches {
 }
 
 struct KindWatch {
-    users: HashSet<ReleaseKey>,
-    listed_rx: watch::Receiver<Listed>,
+    version: String,
+    users: Users,
+    sight_rx: watch::Receiver<Sight>,
     task: tokio::task::AbortHandle,
 }
 
+type Users = Arc<Mutex<HashSet<ReleaseKey>>>;
+
+/// Whether a watch shows what happens.
 #[derive(Clone, Debug, Default)]
-struct Listed {
-    done: bool,
+struct Sight {
+    /// It has listed, and has not failed for long since.
+    clear: bool,
+    /// What last went wrong, until something goes right.
     error: Option<String>,
 }
 
@@ -77,55 +86,82 @@ impl ObjectWatches {
     /// Makes sure that `kind` is watched for `user`, and waits for the first list.
     ///
     /// # Errors
-    /// `Watch` when the list does not come within 30 s; the watch keeps trying.
+    /// `Watch` as soon as the list has failed, or when it does not come within 30 s; the watch keeps trying, and
+    /// wakes its users when it has listed.
     pub async fn ensure(&self, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
-        let mut listed_rx = self.start(kind, user);
-        let listed = async { listed_rx.wait_for(|listed| listed.done).await.is_ok() };
-        if tokio::time::timeout(FIRST_LIST, listed).await == Ok(true) {
-            return Ok(());
-        }
-        let message = listed_rx.borrow().error.clone().unwrap_or_else(|| "no answer".to_owned());
-        Err(Error::Watch { kind: kind.resource.kind.clone(), message, after: FIRST_LIST })
+        let mut sight_rx = self.start(kind, user);
+        let settled = sight_rx.wait_for(|sight| sight.clear || sight.error.is_some());
+        let message = match tokio::time::timeout(FIRST_LIST, settled).await {
+            Ok(Ok(sight)) if sight.clear => return Ok(()),
+            Ok(Ok(sight)) => sight.error.clone().unwrap_or_default(),
+            // Another version of the kind took its place, or the process stops.
+            Ok(Err(_)) => "the watch has ended".to_owned(),
+            Err(_) => format!("no answer within {}s", FIRST_LIST.as_secs()),
+        };
+        Err(Error::Watch { kind: kind.resource.kind.clone(), message })
     }
 
-    fn start(&self, kind: &Kind, user: &ReleaseKey) -> watch::Receiver<Listed> {
+    fn start(&self, kind: &Kind, user: &ReleaseKey) -> watch::Receiver<Sight> {
         let name = (kind.resource.group.clone(), kind.resource.kind.clone());
         let mut kinds = lock(&self.kinds);
-        let entry = kinds.entry(name).or_insert_with(|| {
-            let (listed_tx, listed_rx) = watch::channel(Listed::default());
-            let task = tokio::spawn(run(
-                self.client.clone(),
-                kind.clone(),
-                Arc::clone(&self.table),
-                self.wake_tx.clone(),
-                listed_tx,
-                Arc::clone(&self.on_restart),
-            ));
-            KindWatch { users: HashSet::new(), listed_rx, task: task.abort_handle() }
-        });
-        entry.users.insert(user.clone());
-        entry.listed_rx.clone()
+        let entry = match kinds.entry(name) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(self.spawn(kind, Users::default())),
+        };
+        if entry.version != kind.resource.version && entry.replaceable(user) {
+            entry.task.abort();
+            *entry = self.spawn(kind, Arc::clone(&entry.users));
+        }
+        lock(&entry.users).insert(user.clone());
+        entry.sight_rx.clone()
+    }
+
+    fn spawn(&self, kind: &Kind, users: Users) -> KindWatch {
+        let (sight_tx, sight_rx) = watch::channel(Sight::default());
+        let task = tokio::spawn(
+            Run {
+                client: self.client.clone(),
+                kind: kind.clone(),
+                table: Arc::clone(&self.table),
+                users: Arc::clone(&users),
+                wake_tx: self.wake_tx.clone(),
+                sight_tx,
+                on_restart: Arc::clone(&self.on_restart),
+            }
+            .run(),
+        );
+        KindWatch { version: kind.resource.version.clone(), users, sight_rx, task: task.abort_handle() }
+    }
+
+    /// Whether a kind that `user` uses is not watched at the moment.
+    #[must_use]
+    pub fn blind(&self, user: &ReleaseKey) -> bool {
+        lock(&self.kinds)
+            .values()
+            .any(|kind| !kind.sight_rx.borrow().clear && lock(&kind.users).contains(user))
     }
 
     /// Ends the use of every kind by `user` except those in `keep`; a watch without users stops.
     pub fn retain_kinds(&self, user: &ReleaseKey, keep: &BTreeSet<GroupKind>) {
         lock(&self.kinds).retain(|name, watch| {
+            let mut users = lock(&watch.users);
             if !keep.contains(name) {
-                watch.users.remove(user);
+                users.remove(user);
             }
-            let used = !watch.users.is_empty();
+            let used = !users.is_empty();
             if !used {
                 watch.task.abort();
             }
             used
         });
     }
+}
 
-    /// Whether a watch of this kind runs and has listed.
-    #[must_use]
-    pub fn watches(&self, group: &str, kind: &str) -> bool {
-        let name = (group.to_owned(), kind.to_owned());
-        lock(&self.kinds).get(&name).is_some_and(|watch| watch.listed_rx.borrow().done)
+impl KindWatch {
+    /// Nobody loses anything when a watch of another version takes the place of this one: it does not work, or
+    /// nobody but `user` has it. (Two releases with two versions would else replace it in turns.)
+    fn replaceable(&self, user: &ReleaseKey) -> bool {
+        self.sight_rx.borrow().error.is_some() || lock(&self.users).iter().all(|other| other == user)
     }
 }
 
@@ -142,56 +178,119 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn run(
+/// The task of one watch.
+struct Run {
     client: Client,
     kind: Kind,
     table: Arc<Mutex<Table>>,
+    users: Users,
     wake_tx: UnboundedSender<ReleaseKey>,
-    listed_tx: watch::Sender<Listed>,
+    sight_tx: watch::Sender<Sight>,
     on_restart: OnRestart,
-) {
-    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &kind.resource);
-    let selector = format!("{},!{}", names::RELEASE_NAME, names::STORAGE_DRIVER);
-    let config = watcher::Config::default().labels(&selector).page_size(PAGE);
-    let mut events = watcher(api, config).default_backoff().boxed();
-    let (group, name) = (kind.resource.group.as_str(), kind.resource.kind.as_str());
-    let id = |meta: &ObjectMeta| ObjectId {
-        group: group.to_owned(),
-        kind: name.to_owned(),
-        namespace: meta.namespace.clone(),
-        name: meta.name.clone().unwrap_or_default(),
-    };
-    while let Some(event) = events.next().await {
-        let woken = match event {
+}
+
+type Events = BoxStream<'static, watcher::Result<watcher::Event<PartialObjectMeta<DynamicObject>>>>;
+
+impl Run {
+    async fn run(self) {
+        let mut events = self.events();
+        let mut trouble = Trouble::default();
+        loop {
+            let event = match trouble.doubtful_at() {
+                None => events.next().await,
+                Some(at) => match tokio::time::timeout_at(at.into(), events.next()).await {
+                    Ok(event) => event,
+                    Err(_) => {
+                        // A watch that goes on in silence looks like one that is being retried: a list tells.
+                        trouble.lists();
+                        events = self.events();
+                        continue;
+                    }
+                },
+            };
+            let Some(event) = event else { return };
+            for release in self.take(event, &mut trouble) {
+                // The receiver lives as long as the controller; afterwards nobody needs waking.
+                let _ = self.wake_tx.unbounded_send(release);
+            }
+        }
+    }
+
+    fn events(&self) -> Events {
+        let api: Api<PartialObjectMeta<DynamicObject>> =
+            Api::all_with(self.client.clone(), &self.kind.resource);
+        let selector = format!("{},!{}", names::RELEASE_NAME, names::STORAGE_DRIVER);
+        let config = watcher::Config::default().labels(&selector).page_size(PAGE);
+        watcher(api, config).default_backoff().boxed()
+    }
+
+    /// Notes an event; gives the releases to wake.
+    fn take(
+        &self,
+        event: watcher::Result<watcher::Event<PartialObjectMeta<DynamicObject>>>,
+        trouble: &mut Trouble,
+    ) -> Vec<ReleaseKey> {
+        let (group, name) = (self.kind.resource.group.as_str(), self.kind.resource.kind.as_str());
+        match event {
             Ok(watcher::Event::Init) => {
-                lock(&table).list_begins(group, name);
+                lock(&self.table).list_begins(group, name);
                 Vec::new()
             }
-            Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
-                let id = id(&object.metadata);
-                lock(&table).saw(&id, Sighting::of(object.metadata)).into_iter().collect()
+            Ok(watcher::Event::InitApply(object)) => self.saw(object.metadata),
+            Ok(watcher::Event::Apply(object)) => {
+                self.works(trouble);
+                self.saw(object.metadata)
             }
             Ok(watcher::Event::Delete(object)) => {
+                self.works(trouble);
                 let version = version_of(&object.metadata);
-                lock(&table).lost(&id(&object.metadata), version).into_iter().collect()
+                lock(&self.table).lost(&self.id(&object.metadata), version).into_iter().collect()
             }
             Ok(watcher::Event::InitDone) => {
-                let woken = lock(&table).list_ends(group, name);
-                listed_tx.send_replace(Listed { done: true, error: None });
+                let mut woken = lock(&self.table).list_ends(group, name);
+                if self.works(trouble) {
+                    woken.extend(lock(&self.users).iter().cloned());
+                }
                 woken
             }
             Err(error) => {
-                on_restart(name);
+                (self.on_restart)(name);
                 tracing::debug!(kind = name, %error, "the watch of a kind starts again");
-                listed_tx.send_if_modified(|listed| {
-                    listed.error = Some(error.to_string());
-                    !listed.done
+                let broken = trouble.failed(Instant::now());
+                let mut lost_sight = false;
+                self.sight_tx.send_modify(|sight| {
+                    lost_sight = broken && sight.clear;
+                    sight.clear &= !broken;
+                    sight.error = Some(error.to_string());
                 });
-                Vec::new()
+                if lost_sight { lock(&self.users).iter().cloned().collect() } else { Vec::new() }
             }
+        }
+    }
+
+    /// Something was seen. `true`: after it had been given up.
+    fn works(&self, trouble: &mut Trouble) -> bool {
+        *trouble = Trouble::default();
+        let (was_clear, failed) = {
+            let sight = self.sight_tx.borrow();
+            (sight.clear, sight.error.is_some())
         };
-        for release in woken {
-            let _ = wake_tx.unbounded_send(release);
+        if !was_clear || failed {
+            self.sight_tx.send_replace(Sight { clear: true, error: None });
+        }
+        !was_clear && failed
+    }
+
+    fn saw(&self, meta: ObjectMeta) -> Vec<ReleaseKey> {
+        lock(&self.table).saw(&self.id(&meta), Sighting::of(meta)).into_iter().collect()
+    }
+
+    fn id(&self, meta: &ObjectMeta) -> ObjectId {
+        ObjectId {
+            group: self.kind.resource.group.clone(),
+            kind: self.kind.resource.kind.clone(),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone().unwrap_or_default(),
         }
     }
 }

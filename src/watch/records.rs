@@ -63,6 +63,13 @@ impl State {
         newer
     }
 
+    /// A read shows the past when the watch told something else than `before` while it was under way.
+    fn read(&mut self, of: &RecordsOf, before: Newest, found: Newest) {
+        if self.newest(of) == before {
+            self.newest.insert(of.clone(), found);
+        }
+    }
+
     fn lost(&mut self, of: RecordsOf, revision: u32) -> bool {
         let was_newest = matches!(self.newest(&of), Newest::At { revision: known, .. } if known == revision);
         if was_newest {
@@ -117,9 +124,9 @@ impl RecordWatch {
         lock(&self.state).saw(of.clone(), revision, version);
     }
 
-    /// Takes note of what a read found to be newest.
-    pub fn read(&self, of: &RecordsOf, newest: Newest) {
-        lock(&self.state).newest.insert(of.clone(), newest);
+    /// Takes note of what a read found to be newest, unless the watch knows more than `before` the read.
+    pub fn read(&self, of: &RecordsOf, before: Newest, found: Newest) {
+        lock(&self.state).read(of, before, found);
     }
 }
 
@@ -210,4 +217,31 @@ fn record(meta: &ObjectMeta) -> Option<(RecordsOf, u32)> {
     let name = labels.get(names::RELEASE_NAME)?;
     let revision = labels.get(names::RELEASE_VERSION)?.parse().ok()?;
     Some(((meta.namespace.clone()?, name.clone()), revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_does_not_take_back_what_the_watch_told_meanwhile() {
+        let (mut state, of) = (State::default(), ("apps".to_owned(), "web".to_owned()));
+        let at = |revision, version| Newest::At { revision, version };
+        assert!(state.saw(of.clone(), 1, 10));
+        let before = state.newest(&of);
+        state.read(&of, before, at(1, 11));
+        assert_eq!(state.newest(&of), at(1, 11));
+
+        let before = state.newest(&of);
+        assert!(state.saw(of.clone(), 2, 12));
+        state.read(&of, before, at(1, 11));
+        assert_eq!(state.newest(&of), at(2, 12));
+
+        let before = state.newest(&of);
+        assert!(state.lost(of.clone(), 2));
+        state.read(&of, before, at(2, 12));
+        assert_eq!(state.newest(&of), Newest::Lost);
+        state.read(&of, Newest::Lost, at(1, 11));
+        assert_eq!(state.newest(&of), at(1, 11));
+    }
 }

@@ -13,6 +13,7 @@ use kube::api::{Api, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 
 use super::objects::{OnRestart, lock};
+use crate::cluster::version_of;
 use crate::release::ReleaseKey;
 
 const PAGE: u32 = 250;
@@ -31,9 +32,33 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Referenced {
-    /// The resourceVersion last seen or read; `None`: not known, or deleted.
-    version: Option<String>,
+    known: Known,
     users: HashSet<ReleaseKey>,
+}
+
+/// What is known of a ConfigMap, with the resourceVersion last seen or read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Known {
+    #[default]
+    Nothing,
+    At(u64),
+    Gone(u64),
+}
+
+impl Known {
+    fn version(self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::At(version) | Self::Gone(version) => version,
+        }
+    }
+
+    /// A read shows the past when the watch told something newer while it was under way.
+    fn read(&mut self, version: u64) {
+        if version >= self.version() {
+            *self = Self::At(version);
+        }
+    }
 }
 
 /// The watch of referenced ConfigMaps.
@@ -83,8 +108,11 @@ impl ReferenceWatch {
 
     /// The resourceVersion of a referenced ConfigMap when it is known to be current.
     #[must_use]
-    pub fn version(&self, reference: &Reference) -> Option<String> {
-        lock(&self.state).references.get(reference)?.version.clone()
+    pub fn version(&self, reference: &Reference) -> Option<u64> {
+        match lock(&self.state).references.get(reference)?.known {
+            Known::At(version) => Some(version),
+            Known::Nothing | Known::Gone(_) => None,
+        }
     }
 
     /// How often something that `release` refers to changed since it refers to anything.
@@ -94,9 +122,9 @@ impl ReferenceWatch {
     }
 
     /// Takes note of the resourceVersion that a read returned.
-    pub fn read(&self, reference: &Reference, version: Option<String>) {
+    pub fn read(&self, reference: &Reference, version: u64) {
         if let Some(referenced) = lock(&self.state).references.get_mut(reference) {
-            referenced.version = version;
+            referenced.known.read(version);
         }
     }
 }
@@ -120,7 +148,7 @@ async fn run(
     // References that the running list has shown; the others are gone at its end.
     let mut listed: HashSet<Reference> = HashSet::new();
     while let Some(event) = events.next().await {
-        let (shown, version) = match event {
+        let shown: Vec<(Reference, Known)> = match event {
             Ok(watcher::Event::Init) => {
                 listed.clear();
                 continue;
@@ -130,16 +158,23 @@ async fn run(
                 if lock(&state).references.contains_key(&reference) {
                     listed.insert(reference.clone());
                 }
-                (vec![reference], map.metadata.resource_version)
+                vec![(reference, Known::At(version_of(&map.metadata)))]
             }
-            Ok(watcher::Event::Apply(map)) => (vec![reference(&map)], map.metadata.resource_version),
-            Ok(watcher::Event::Delete(map)) => (vec![reference(&map)], None),
+            Ok(watcher::Event::Apply(map)) => {
+                vec![(reference(&map), Known::At(version_of(&map.metadata)))]
+            }
+            Ok(watcher::Event::Delete(map)) => {
+                vec![(reference(&map), Known::Gone(version_of(&map.metadata)))]
+            }
             Ok(watcher::Event::InitDone) => {
                 let state = lock(&state);
-                let known = state.references.iter().filter(|(_, referenced)| referenced.version.is_some());
-                let gone =
-                    known.map(|(name, _)| name).filter(|name| !listed.contains(*name)).cloned().collect();
-                (gone, None)
+                let missing = state.references.iter().filter(|(name, _)| !listed.contains(*name));
+                missing
+                    .filter_map(|(name, referenced)| match referenced.known {
+                        Known::At(version) => Some((name.clone(), Known::Gone(version.saturating_add(1)))),
+                        Known::Nothing | Known::Gone(_) => None,
+                    })
+                    .collect()
             }
             Err(error) => {
                 on_restart("ConfigMap");
@@ -147,21 +182,21 @@ async fn run(
                 continue;
             }
         };
-        for reference in shown {
-            for release in changed(&mut lock(&state), &reference, version.as_ref()) {
+        for (reference, known) in shown {
+            for release in changed(&mut lock(&state), &reference, known) {
                 let _ = wake_tx.unbounded_send(release);
             }
         }
     }
 }
 
-/// Notes the version of a ConfigMap if somebody refers to it; gives whom to wake because it is another one.
-fn changed(state: &mut State, reference: &Reference, version: Option<&String>) -> Vec<ReleaseKey> {
+/// Notes what an event says of a ConfigMap if somebody refers to it; gives whom to wake because it is news.
+fn changed(state: &mut State, reference: &Reference, known: Known) -> Vec<ReleaseKey> {
     let Some(referenced) = state.references.get_mut(reference) else { return Vec::new() };
-    if referenced.version.as_ref() == version {
+    if referenced.known == known {
         return Vec::new();
     }
-    referenced.version = version.cloned();
+    referenced.known = known;
     let users: Vec<ReleaseKey> = referenced.users.iter().cloned().collect();
     for user in &users {
         *state.changes.entry(user.clone()).or_default() += 1;
@@ -171,4 +206,24 @@ fn changed(state: &mut State, reference: &Reference, version: Option<&String>) -
 
 fn reference(map: &PartialObjectMeta<ConfigMap>) -> Reference {
     (map.metadata.namespace.clone().unwrap_or_default(), map.metadata.name.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_does_not_take_back_what_the_watch_told_meanwhile() {
+        let mut known = Known::Nothing;
+        known.read(10);
+        assert_eq!(known, Known::At(10));
+        known = Known::At(11);
+        known.read(10);
+        assert_eq!(known, Known::At(11));
+        known = Known::Gone(12);
+        known.read(11);
+        assert_eq!(known, Known::Gone(12));
+        known.read(13);
+        assert_eq!(known, Known::At(13));
+    }
 }

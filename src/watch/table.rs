@@ -65,6 +65,8 @@ pub struct Suspicion {
     pub gone: bool,
     /// Who holds which fields now; empty when the object is gone.
     pub managed_fields: Vec<ManagedFieldsEntry>,
+    /// Of what we own of it; `None` when that is nothing, or the object is gone.
+    pub fingerprint: Option<String>,
     /// resourceVersion of the event.
     pub version: u64,
     /// When the event arrived.
@@ -223,6 +225,10 @@ impl Table {
                 id: id.clone(),
                 gone: matches!(tracked.seen, Seen::Gone { .. }),
                 managed_fields: tracked.evidence.clone(),
+                fingerprint: match &tracked.seen {
+                    Seen::Live { fingerprint, .. } => fingerprint.clone(),
+                    Seen::Unknown | Seen::Gone { .. } => None,
+                },
                 version: match tracked.seen {
                     Seen::Live { version, .. } | Seen::Gone { version } => version,
                     Seen::Unknown => 0,

@@ -292,3 +292,44 @@ async fn a_delete_that_is_refused_is_said_and_tried_again() {
     h.gone("SherpackRelease/web").await;
     assert!(h.objects.find("ConfigMap/settings").await.is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_what_is_left_is_looked_for_while_a_deletion_waits() {
+    let h = Harness::new("delete-remaining").await;
+    let held = ["ConfigMap/held-0", "ConfigMap/held-1", "ConfigMap/held-2"];
+    let more = held.map(|name| config_map(name.split_once('/').unwrap().1, json!({"a": "b"})));
+    h.deploy("web", &pack().objects(more), json!({})).await;
+    let hold = |finalizers: serde_json::Value| json!({"metadata": {"finalizers": finalizers}});
+    for object in held {
+        h.objects.edit(object, "test", hold(json!(["example.com/test"]))).await;
+    }
+    h.objects.delete("SherpackRelease/web").await;
+    h.condition("web", "Ready", "Unknown", Some("Uninstalling")).await;
+    let mark = h.wire.mark();
+    let waits_for = async |left: usize| {
+        h.sees("SherpackRelease/web", |release| {
+            release["status"]["operation"]["waitingFor"].as_array().map(Vec::len) == Some(left)
+        })
+        .await;
+    };
+    for (object, left) in [(held[0], 2), (held[1], 1)] {
+        h.objects.edit(object, "test", hold(json!(null))).await;
+        waits_for(left).await;
+    }
+    let again: Vec<String> = h
+        .wire
+        .since(mark)
+        .into_iter()
+        .filter(|request| OBJECTS.iter().any(|object| request.is_about(&plural(object))))
+        .map(|request| request.line())
+        .collect();
+    assert_eq!(again, Vec::<String>::new(), "these had gone");
+    h.objects.edit(held[2], "test", hold(json!(null))).await;
+    h.gone("SherpackRelease/web").await;
+}
+
+/// `Service/web` as it stands in a path.
+fn plural(object: &str) -> String {
+    let (kind, name) = object.split_once('/').unwrap();
+    format!("{}s/{name}", kind.to_lowercase())
+}

@@ -192,3 +192,32 @@ async fn slices_that_inherit_the_labels_of_a_service_are_left_alone() {
     let others: Vec<_> = all.iter().filter(|request| !request.path.ends_with("/external")).collect();
     assert!(others.is_empty(), "{others:?}");
 }
+
+/// The watches of objects leave records out by a label; on an object it means nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_label_that_hides_an_object_from_its_watch_is_taken_off() {
+    let h = Harness::new("hidden-by-label").await;
+    h.deploy("web", &two_config_maps(), json!({})).await;
+    let before = h.objects.get("ConfigMap/settings").await;
+    let hide = json!({"metadata": {"labels": {"sherpack.io/storage-driver": "x", "example.com/a": "b"}}});
+    let shown = |object: &Value| {
+        let labels = &object["metadata"]["labels"];
+        labels["sherpack.io/storage-driver"].is_null() && labels["example.com/a"] == "b"
+    };
+    h.objects.edit("ConfigMap/settings", "kubectl-label", hide.clone()).await;
+    let after = h.sees("ConfigMap/settings", shown).await;
+    assert_eq!(uid(&after), uid(&before));
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    // The same when it happens while nobody looks.
+    h.kill();
+    h.objects.edit("ConfigMap/settings", "kubectl-label", hide.clone()).await;
+    h.start();
+    h.sees("ConfigMap/settings", shown).await;
+    // Where nothing is written it is told.
+    h.edit_spec("web", json!({"drift": {"mode": "Warn"}})).await;
+    h.ready("web").await;
+    h.objects.edit("ConfigMap/settings", "kubectl-label", hide).await;
+    h.condition("web", "Drifted", "True", Some("DriftDetected")).await;
+    told(&h, "/settings", "Reported").await;
+}

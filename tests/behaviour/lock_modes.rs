@@ -247,3 +247,35 @@ async fn drift_during_an_operation_is_put_back_after_it() {
     h.ready("web").await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn warn_does_not_look_at_each_event_of_an_object_that_it_told_of() {
+    let h = Harness::new("drift-warn-calm").await;
+    h.deploy("web", &settings(), mode("Warn")).await;
+    paint(&h, "ConfigMap/settings").await;
+    h.condition("web", "Drifted", "True", Some("DriftDetected")).await;
+    let mark = h.wire.mark();
+    let events = 6;
+    for number in 0..events {
+        // As a controller that writes a status: nothing of ours changes.
+        let note = json!({"metadata": {"annotations": {"example.com/seen": number.to_string()}}});
+        h.objects.edit("ConfigMap/settings", "a-controller", note).await;
+        h.pass("web").await;
+    }
+    let looks = h
+        .wire
+        .since(mark)
+        .into_iter()
+        .filter(|request| request.is_about("configmaps/settings") && request.query.contains("dryRun="));
+    let looks = looks.count();
+    assert!(looks < events, "{looks} looks at {events} events");
+    // A change of what is ours is looked at without a wait, and one that is over is noticed after it.
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"size": "big"}})).await;
+    h.sees("SherpackRelease/web", |release| {
+        release["status"]["drift"]["objects"][0]["paths"] == json!(["/data"])
+    })
+    .await;
+    let back = json!({"data": {"color": "blue", "size": "small"}});
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", back).await;
+    h.condition("web", "Drifted", "False", None).await;
+}

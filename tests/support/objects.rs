@@ -40,6 +40,7 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", false),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", false),
     ("sherpack.io/v1alpha1", "SherpackRelease", true),
+    ("watches.example.com/v1", "Gadget", true),
 ];
 
 impl Objects {

@@ -73,6 +73,8 @@ pub enum Effect {
     Slow(Duration),
     /// It is sent when [`Wire::release`] is called.
     Hold,
+    /// It is sent at once, and its answer comes when [`Wire::release`] is called.
+    HoldAnswer,
     /// The operator dies the moment the API server has answered: nothing it sends later arrives.
     KillAfter,
     /// The operator dies the moment it wants to send this.
@@ -269,12 +271,15 @@ impl Wire {
             }
             Some(Effect::Slow(by)) => tokio::time::sleep(by).await,
             Some(Effect::Hold) => held.cancelled().await,
-            Some(Effect::DropAfterSend | Effect::KillAfter) | None => {}
+            Some(Effect::DropAfterSend | Effect::KillAfter | Effect::HoldAnswer) | None => {}
         }
         let cut = lock(&self.inner.cut).clone();
         let answer = inner.oneshot(call).await;
         request.code = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
         self.answered(number, request.code);
+        if let Some(Effect::HoldAnswer) = effect {
+            held.cancelled().await;
+        }
         match effect {
             Some(Effect::KillAfter) => {
                 self.die();
