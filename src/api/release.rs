@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_the_design_survives_a_round_trip() {
+    fn every_field_of_the_api_survives_a_round_trip() {
         let spec = json!({
             "pack": {
                 "configMap": {"name": "p", "key": "p.tgz"},
@@ -254,7 +254,8 @@ mod tests {
                         "large": "Chunked"},
             "approval": "Automatic"
         });
-        let read: SherpackReleaseSpec = serde_json::from_value(spec.clone()).expect("the spec of the design");
+        let read: SherpackReleaseSpec =
+            serde_json::from_value(spec.clone()).expect("a spec with every field");
         assert_eq!(serde_json::to_value(&read).expect("JSON"), spec);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::{self, Limits, Pack, values};
-use crate::render::{Capabilities, Input, Rendered, render, unsupported};
+use crate::render::{Capabilities, Input, Rendered, Stop, render, unsupported};
 use crate::source;
 
 /// What to assume of a cluster that is not asked: the oldest version that the operator supports.
@@ -71,14 +71,15 @@ pub(super) fn run(args: Args) -> ExitCode {
     for warning in &pack.warnings {
         eprintln!("warning: {warning}");
     }
-    if let Some(found) = unsupported(&pack, &rendered.objects) {
-        eprintln!("warning: {found}: the operator will not install this pack");
+    let refused = unsupported(&pack, &rendered.objects);
+    if let Some(found) = &refused {
+        eprintln!("error: {found}: the operator will not install this pack");
     }
     if let Some(notes) = &rendered.notes {
         eprintln!("{}", notes.trim_end());
     }
     print!("{}", yaml::join(&rendered.objects));
-    ExitCode::SUCCESS
+    if refused.is_some() { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }
 
 /// The exit code is 1 when the pack or the values are at fault, 2 for usage and IO.
@@ -101,6 +102,8 @@ fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
         is_upgrade: false,
         values: &values,
         capabilities: &capabilities,
+        // Whoever waits at the terminal can end it.
+        stop: &Stop::default(),
     };
     let mut rendered = render(&pack, &input).map_err(|error| (1, error.to_string()))?;
     for document in &mut rendered.objects {

@@ -2,12 +2,15 @@
 
 use std::io::{Read, Write as _};
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
 use tar::{Archive, EntryType, Header};
 
 use super::path::refuse;
 use super::{Error, Files, Limits, Pack, clean, from_files, listing, metadata};
+
+/// Members of one gzip. Tools write one, or one for each block; an empty one costs time and gives nothing.
+const MEMBERS: usize = 1000;
 
 /// Reads a pack from a gzip-compressed tar, in memory.
 ///
@@ -22,7 +25,8 @@ pub fn read_archive(bytes: &[u8], limits: &Limits) -> Result<Pack, Error> {
     if bytes.len() as u64 > limits.compressed {
         return Err(Error::TooLarge { what: "archive", limit: limits.compressed });
     }
-    let mut stream = Bounded { inner: MultiGzDecoder::new(bytes), left: limits.unpacked, exceeded: false };
+    let inner = Members { decoder: GzDecoder::new(bytes), left: MEMBERS };
+    let mut stream = Bounded { inner, left: limits.unpacked, exceeded: false };
     let result = entries(&mut stream, limits);
     // The tar reader only sees an IO error at the limit; this says which one it was.
     if stream.exceeded {
@@ -31,7 +35,7 @@ pub fn read_archive(bytes: &[u8], limits: &Limits) -> Result<Pack, Error> {
     from_files(strip_top_level(result?), limits)
 }
 
-fn entries(stream: &mut Bounded<MultiGzDecoder<&[u8]>>, limits: &Limits) -> Result<Files, Error> {
+fn entries(stream: &mut Bounded<Members<'_>>, limits: &Limits) -> Result<Files, Error> {
     let broken = |error: std::io::Error| Error::NotAnArchive { message: error.to_string() };
     let mut archive = Archive::new(stream);
     let mut files = Files::new();
@@ -100,6 +104,29 @@ fn strip_top_level(files: Files) -> Files {
         return files;
     }
     files.into_iter().map(|(path, content)| (path[prefix.len()..].to_owned(), content)).collect()
+}
+
+/// All members of a gzip as one stream.
+struct Members<'a> {
+    decoder: GzDecoder<&'a [u8]>,
+    left: usize,
+}
+
+impl Read for Members<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let read = self.decoder.read(buffer)?;
+            let rest = *self.decoder.get_ref();
+            if read > 0 || buffer.is_empty() || rest.is_empty() {
+                return Ok(read);
+            }
+            self.left = self
+                .left
+                .checked_sub(1)
+                .ok_or_else(|| std::io::Error::other(format!("it has more than {MEMBERS} members")))?;
+            self.decoder = GzDecoder::new(rest);
+        }
+    }
 }
 
 /// Ends in an error, not in a short read, when more than `left` bytes come.
@@ -257,6 +284,22 @@ mod tests {
     }
 
     #[test]
+    fn an_archive_of_endless_members_is_refused() {
+        let pack = gzip(&tar_of(&[PACK]));
+        let after = |count: usize| [gzip(b"").repeat(count), pack.clone()].concat();
+        assert!(read_archive(&after(MEMBERS), &Limits::default()).is_ok());
+        let error = read_archive(&after(MEMBERS + 1), &Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("1000 members"), "{error}");
+    }
+
+    #[test]
+    fn a_manifest_is_bounded() {
+        let lines = "f sha256:00\n".repeat(200_000);
+        let error = read(&[PACK, ("MANIFEST", EntryType::Regular, lines.as_bytes())]).unwrap_err();
+        assert_eq!(error, Error::TooLarge { what: "MANIFEST", limit: 2 << 20 });
+    }
+
+    #[test]
     fn a_header_that_lies_about_its_size_is_refused() {
         let mut tar = tar_of(&[PACK]);
         let mut header = Header::new_ustar();
@@ -297,7 +340,7 @@ mod tests {
         let files = files(&[("Pack.yaml", MINIMAL), ("templates/a.yaml", "x"), ("README.md", "r")]);
         let bytes = write_archive(&files).unwrap();
         assert_eq!(bytes, write_archive(&files).unwrap());
-        let names: Vec<String> = Archive::new(MultiGzDecoder::new(&bytes[..]))
+        let names: Vec<String> = Archive::new(GzDecoder::new(&bytes[..]))
             .entries()
             .unwrap()
             .map(|entry| entry.unwrap().path().unwrap().display().to_string())

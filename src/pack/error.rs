@@ -6,7 +6,7 @@ pub enum Error {
     /// A size limit is exceeded.
     #[error("the {what} is larger than {limit} bytes")]
     TooLarge {
-        /// `archive`, `unpacked archive`, `unpacked pack`.
+        /// `archive`, `unpacked archive`, `unpacked pack`, `MANIFEST`.
         what: &'static str,
         /// The limit in bytes.
         limit: u64,

@@ -137,7 +137,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         }
         Err(other) => return Err(other),
     };
-    let mut warnings = Vec::new();
+    let mut warnings = Warnings::default();
     unknown(&root, "", ROOT_KEYS, &mut warnings);
     match root.get("apiVersion").and_then(Value::as_str) {
         Some("sherpack/v1") => {}
@@ -199,7 +199,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         unknown(crds, "crds.", CRDS_KEYS, &mut warnings);
     }
     let crds = root.get("crds").cloned().unwrap_or(Value::Null);
-    Ok(Definition { kind, metadata, strict, dependencies, crds, warnings })
+    Ok(Definition { kind, metadata, strict, dependencies, crds, warnings: warnings.done() })
 }
 
 /// `appVersion: 1.10` is a number in YAML, and most people forget the quotes.
@@ -230,11 +230,33 @@ fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-fn unknown(map: &Map<String, Value>, prefix: &str, known: &[&str], warnings: &mut Vec<String>) {
-    // A hostile file may have thousands of them.
-    let room = 20_usize.saturating_sub(warnings.len());
-    let names = map.keys().filter(|key| !known.contains(&key.as_str())).take(room);
-    warnings.extend(names.map(|key| format!("Pack.yaml: unknown key `{prefix}{}` is ignored", short(key))));
+/// A hostile file may have thousands of unknown keys.
+const WARNINGS: usize = 20;
+
+#[derive(Default)]
+struct Warnings {
+    list: Vec<String>,
+    more: usize,
+}
+
+impl Warnings {
+    fn done(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.list.push(format!("Pack.yaml: and {} more unknown keys", self.more));
+        }
+        self.list
+    }
+}
+
+fn unknown(map: &Map<String, Value>, prefix: &str, known: &[&str], warnings: &mut Warnings) {
+    for key in map.keys().filter(|key| !known.contains(&key.as_str())) {
+        if warnings.list.len() < WARNINGS {
+            let key = short(key);
+            warnings.list.push(format!("Pack.yaml: unknown key `{prefix}{key}` is ignored"));
+        } else {
+            warnings.more += 1;
+        }
+    }
 }
 
 fn short(text: &str) -> String {
@@ -285,6 +307,14 @@ mod tests {
                 "Pack.yaml: unknown key `engine.strct` is ignored"
             ]
         );
+    }
+
+    #[test]
+    fn what_would_be_a_flood_of_warnings_is_counted() {
+        let keys: String = (0..40).map(|index| format!("u{index}: 1\n")).collect();
+        let warnings = definition(&format!("{MINIMAL}{keys}engine: {{a: 1, b: 2}}\n")).unwrap().warnings;
+        assert_eq!(warnings.len(), WARNINGS + 1);
+        assert_eq!(warnings[WARNINGS], "Pack.yaml: and 22 more unknown keys");
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 /// File names that hold a schema of the values, in the order in which they are looked for.
 const SCHEMAS: [&str; 4] = ["values.schema.yaml", "values.schema.json", "schema.yaml", "schema.json"];
 
+/// Bytes of `MANIFEST`: thousands of files.
+const MANIFEST_BYTES: usize = 2 << 20;
+
 /// What a pack may cost. Everything above is refused while it is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -100,6 +103,9 @@ pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
         return Err(Error::TooLarge { what: "unpacked pack", limit: limits.unpacked });
     }
     let manifest = files.remove(listing::MANIFEST);
+    if manifest.as_ref().is_some_and(|manifest| manifest.len() > MANIFEST_BYTES) {
+        return Err(Error::TooLarge { what: listing::MANIFEST, limit: MANIFEST_BYTES as u64 });
+    }
     let listing = listing::hash(&files);
     let definition = metadata::read(&files)?;
     if let Some(manifest) = manifest {
@@ -166,6 +172,30 @@ pub(crate) mod tests {
             &Limits::default(),
         );
         assert_eq!(pack.unwrap().schema(), Some("values.schema.json"));
+    }
+
+    #[test]
+    fn values_and_definition_are_bounded_and_the_file_is_named() {
+        let read = |name: &str, text: String| {
+            let mut all = files(&[("Pack.yaml", MINIMAL)]);
+            all.insert(name.to_owned(), text.into_bytes());
+            from_files(all, &Limits::default()).map(|_| ()).map_err(|error| error.to_string())
+        };
+        let text = format!("a: \"{}\"\n", "y".repeat(1 << 20));
+        let nodes = format!("a: [{}]\n", "{b: 1},".repeat(20_000));
+        let aliases = format!("a: &a [{}]\n{}", "1,".repeat(1000), "b: *a\n".repeat(100));
+        for (name, head) in [("values.yaml", ""), ("Pack.yaml", MINIMAL)] {
+            assert_eq!(
+                read(name, format!("{head}{text}")).unwrap_err(),
+                format!("{name}: it is larger than 1 MiB")
+            );
+            for many in [&nodes, &aliases] {
+                let error = read(name, format!("{head}{many}")).unwrap_err();
+                assert!(error.contains(name), "{error}");
+            }
+        }
+        let honest: String = (0..5000).map(|index| format!("k{index}: [a, {{b: 1}}]\n")).collect();
+        assert_eq!(read("values.yaml", honest), Ok(()));
     }
 
     #[test]

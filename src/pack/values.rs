@@ -5,12 +5,18 @@ use serde_json::{Map, Value};
 use super::Error;
 use crate::manifest;
 
+/// Bytes of one text of values, or of `Pack.yaml`: several times what a release can store.
+const BYTES: usize = 1 << 20;
+
 /// Parses one YAML document that must be an object; nothing at all is an empty object.
 ///
 /// # Errors
-/// Not UTF-8, not YAML, more than one document, or not an object. The message has the line.
+/// Larger than 1 MiB, not UTF-8, not YAML, more than one document, or not an object. The message has the line.
 pub fn parse(text: &[u8], file: &str) -> Result<Value, Error> {
     let wrong = |message: String| Error::Values { file: file.to_owned(), message };
+    if text.len() > BYTES {
+        return Err(wrong(format!("it is larger than {} MiB", BYTES >> 20)));
+    }
     let text = std::str::from_utf8(text).map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
     match manifest::yaml::parse_value(text, file) {
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
@@ -20,6 +26,16 @@ pub fn parse(text: &[u8], file: &str) -> Result<Value, Error> {
             Err(Error::Values { file: format!("{file}:{line}"), message })
         }
         Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+/// Scalars, lists and objects in a value, itself included.
+#[must_use]
+pub fn nodes(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(nodes).sum(),
+        Value::Object(map) => map.values().map(nodes).sum(),
+        _ => 0,
     }
 }
 

@@ -193,7 +193,7 @@ impl Pass<'_> {
     pub(super) async fn save(&mut self, stored: &Stored, head: bool) -> Result<Stored, Error> {
         let written = self.records().update(stored, &stored.record, stored.private.as_ref(), head).await;
         if written.is_err() {
-            self.mem.head = None;
+            self.mem.doubt_head();
             self.mem.running = None;
         }
         Ok(written?)

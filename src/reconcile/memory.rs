@@ -39,7 +39,8 @@ pub struct Remembered {
     pub own_version: u64,
     /// The newest record, without manifest and values, and what the record watch said when it was read.
     pub head: Option<(Head, Newest)>,
-    /// The last record of ours that went: in a namespace on its way out it may go before the release does.
+    /// The last record of ours that is not the newest any more: in a namespace on its way out it may go before the
+    /// release does.
     pub departed: Option<Box<Stored>>,
     /// The operation under way.
     pub running: Option<Running>,
@@ -70,6 +71,15 @@ pub struct Going {
     pub remaining: Vec<InventoryEntry>,
     pub looks: u32,
     pub look_at: Timestamp,
+}
+
+impl Remembered {
+    /// What is known of the newest record may not be so any more: it is read again.
+    pub fn doubt_head(&mut self) {
+        if let Some((Head::Ours(stored), _)) = self.head.take() {
+            self.departed = Some(stored);
+        }
+    }
 }
 
 /// An operation between two passes.

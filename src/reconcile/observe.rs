@@ -40,10 +40,9 @@ impl Pass<'_> {
         // The newest record went and an older one is the newest now: it knows nothing of what came after it.
         let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
         let head = if outlived { Head::None } else { head };
-        match (self.mem.head.take(), &head) {
-            (Some((Head::Ours(before), _)), Head::None) => self.mem.departed = Some(before),
-            (_, Head::None) => {}
-            _ => self.mem.departed = None,
+        self.mem.doubt_head();
+        if !matches!(head, Head::None) {
+            self.mem.departed = None;
         }
         self.mem.head = Some((slim_head(head), at));
         Ok(())
@@ -61,7 +60,7 @@ impl Pass<'_> {
             Head::Ours(stored) => Ok(*stored),
             Head::None | Head::Foreign(_) | Head::Unreadable(_) => {
                 // It changed under us: the next pass observes it anew.
-                self.mem.head = None;
+                self.mem.doubt_head();
                 self.mem.running = None;
                 Err(Error::RecordChanged { revision })
             }

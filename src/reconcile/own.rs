@@ -79,7 +79,7 @@ impl Pass<'_> {
             self.mem.conflicts = 0;
             return false;
         }
-        self.mem.head = None;
+        self.mem.doubt_head();
         self.mem.running = None;
         self.mem.conflicts = self.mem.conflicts.saturating_add(1);
         self.mem.conflicts <= CONFLICTS
@@ -257,11 +257,11 @@ impl Pass<'_> {
         };
         let read = self.ctx.records.get(&namespace, &name, revision).await?;
         let (Head::Ours(mut stored) | Head::Foreign(mut stored)) = read else {
-            self.mem.head = None;
+            self.mem.doubt_head();
             return Err(Error::RecordChanged { revision });
         };
         if !stored.record.state.is_pending() {
-            self.mem.head = None;
+            self.mem.doubt_head();
             return Ok(());
         }
         let reason = match operation {
@@ -277,7 +277,7 @@ impl Pass<'_> {
         if ours {
             self.wrote(&written);
         } else {
-            self.mem.head = None;
+            self.mem.doubt_head();
         }
         Ok(())
     }

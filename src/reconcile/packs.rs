@@ -7,17 +7,24 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Context, Error};
 use crate::api::PackFrom;
 use crate::cluster::version_of;
-use crate::pack::{Limits, Pack};
+use crate::pack::{self, Limits, Pack};
 use crate::release::ReleaseKey;
 use crate::source;
 use crate::watch::Reference;
 
 /// Decoded packs kept; the one that was not used for the longest time goes first.
 const KEPT: usize = 64;
+/// What the packs kept may weigh together; the one read last is kept in any case.
+const KEPT_BYTES: usize = 64 << 20;
+/// What one scalar, list or map of the values takes, at most.
+const NODE: usize = 200;
+/// Packs that are decoded or rendered at a time. Each may take a hundred MiB while it lasts.
+const TURNS: usize = 2;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Where a pack was read.
@@ -28,9 +35,15 @@ enum Place {
 }
 
 /// Decoded packs by where they were read.
-#[derive(Default)]
 pub struct Packs {
     kept: Mutex<HashMap<Place, Kept>>,
+    turns: Arc<Semaphore>,
+}
+
+impl Default for Packs {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), turns: Arc::new(Semaphore::new(TURNS)) }
+    }
 }
 
 struct Kept {
@@ -38,6 +51,7 @@ struct Kept {
     version: u64,
     read_at: Instant,
     used_at: Instant,
+    bytes: usize,
     pack: Arc<Pack>,
 }
 
@@ -52,12 +66,29 @@ impl Packs {
     fn put(&self, place: Place, version: u64, pack: &Arc<Pack>) {
         let now = Instant::now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT && !kept.contains_key(&place) {
+        kept.remove(&place);
+        let bytes = weight(pack);
+        let mut total = bytes + kept.values().map(|entry| entry.bytes).sum::<usize>();
+        while kept.len() >= KEPT || total > KEPT_BYTES {
             let oldest = kept.iter().min_by_key(|(_, entry)| entry.used_at).map(|(place, _)| place.clone());
-            oldest.map(|place| kept.remove(&place));
+            let Some(gone) = oldest.and_then(|place| kept.remove(&place)) else { break };
+            total -= gone.bytes;
         }
-        kept.insert(place, Kept { version, read_at: now, used_at: now, pack: Arc::clone(pack) });
+        kept.insert(place, Kept { version, read_at: now, used_at: now, bytes, pack: Arc::clone(pack) });
     }
+
+    /// Waits until a pack may be decoded or rendered. The permit belongs to that work.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        // Nobody closes the semaphore.
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+}
+
+/// About how much memory a pack takes.
+fn weight(pack: &Pack) -> usize {
+    let files: usize = pack.files.iter().map(|(path, content)| path.len() + content.len()).sum();
+    // The texts of the values stand in a file too.
+    2 * files + NODE * (pack::values::nodes(&pack.values) + pack::values::nodes(&pack.crds))
 }
 
 impl Context {
@@ -116,9 +147,9 @@ impl Context {
             return Ok((pack, true));
         }
         let wanted = data_key.map(str::to_owned);
-        let pack =
-            blocking(move || source::configmap::pack_from(&map, wanted.as_deref(), &Limits::default()))
-                .await?;
+        let pack = self
+            .blocking(move || source::configmap::pack_from(&map, wanted.as_deref(), &Limits::default()))
+            .await?;
         let pack = Arc::new(pack?);
         self.packs.put(place, version, &pack);
         Ok((pack, true))
@@ -132,10 +163,23 @@ impl Context {
         let dir = self.pack_dir.clone().unwrap_or_default();
         let relative = path.to_owned();
         let pack =
-            blocking(move || source::path::load(Path::new(&dir), &relative, &Limits::default())).await?;
+            self.blocking(move || source::path::load(Path::new(&dir), &relative, &Limits::default())).await?;
         let pack = Arc::new(pack?);
         self.packs.put(place, 0, &pack);
         Ok((pack, true))
+    }
+
+    /// Unpacking uses the CPU and files block: neither belongs on an async thread.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let turn = self.packs.turn().await;
+        let work = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        work.await.map_err(|error| Error::PackAborted { message: error.to_string() })
     }
 }
 
@@ -152,7 +196,50 @@ async fn read_config_map(client: Client, reference: &Reference) -> Result<Config
     }
 }
 
-/// Unpacking uses the CPU and files block: neither belongs on an async thread.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Error::PackAborted { message: error.to_string() })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pack(bytes: usize) -> Arc<Pack> {
+        let text = "apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n";
+        let files =
+            [("Pack.yaml".to_owned(), text.as_bytes().to_vec()), ("big".to_owned(), vec![b'x'; bytes])];
+        Arc::new(pack::from_files(files.into(), &Limits::default()).unwrap())
+    }
+
+    fn place(name: &str) -> Place {
+        Place::Path(name.to_owned())
+    }
+
+    fn kept(packs: &Packs) -> Vec<Place> {
+        let mut places: Vec<Place> = packs.kept.lock().unwrap().keys().cloned().collect();
+        places.sort_by_key(|place| format!("{place:?}"));
+        places
+    }
+
+    #[test]
+    fn the_packs_kept_are_bounded_in_bytes_and_the_least_recently_used_goes_first() {
+        let packs = Packs::default();
+        for name in ["a", "b", "c"] {
+            packs.put(place(name), 0, &pack(10 << 20));
+        }
+        assert!(packs.get(&place("a"), |_| true).is_some());
+        packs.put(place("d"), 0, &pack(10 << 20));
+        assert_eq!(kept(&packs), [place("a"), place("c"), place("d")]);
+        packs.put(place("d"), 0, &pack(10));
+        assert_eq!(kept(&packs), [place("a"), place("c"), place("d")], "replaced, not added");
+        packs.put(place("e"), 0, &pack(40 << 20));
+        assert_eq!(kept(&packs), [place("e")], "too large, but read last");
+    }
+
+    #[test]
+    fn the_packs_kept_are_bounded_in_number() {
+        let packs = Packs::default();
+        for index in 0..KEPT + 5 {
+            packs.put(place(&index.to_string()), 0, &pack(1));
+        }
+        let kept = kept(&packs);
+        assert_eq!(kept.len(), KEPT);
+        assert!(!kept.contains(&place("4")) && kept.contains(&place("5")));
+    }
 }

@@ -127,8 +127,13 @@ impl Pass<'_> {
         let values = self.settings.values.clone();
         let capabilities = Arc::clone(&self.ctx.capabilities);
         let (name, namespace) = (self.settings.release_name.clone(), self.settings.target_namespace.clone());
+        let turn = self.ctx.packs.turn().await;
+        let stop = render::Stop::default();
+        let theirs = stop.clone();
         // Off the async threads: a hostile template may use all the fuel it has.
         let work = tokio::task::spawn_blocking(move || {
+            // Until the work has really ended, not only until nobody waits for it any more.
+            let _turn = turn;
             render::render(
                 &pack,
                 &render::Input {
@@ -138,13 +143,17 @@ impl Pass<'_> {
                     is_upgrade: action != Action::Install,
                     values: &values,
                     capabilities: &capabilities,
+                    stop: &theirs,
                 },
             )
         });
         match tokio::time::timeout(RENDER_DEADLINE, work).await {
             Ok(Ok(rendered)) => Ok(rendered?),
             Ok(Err(aborted)) => Err(Error::RenderAborted { message: aborted.to_string() }),
-            Err(_) => Err(Error::RenderTimeout { after: RENDER_DEADLINE }),
+            Err(_) => {
+                stop.now();
+                Err(Error::RenderTimeout { after: RENDER_DEADLINE })
+            }
         }
     }
 

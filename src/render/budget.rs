@@ -3,6 +3,7 @@
 //! Fuel bounds how many instructions run; this bounds what single instructions make: text, data and
 //! work. `guard` sees to it that every instruction that can make something large asks here.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use minijinja::value::{Value, ValueKind};
@@ -10,6 +11,8 @@ use minijinja::{Error, ErrorKind};
 
 /// Instructions of all templates of one pack together.
 pub(super) const FUEL: u64 = 2_000_000;
+/// Source of all templates of one pack.
+pub(super) const SOURCES: u64 = 4 << 20;
 /// Rendered text of one template.
 pub(super) const FILE: u64 = 8 << 20;
 /// Rendered text of all templates.
@@ -26,8 +29,21 @@ const BYTES: u64 = 128 << 20;
 const STEPS: u64 = 20_000_000;
 /// What a value costs beside its text.
 pub(super) const NODE: u64 = 64;
+/// What a token of a template costs when it is parsed and compiled.
+const TOKEN: u64 = 192;
 /// Templates inside templates.
 const TPL_DEPTH: u32 = 10;
+
+/// Asks a render to end. Whoever waits for one knows what time it is; a render itself does not.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// The render ends with an error at the next thing that it has to pay for.
+    pub fn now(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// What is left. One per render.
 #[derive(Debug)]
@@ -36,6 +52,7 @@ pub(super) struct Budget {
     steps: AtomicU64,
     tpl: AtomicU32,
     exceeded: AtomicBool,
+    stop: Stop,
 }
 
 /// Size of one value.
@@ -46,12 +63,13 @@ pub(super) struct Weight {
 }
 
 impl Budget {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(stop: &Stop) -> Self {
         Self {
             bytes: AtomicU64::new(BYTES),
             steps: AtomicU64::new(STEPS),
             tpl: AtomicU32::new(0),
             exceeded: AtomicBool::new(false),
+            stop: stop.clone(),
         }
     }
 
@@ -67,6 +85,7 @@ impl Budget {
 
     /// Pays for text or data that is about to be made.
     pub(super) fn bytes(&self, count: u64) -> Result<(), Error> {
+        self.go_on()?;
         self.take(&self.bytes, count).ok_or_else(|| {
             self.over(format!("the templates make more than {} MiB of text and data on the way", BYTES >> 20))
         })
@@ -74,8 +93,23 @@ impl Budget {
 
     /// Pays for work.
     pub(super) fn steps(&self, count: u64) -> Result<(), Error> {
+        self.go_on()?;
         self.take(&self.steps, count)
             .ok_or_else(|| self.over("the templates work through too much data".to_owned()))
+    }
+
+    /// Pays for one token of source.
+    pub(super) fn token(&self) -> Result<(), Error> {
+        self.go_on()?;
+        self.take(&self.bytes, TOKEN)
+            .ok_or_else(|| self.over("the templates have too many tags and expressions".to_owned()))
+    }
+
+    fn go_on(&self) -> Result<(), Error> {
+        if self.stop.0.load(Ordering::Relaxed) {
+            return Err(self.over("it takes too long".to_owned()));
+        }
+        Ok(())
     }
 
     fn take(&self, counter: &AtomicU64, count: u64) -> Option<()> {
@@ -156,6 +190,7 @@ impl Budget {
     ///
     /// A lazy sequence would keep its source and grow into a chain as deep as a loop is long.
     pub(super) fn keep(&self, value: Value) -> Result<Value, Error> {
+        self.go_on()?;
         if let Some(text) = value.as_str() {
             self.string(text.len() as u64)?;
             return Ok(value);
@@ -196,7 +231,7 @@ mod tests {
         for _ in 0..64 {
             value = Value::from(vec![value.clone(), value]);
         }
-        let budget = Budget::new();
+        let budget = Budget::new(&Stop::default());
         assert!(budget.weigh(&value).is_err());
         assert!(budget.exceeded());
     }
@@ -207,15 +242,26 @@ mod tests {
         for _ in 0..DEPTH {
             value = Value::from(vec![value]);
         }
-        assert!(Budget::new().weigh(&value).is_ok());
-        assert!(Budget::new().weigh(&Value::from(vec![value])).is_err());
+        assert!(Budget::new(&Stop::default()).weigh(&value).is_ok());
+        assert!(Budget::new(&Stop::default()).weigh(&Value::from(vec![value])).is_err());
     }
 
     #[test]
     fn what_is_paid_is_gone() {
-        let budget = Budget::new();
+        let budget = Budget::new(&Stop::default());
         budget.bytes(BYTES).unwrap();
         assert!(budget.bytes(1).is_err());
-        assert!(Budget::new().string(VALUE + 1).is_err());
+        assert!(Budget::new(&Stop::default()).string(VALUE + 1).is_err());
+    }
+
+    #[test]
+    fn a_render_that_is_asked_to_stop_gets_nothing_more() {
+        let stop = Stop::default();
+        let budget = Budget::new(&stop);
+        assert!(budget.steps(1).is_ok() && budget.bytes(1).is_ok() && budget.token().is_ok());
+        stop.now();
+        assert!(budget.steps(0).is_err() && budget.bytes(0).is_err() && budget.token().is_err());
+        assert!(budget.keep(Value::from(1)).is_err());
+        assert!(budget.exceeded());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Value, json};
 
-use super::budget::{Budget, FILE, FUEL, TOTAL};
+use super::budget::{Budget, FILE, FUEL, SOURCES, TOTAL};
 use super::{Error, Input, convert, filters, functions, guard, text};
 use crate::pack::Pack;
 
@@ -40,11 +40,12 @@ fn is_helper(name: &str) -> bool {
 
 /// Renders every template of the pack, in path order.
 pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Vec<Text>, Error> {
-    let budget = Arc::new(Budget::new());
+    let budget = Arc::new(Budget::new(input.stop));
     let mut engine = environment(pack.strict, &budget);
     let root = root(pack, input, values);
     engine.add_global("__root", root.clone());
     let mut outputs = Vec::new();
+    let mut sources = 0;
     for (path, content) in &pack.files {
         let Some(name) = path.strip_prefix(TEMPLATES) else {
             continue;
@@ -57,12 +58,17 @@ pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Ve
             |message: &str| Error::Template { file: path.clone(), line: 0, message: message.to_owned() };
         let source = std::str::from_utf8(content).map_err(|_| wrong("it is not UTF-8 text"))?;
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-        let guarded = guard::instrument(name, source, false).map_err(|refused| match refused {
+        let guarded = guard::instrument(name, source, false, &budget).map_err(|refused| match refused {
             guard::Refused::Engine(error) => explain(&error, name, &budget),
             guard::Refused::Here { line, why } => {
                 Error::Template { file: path.clone(), line, message: why.to_owned() }
             }
         })?;
+        sources += content.len() as u64;
+        if sources > SOURCES {
+            let message = format!("the templates together are larger than {} MiB", SOURCES >> 20);
+            return Err(Error::Limit { file: path.clone(), line: 0, message });
+        }
         engine
             .add_template_owned(name.to_owned(), guarded)
             .map_err(|error| explain(&error, name, &budget))?;
@@ -131,7 +137,7 @@ fn json_value(value: &Value) -> minijinja::Value {
 }
 
 fn root(pack: &Pack, input: &Input<'_>, values: &Value) -> minijinja::Value {
-    let Input { release_name, namespace, revision, is_upgrade, values: _, capabilities } = input;
+    let Input { release_name, namespace, revision, is_upgrade, values: _, capabilities, stop: _ } = input;
     let kube = capabilities.kube_version.trim_start_matches('v');
     let mut parts = kube.split(['.', '-', '+']);
     let context = json!({

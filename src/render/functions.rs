@@ -97,15 +97,17 @@ fn register_tpl(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
                   source: Cow<'_, str>,
                   context: Option<Value>|
                   -> Result<Value, Error> {
+                budget.steps(1 + source.len() as u64 / 64)?;
+                budget.string(source.len() as u64)?;
                 if !source.contains("{{") && !source.contains("{%") {
                     return Ok(Value::from(source.into_owned()));
                 }
                 budget.enter_tpl()?;
-                budget.string(source.len() as u64 * 2)?;
+                budget.string(source.len() as u64)?;
                 // Compiling is work too, and starts anew each time.
                 budget.steps(1000 + source.len() as u64)?;
                 let context = context.or_else(|| state.lookup("__root")).unwrap_or_default();
-                let source = guard::instrument("tpl", &source, true).map_err(Error::from)?;
+                let source = guard::instrument("tpl", &source, true, &budget).map_err(Error::from)?;
                 let result = state.env().render_named_str("tpl", &source, context);
                 budget.leave_tpl();
                 budget.keep(Value::from(result?))
@@ -136,6 +138,8 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
             }
             (None, _) => 0,
         };
+        // The characters of a text have to be counted.
+        each.steps(1 + rounds / 64)?;
         each.bytes(rounds.saturating_mul(body))?;
         Ok(value)
     });

@@ -25,8 +25,9 @@ mod tests;
 use serde_json::Value;
 
 use crate::manifest;
-use crate::pack::{Kind, Pack, version};
+use crate::pack::{Kind, Pack, values, version};
 
+pub use budget::Stop;
 pub use error::Error;
 pub use unsupported::{Unsupported, unsupported};
 
@@ -45,6 +46,8 @@ pub struct Input<'a> {
     pub values: &'a Value,
     /// `capabilities`.
     pub capabilities: &'a Capabilities,
+    /// Ends the render early.
+    pub stop: &'a Stop,
 }
 
 /// What the cluster can do.
@@ -69,6 +72,10 @@ pub struct Rendered {
 
 /// Stack of the render thread. Deep nesting of macros and values ends in an error long before.
 const STACK: usize = 64 << 20;
+
+/// Scalars, lists and maps of the values, and of all documents. What they come from is bounded, but they take far more memory than their
+/// text. Below what the manifest may have when it is read again.
+const NODES: usize = 140_000;
 
 /// Renders a pack.
 ///
@@ -112,19 +119,30 @@ pub fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
 }
 
 fn documents(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
-    let values = crate::pack::values::merge(pack.values.clone(), input.values.clone());
-    let texts = engine::texts(pack, input, &values)?;
+    let merged = values::merge(pack.values.clone(), input.values.clone());
+    if values::nodes(&merged) > NODES {
+        let message = format!("they have more than {NODES} fields and items");
+        return Err(Error::Limit { file: "values".to_owned(), line: 0, message });
+    }
+    let texts = engine::texts(pack, input, &merged)?;
     let mut objects = Vec::new();
     let mut notes: Option<String> = None;
+    let mut nodes = 0;
     for text in texts {
         if engine::is_notes(&text.file) {
             let notes = notes.get_or_insert_default();
             notes.push_str(&text.text);
         } else {
-            objects.extend(manifest::yaml::parse_documents(&text.text, &text.file)?);
+            let documents = manifest::yaml::parse_documents(&text.text, &text.file)?;
+            nodes += documents.iter().map(values::nodes).sum::<usize>();
+            if nodes > NODES {
+                let message = format!("all documents together have more than {NODES} fields and items");
+                return Err(Error::Limit { file: text.file, line: 0, message });
+            }
+            objects.extend(documents);
         }
     }
-    Ok(Rendered { objects, notes, values })
+    Ok(Rendered { objects, notes, values: merged })
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

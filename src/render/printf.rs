@@ -8,6 +8,7 @@ use super::text;
 
 /// Verbs of Go: `%s %v %d %f %t %q %x %%`, with `-` and `0`, a width and a precision.
 pub(super) fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<String, Error> {
+    budget.steps(1 + format.len() as u64 / 64)?;
     let mut out = String::new();
     let mut args = args.iter();
     let mut rest = format;

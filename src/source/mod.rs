@@ -3,7 +3,6 @@
 //! May import `render`, `pack`, `manifest` and `api`. Invariant: a release never reads a file outside of
 //! the pack directory, and no more bytes than [`Limits`](crate::pack::Limits) allow.
 
-pub mod cache;
 pub mod configmap;
 mod error;
 pub mod path;

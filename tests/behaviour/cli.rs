@@ -127,6 +127,16 @@ async fn bad_packs_and_bad_usage_end_with_codes_of_their_own() {
     assert!(err(&broken).contains("templates/a.yaml:2"), "where it is: {}", err(&broken));
     assert_eq!(out(&broken), "", "nothing half rendered");
 
+    std::fs::write(
+        pack.join("templates/a.yaml"),
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}\n",
+    )
+    .unwrap();
+    let refused = operator(&["render", pack.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1), "a pack that the operator does not install");
+    assert!(err(&refused).contains("`helm.sh/hook` on Job/a is not supported yet"), "{}", err(&refused));
+    assert!(out(&refused).contains("kind: Job"), "printed nevertheless: {}", out(&refused));
+
     let missing = operator(&["render", "no/such/pack"]);
     assert_eq!(missing.status.code(), Some(2), "nothing to read");
     assert!(err(&missing).contains("no/such/pack"));

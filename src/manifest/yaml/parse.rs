@@ -10,7 +10,11 @@ const MAX_DEPTH: usize = 64;
 /// Documents of one stream: a joined manifest of a large release.
 const MAX_DOCUMENTS: usize = 10_000;
 /// Scalars, lists and maps of one stream. Bounds the memory of the result to some hundred bytes for each.
-const MAX_NODES: usize = 500_000;
+const MAX_NODES: usize = 300_000;
+/// The same for a stream that a person reads with own hands, such as all objects of a namespace.
+const MAX_LENIENT_NODES: usize = 500_000;
+/// The same for a text of one document: it is read before anybody has paid for it.
+const MAX_VALUE_NODES: usize = 50_000;
 /// Nodes that aliases may add. A bomb of nested aliases ends here; honest manifests use a handful.
 const MAX_ALIAS_EVENTS: usize = 100_000;
 
@@ -24,7 +28,7 @@ const MAX_ALIAS_EVENTS: usize = 100_000;
 /// # Errors
 /// With `file` and the line in the stream; also for documents that are no objects.
 pub fn parse_documents(text: &str, file: &str) -> Result<Vec<Value>, Error> {
-    objects(documents(text, file, DuplicateKeyPolicy::Error)?, file)
+    objects(documents(text, file, DuplicateKeyPolicy::Error, MAX_NODES)?, file)
 }
 
 /// As [`parse_documents`], but the last of repeated keys wins, as for `kubectl`: for objects that are only looked at.
@@ -32,7 +36,7 @@ pub fn parse_documents(text: &str, file: &str) -> Result<Vec<Value>, Error> {
 /// # Errors
 /// With `file` and the line in the stream; also for documents that are no objects.
 pub fn parse_lenient(text: &str, file: &str) -> Result<Vec<Value>, Error> {
-    objects(documents(text, file, DuplicateKeyPolicy::LastWins)?, file)
+    objects(documents(text, file, DuplicateKeyPolicy::LastWins, MAX_LENIENT_NODES)?, file)
 }
 
 /// Reads a text of at most one document under the same rules: values files, `Pack.yaml`. An empty text is null.
@@ -40,7 +44,7 @@ pub fn parse_lenient(text: &str, file: &str) -> Result<Vec<Value>, Error> {
 /// # Errors
 /// With `file` and line; also for a second document.
 pub fn parse_value(text: &str, file: &str) -> Result<Value, Error> {
-    let mut documents = documents(text, file, DuplicateKeyPolicy::Error)?;
+    let mut documents = documents(text, file, DuplicateKeyPolicy::Error, MAX_VALUE_NODES)?;
     if documents.len() > 1 {
         return Err(Error::Yaml {
             file: file.to_owned(),
@@ -52,17 +56,22 @@ pub fn parse_value(text: &str, file: &str) -> Result<Value, Error> {
     Ok(documents.pop().unwrap_or_default())
 }
 
-fn documents(text: &str, file: &str, duplicates: DuplicateKeyPolicy) -> Result<Vec<Value>, Error> {
+fn documents(
+    text: &str,
+    file: &str,
+    duplicates: DuplicateKeyPolicy,
+    max_nodes: usize,
+) -> Result<Vec<Value>, Error> {
     // Kubernetes' tools skip a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut limits = serde_saphyr::options::AliasLimits::default();
-    limits.max_total_replayed_events = MAX_ALIAS_EVENTS;
+    limits.max_total_replayed_events = MAX_ALIAS_EVENTS.min(max_nodes);
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
             max_documents: MAX_DOCUMENTS,
-            max_nodes: MAX_NODES,
-            max_events: 4 * MAX_NODES,
+            max_nodes: max_nodes,
+            max_events: 4 * max_nodes,
         },
         alias_limits: limits,
         duplicate_keys: duplicates,

@@ -14,8 +14,14 @@ use crate::render::budget::{Budget, DEPTH, NODE};
 use crate::render::printf::printf;
 use crate::render::{convert, text};
 
+/// What one value of new data costs: a map of one entry is two of them, and takes some 350 bytes.
+const NEW: u64 = 3 * NODE;
 /// Longest text that `fromjson` and `fromyaml` take.
 const PARSE: usize = 2 << 20;
+
+/// Most commas, colons and open brackets of such a JSON text: data takes far more memory than its text. The YAML reader
+/// has a limit of its own.
+const ITEMS: usize = 150_000;
 
 pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     add!(engine, budget, "toyaml", |b, v: &Value| {
@@ -96,6 +102,10 @@ pub(in crate::render) fn from_yaml(text: &str, budget: &Budget) -> Result<Value,
 
 pub(in crate::render) fn from_json(text: &str, budget: &Budget) -> Result<Value, Error> {
     check_parse(text, budget)?;
+    let items = text.bytes().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
+    if items > ITEMS {
+        return Err(budget.over(format!("a text to parse has more than {ITEMS} fields and items")));
+    }
     let data: Json = serde_json::from_str(text).map_err(|error| wrong(format!("fromjson: {error}")))?;
     new_data(&data, budget)
 }
@@ -115,7 +125,7 @@ fn new_data(data: &Json, budget: &Budget) -> Result<Value, Error> {
     }
     let value = convert::from_json(data);
     let weight = budget.weigh(&value)?;
-    budget.bytes(weight.bytes + NODE * weight.nodes)?;
+    budget.bytes(weight.bytes + NEW * weight.nodes)?;
     Ok(value)
 }
 

@@ -115,7 +115,7 @@ fn forward(
     budget.keep(value)
 }
 
-/// What a filter is applied to.
+/// What a filter is applied to, and its arguments.
 trait Input {
     /// The value when it is undefined: strings and numbers have failed their conversion before.
     fn undefined(&self) -> Option<&Value> {
@@ -130,15 +130,28 @@ trait Input {
 
 impl Input for f64 {}
 
+impl Input for u64 {}
+
+impl Input for usize {}
+
+impl<T: Input> Input for Option<T> {
+    fn length(&self) -> usize {
+        self.as_ref().map_or(0, T::length)
+    }
+}
+
+/// Paid for where they are read.
+impl Input for Rest<Value> {}
+
 impl Input for Cow<'_, str> {
     fn length(&self) -> usize {
         self.len()
     }
 }
 
-impl Input for &Value {
+impl Input for Value {
     fn undefined(&self) -> Option<&Value> {
-        self.is_undefined().then_some(*self)
+        self.is_undefined().then_some(self)
     }
 
     fn length(&self) -> usize {
@@ -146,7 +159,7 @@ impl Input for &Value {
     }
 }
 
-/// Adds a filter whose input must be defined in strict mode.
+/// Adds a filter whose input must be defined in strict mode. All of its texts are paid for.
 macro_rules! add {
     ($engine:ident, $budget:ident, $name:literal, |$b:ident, $input:ident : $input_kind:ty $(, $arg:ident : $kind:ty)*| $body:expr) => {
         let $b = Arc::clone($budget);
@@ -154,7 +167,7 @@ macro_rules! add {
             if let Some(value) = $input.undefined() {
                 text::check_defined(state, value)?;
             }
-            $b.steps(1 + $input.length() as u64 / 64)?;
+            $b.steps(1 + ($input.length() $(+ $arg.length())*) as u64 / 64)?;
             $b.keep(Value::from($body))
         });
     };

@@ -16,6 +16,9 @@ use crate::pack::version;
 use crate::render::budget::{Budget, NODE, VALUE};
 use crate::render::text;
 
+/// Bytes of a range of versions.
+const RANGE: usize = 1024;
+
 pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     add!(engine, budget, "string", |b, v: &Value| text::of(v, &b)?.into_owned());
     add!(engine, budget, "quote", |b, v: &Value| quote(&text::of(v, &b)?, &b)?);
@@ -30,6 +33,8 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         indent(&v, width, &b)?
     ));
     add!(engine, budget, "replace", |b, v: Cow<'_, str>, from: Cow<'_, str>, to: Cow<'_, str>| {
+        // Each search prepares for what it looks for, byte by byte.
+        b.steps(from.len() as u64)?;
         let count = v.matches(&*from).count() as u64;
         b.steps(v.len() as u64 / 64 + count)?;
         b.string(v.len() as u64 + count * to.len() as u64)?;
@@ -90,6 +95,10 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
     add!(engine, budget, "floor", |_b, v: f64| v.floor() as i64);
     add!(engine, budget, "ceil", |_b, v: f64| v.ceil() as i64);
     add!(engine, budget, "semver_match", |b, v: &Value, range: Cow<'_, str>| {
+        if range.len() > RANGE {
+            return Err(wrong(format!("semver_match: the range is longer than {RANGE} bytes")));
+        }
+        b.steps(range.len() as u64)?;
         version::matches(&range, &text::of(v, &b)?)
             .map_err(|message| wrong(format!("semver_match: {message}")))?
     });

@@ -61,7 +61,7 @@ impl Walk<'_> {
     }
 
     /// Comparing and looking up read all of an operand, and are one instruction whatever its size.
-    fn look(&mut self, from: usize, to: usize) {
+    pub(super) fn look(&mut self, from: usize, to: usize) {
         let (Some((token, first)), Some((_, last))) = (self.tokens.get(from), self.tokens.get(to - 1)) else {
             return;
         };

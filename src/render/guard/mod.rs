@@ -9,11 +9,14 @@
 //! understand is refused, never left unguarded.
 
 mod expression;
+mod size;
 
 use std::borrow::Cow;
 
-use minijinja::machinery::{Span, Token, parse, tokenize};
+use minijinja::machinery::{Span, Token, parse};
 use minijinja::{Error, ErrorKind};
+
+use super::budget::Budget;
 
 /// Names starting with this cannot be used by a pack.
 pub(super) const PREFIX: &str = "__guard_";
@@ -46,16 +49,21 @@ impl From<Refused> for Error {
 }
 
 /// Rewrites one template. `nested`: for `tpl`, whose fuel has to be counted separately.
-pub(super) fn instrument(name: &str, source: &str, nested: bool) -> Result<String, Refused> {
-    // First, so that a mistake is reported in the words of the engine.
+///
+/// # Errors
+/// Too much source for the stack or the budget, or not a template.
+pub(super) fn instrument(name: &str, source: &str, nested: bool, budget: &Budget) -> Result<String, Refused> {
+    // Before the engine parses it: too much would end the process.
+    let tokens = size::tokens(source, budget)?;
+    // Before anything is said here, so that a mistake is reported in the words of the engine.
     parse(source, name, Default::default())?;
-    let mut tokens = Vec::new();
-    for token in tokenize(source, false, Default::default()) {
-        let (token, span) = token?;
-        if matches!(token, Token::Ident(name) if name.starts_with(PREFIX)) {
-            return Err(refused(&span, "names starting with `__guard_` are reserved"));
-        }
-        tokens.push((token, span));
+    if let Some(error) = tokens.broken {
+        return Err(error.into());
+    }
+    let tokens = tokens.list;
+    let reserved = |token: &Token<'_>| matches!(token, Token::Ident(name) if name.starts_with(PREFIX));
+    if let Some((_, span)) = tokens.iter().find(|(token, _)| reserved(token)) {
+        return Err(refused(span, "names starting with `__guard_` are reserved"));
     }
     let mut walk = Walk { tokens, at: 0, edits: Vec::new(), raw: 0, loops: Vec::new(), bare: false };
     walk.template()?;
@@ -237,7 +245,10 @@ impl<'s> Walk<'s> {
             }
             "do" => self.bare_call(),
             "include" | "import" | "from" | "extends" => {
+                // The name may be a list, and a text of any length.
+                let from = self.at;
                 self.expr()?;
+                self.look(from, self.at);
                 self.rest_of_tag();
                 Ok(())
             }

@@ -4,10 +4,11 @@ mod functions;
 mod golden;
 mod hostile;
 mod language;
+mod size;
 
 use serde_json::{Value, json};
 
-use super::{Capabilities, Error, Input, Rendered, render};
+use super::{Capabilities, Error, Input, Rendered, Stop, render};
 use crate::pack::{Files, Limits, Pack, from_files};
 
 fn pack(definition: &str, files: &[(&str, &str)]) -> Pack {
@@ -30,6 +31,7 @@ fn run(pack: &Pack, values: &Value) -> Result<Rendered, Error> {
         is_upgrade: true,
         values,
         capabilities: &capabilities,
+        stop: &Stop::default(),
     };
     render(pack, &input)
 }
