@@ -8,6 +8,8 @@ MAKEFLAGS += --no-print-directory
 
 N ?= 200
 CLUSTER ?= own
+TARGET ?= archive
+TIME ?= 600
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 devcluster := tests/devcluster
@@ -62,6 +64,12 @@ crds: ## generate crds/ and the chart's copy anew from the code
 deny: $(or $(shell command -v cargo-deny),target/tools/bin/cargo-deny) ## licences, bans, sources and known flaws of what the binary is made of
 	PATH="$$PWD/target/tools/bin:$$PATH" cargo deny check
 
+.PHONY: fuzz
+fuzz: target/tools/bin/cargo-fuzz ## look for inputs that harm: TARGET=archive TIME=600; needs a nightly toolchain
+	@mkdir -p target/fuzz/corpus/$(TARGET)
+	PATH="$$PWD/target/tools/bin:$$PATH" CARGO_TARGET_DIR=$$PWD/target/fuzz/build cargo +nightly fuzz run --sanitizer none $(TARGET) \
+	  target/fuzz/corpus/$(TARGET) fuzz/corpus/$(TARGET) -- -max_total_time=$(TIME) -timeout=20 -rss_limit_mb=2048 -max_len=16384
+
 # What the targets above need.
 
 .PHONY: control-plane control-plane-and-helm
@@ -83,3 +91,6 @@ components:
 
 target/tools/bin/cargo-deny:
 	cargo install --locked --root target/tools --version 0.20.2 cargo-deny
+
+target/tools/bin/cargo-fuzz:
+	cargo install --locked --root target/tools --version 0.13.2 cargo-fuzz

@@ -5,6 +5,7 @@ mod support;
 
 mod behaviour {
     mod cli;
+    mod corpus;
     mod crash_story;
     mod crd_rules;
     mod deletion;
