@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::validate::{requests, uninstall_settings};
-use super::{Adopt, Compression, DriftMode, SherpackRelease, UninstallPolicy};
+use super::{Adopt, Compression, DriftMode, ReferenceKind, SherpackRelease, UninstallPolicy};
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
@@ -60,8 +60,10 @@ pub struct Settings {
 /// Where a pack is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PackFrom {
-    /// An archive in a ConfigMap of the release's own namespace (not the target's).
-    ConfigMap {
+    /// An archive in an object of the release's own namespace (not the target's).
+    Object {
+        /// Its kind.
+        kind: ReferenceKind,
         /// Its name.
         name: String,
         /// The key; unset when there is only one.

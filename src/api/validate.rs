@@ -13,8 +13,8 @@ use super::settings::{
     HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, UninstallSettings,
 };
 use super::{
-    Class, Drift, History, Install, ObjectKey, PackSource, SherpackRelease, SherpackReleaseSpec, Uninstall,
-    Upgrade, duration, reasons, unsupported,
+    Class, Drift, History, Install, ObjectKey, PackSource, ReferenceKind, SherpackRelease,
+    SherpackReleaseSpec, Uninstall, Upgrade, duration, reasons, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
@@ -198,11 +198,15 @@ fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Inv
             return Err(Invalid::spec("spec.pack", message));
         }
     }
-    if let Some(ObjectKey { name, key }) = config_map {
+    for (kind, field, object) in [
+        (ReferenceKind::ConfigMap, "spec.pack.configMap.name", config_map),
+        (ReferenceKind::Secret, "spec.pack.secret.name", secret),
+    ] {
+        let Some(ObjectKey { name, key }) = object else { continue };
         if name.is_empty() {
-            return Err(Invalid::spec("spec.pack.configMap.name", "is empty: name the ConfigMap"));
+            return Err(Invalid::spec(field, format!("is empty: name the {}", kind.as_str())));
         }
-        return Ok(Some(PackFrom::ConfigMap { name: name.clone(), key: key.clone() }));
+        return Ok(Some(PackFrom::Object { kind, name: name.clone(), key: key.clone() }));
     }
     let Some(path) = path else { return Ok(None) };
     if !policy.pack_dir_enabled {

@@ -37,7 +37,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         release_name: "web".into(),
         target_namespace: "apps".into(),
         create_namespace: false,
-        pack: PackFrom::ConfigMap { name: "web-pack".into(), key: None },
+        pack: PackFrom::Object { kind: ReferenceKind::ConfigMap, name: "web-pack".into(), key: None },
         values: json!({}),
         suspend: false,
         interval: Duration::from_secs(600),
@@ -139,7 +139,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         json!({ "pack": pack })
     };
     let cases = [
-        ("spec.pack.secret", source(json!({"secret": {"name": "p"}}))),
         ("spec.pack.http", source(json!({"http": {"url": "https://x"}}))),
         ("spec.pack.repository", source(json!({"repository": {"url": "https://x", "name": "p"}}))),
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),

@@ -16,6 +16,7 @@ mod observe;
 mod own;
 mod packs;
 mod prepare;
+mod references;
 mod status;
 mod uninstall;
 mod wait;

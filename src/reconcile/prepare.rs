@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::references::references;
 use super::{Error, Pass};
 use crate::api::names;
 use crate::manifest::{self, Object, yaml};
@@ -40,6 +41,8 @@ impl Pass<'_> {
         // A request to reconcile also looks at the source again.
         let asked = self.request_pending(names::RECONCILE_AT);
         let max_age = if asked { Duration::ZERO } else { self.settings.interval };
+        // Before anything is read, so that no change falls between the two.
+        self.ctx.references.refer(&self.key, references(&self.settings, &self.key));
         let pack = self.ctx.pack(&self.settings.pack, &self.key, max_age).await?;
         let values = pack::values::merge(pack.values.clone(), self.settings.values.clone());
         let inputs = manifest::digest(&json!({

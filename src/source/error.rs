@@ -7,13 +7,13 @@ pub enum Error {
     /// There is nothing at that place.
     #[error("{what} does not exist")]
     NotFound {
-        /// The path, or the key with its ConfigMap.
+        /// The path, or the key with its object.
         what: String,
     },
     /// The reference itself cannot be followed.
     #[error("{what}: {why}")]
     Invalid {
-        /// The path or the ConfigMap.
+        /// The path or the object.
         what: String,
         /// What is wrong and what to do.
         why: String,
@@ -21,7 +21,7 @@ pub enum Error {
     /// The bytes are there and are not a pack.
     #[error("{what}: {error}")]
     Pack {
-        /// The path, or the key with its ConfigMap.
+        /// The path, or the key with its object.
         what: String,
         /// What is wrong with them.
         error: pack::Error,

@@ -42,7 +42,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
         ("spec.history.namespace", json!({"history": {"namespace": "elsewhere"}})),
         ("spec.history.large", json!({"history": {"large": "SeparateManifests"}})),
         ("spec.pack.oci", json!({"pack": {"oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})),
-        ("spec.pack.secret", json!({"pack": {"secret": {"name": "web-pack"}}})),
     ];
     for (number, (field, more)) in asks.iter().enumerate() {
         let name = format!("web-{number}");
