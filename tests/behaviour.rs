@@ -26,8 +26,10 @@ mod behaviour {
     mod restarts;
     mod retries;
     mod rollout;
+    mod secret_packs;
     mod served_versions;
     mod unsupported;
+    mod values_from;
     mod waits;
     mod watches;
 }

@@ -30,7 +30,7 @@ pub use operations::{
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
-pub use settings::{DriftPause, PackFrom, Requests, Settings, UninstallSettings};
+pub use settings::{DriftPause, PackFrom, Requests, Settings, UninstallSettings, ValuesFrom};
 pub use source::{
     ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,
     ReferenceKind, ReleaseReference, RepositorySource, SecretReference, Values, ValuesReference,

@@ -213,7 +213,9 @@ pub struct ValuesReference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub key: Option<String>,
-    /// Sets the text as one value at this dotted path instead of merging it.
+    /// Sets the text as one value at this path instead of merging it as YAML: keys separated by dots, `\.` for a dot
+    /// in a key, `[0]` for a list item. `true`, `false`, `null` and plain integers are typed; a text in quotes is
+    /// what stands between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub target_path: Option<String>,

@@ -24,7 +24,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         target_namespace: _,
         create_namespace: _,
         values: _,
-        values_from,
+        values_from: _,
         depends_on,
         service_account_name,
         suspend: _,
@@ -59,13 +59,12 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let history = history.clone().unwrap_or_default();
     let History { limit: _, storage, namespace: history_namespace, compression: _, large } = &history;
 
-    let table: [(&'static str, bool); 24] = [
+    let table: [(&'static str, bool); 23] = [
         ("spec.pack.http", http.is_some()),
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
         ("spec.lock", lock.is_some()),
-        ("spec.valuesFrom", has_entries(values_from)),
         ("spec.dependsOn", has_entries(depends_on)),
         ("spec.serviceAccountName", service_account_name.is_some()),
         ("spec.waves.wait", *waves_wait == Some(false)),

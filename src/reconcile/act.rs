@@ -224,6 +224,7 @@ impl Pass<'_> {
 pub(super) fn slim(mut stored: Stored) -> Stored {
     stored.record.manifest = String::new();
     stored.record.values = serde_json::Value::Null;
+    stored.record.values_provenance = crate::release::ValuesProvenance::default();
     stored.record.notes = None;
     stored
 }

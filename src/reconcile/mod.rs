@@ -19,6 +19,7 @@ mod prepare;
 mod references;
 mod status;
 mod uninstall;
+mod values;
 mod wait;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub use error::Error;
 pub use memory::Memory;
 pub use observe::slim_head;
 pub use packs::Packs;
+pub use values::ValuesKept;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::release::decide::{self, Hold, Observation, Operation};

@@ -169,7 +169,7 @@ impl Context {
     }
 
     /// Unpacking uses the CPU and files block: neither belongs on an async thread.
-    async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {

@@ -9,13 +9,13 @@ use crate::release::ReleaseKey;
 
 /// Everything in the release's own namespace whose change the release has to hear of.
 pub(super) fn references(settings: &Settings, key: &ReleaseKey) -> HashSet<Reference> {
-    match &settings.pack {
-        PackFrom::Object { kind, name, .. } => {
-            let namespace = key.namespace.clone();
-            HashSet::from([Reference { kind: *kind, namespace, name: name.clone() }])
-        }
-        PackFrom::Path(_) => HashSet::new(),
-    }
+    let Settings { pack, values_from, .. } = settings;
+    let pack = match pack {
+        PackFrom::Object { kind, name, .. } => Some((*kind, name)),
+        PackFrom::Path(_) => None,
+    };
+    let all = pack.into_iter().chain(values_from.iter().map(|from| (from.kind, &from.name)));
+    all.map(|(kind, name)| Reference { kind, namespace: key.namespace.clone(), name: name.clone() }).collect()
 }
 
 impl Context {

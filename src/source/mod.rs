@@ -1,4 +1,4 @@
-//! Where packs come from. Thin IO: bytes in, [`Pack`](crate::pack::Pack) out.
+//! Where packs and values come from. Thin IO: bytes in, [`Pack`](crate::pack::Pack) or values out.
 //!
 //! May import `cluster` and below. Invariant: a release never reads a file outside of
 //! the pack directory, and no more bytes than [`Limits`](crate::pack::Limits) allow.
@@ -6,6 +6,7 @@
 mod error;
 pub mod object;
 pub mod path;
+pub mod values;
 
 pub use error::Error;
 

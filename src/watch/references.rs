@@ -87,6 +87,12 @@ impl ReferenceWatch {
         if broken { Seen::Unknown } else { lock(&self.state).seen(reference) }
     }
 
+    /// Whether any release refers to it.
+    #[must_use]
+    pub fn is_used(&self, reference: &Reference) -> bool {
+        lock(&self.state).contains(reference)
+    }
+
     /// How often something that `release` refers to changed since it refers to anything.
     #[must_use]
     pub fn changes(&self, release: &ReleaseKey) -> u64 {
