@@ -10,6 +10,7 @@ mod behaviour {
     mod deletion;
     mod deploy;
     mod forged_records;
+    mod get;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;

@@ -83,7 +83,7 @@ pub enum Error {
         found: &'static str,
     },
     /// A text of values is too long.
-    #[error("{file}: it is larger than {limit} bytes")]
+    #[error("{file}: it is larger than {} MiB", .limit >> 20)]
     ValuesTooLarge {
         /// Name of the text.
         file: String,

@@ -1,7 +1,7 @@
 //! Values as releases refer to them: read and parsed once while nothing changes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use futures::{StreamExt, stream};
@@ -20,10 +20,10 @@ use crate::watch::Seen;
 const KEPT_BYTES: usize = 32 << 20;
 /// What one scalar, list or map takes, at most.
 const NODE: usize = 200;
-/// What an entry takes beside its content.
-const ENTRY: usize = 500;
+/// Texts kept.
+const KEPT: usize = 10_000;
 /// Objects of one release that are read at a time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 /// A text longer than this takes so long to parse that it does not belong on an async thread.
 const LONG: usize = 32 << 10;
 
@@ -38,7 +38,13 @@ struct Place {
 /// Parsed values by where they were read.
 #[derive(Default)]
 pub struct ValuesKept {
-    kept: Mutex<HashMap<Place, Kept>>,
+    kept: Mutex<AllKept>,
+}
+
+#[derive(Default)]
+struct AllKept {
+    entries: HashMap<Place, Kept>,
+    bytes: usize,
 }
 
 struct Kept {
@@ -48,32 +54,45 @@ struct Kept {
     parsed: Parsed,
 }
 
+impl AllKept {
+    fn remove(&mut self, place: &Place) {
+        if let Some(gone) = self.entries.remove(place) {
+            self.bytes -= gone.bytes;
+        }
+    }
+}
+
 impl ValuesKept {
     fn get(&self, place: &Place, version: u64) -> Option<Parsed> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.get_mut(place).filter(|found| found.version == version)?;
+        let mut kept = lock(&self.kept);
+        let found = kept.entries.get_mut(place).filter(|found| found.version == version)?;
         found.used_at = Instant::now();
         Some(found.parsed.clone())
     }
 
     fn put(&self, place: Place, version: u64, parsed: Parsed) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = weight(&parsed);
+        let mut kept = lock(&self.kept);
         kept.remove(&place);
-        let bytes = ENTRY + weight(&parsed);
-        let mut total = bytes + kept.values().map(|entry| entry.bytes).sum::<usize>();
-        while total > KEPT_BYTES {
-            let oldest = kept.iter().min_by_key(|(_, entry)| entry.used_at).map(|(place, _)| place.clone());
-            let Some(gone) = oldest.and_then(|place| kept.remove(&place)) else { break };
-            total -= gone.bytes;
+        while kept.entries.len() >= KEPT || kept.bytes + bytes > KEPT_BYTES {
+            let oldest = kept.entries.iter().min_by_key(|(_, entry)| entry.used_at);
+            let Some(oldest) = oldest.map(|(place, _)| place.clone()) else { break };
+            kept.remove(&oldest);
         }
-        kept.insert(place, Kept { version, used_at: Instant::now(), bytes, parsed });
+        kept.bytes += bytes;
+        kept.entries.insert(place, Kept { version, used_at: Instant::now(), bytes, parsed });
     }
 
     /// Drops what was read of objects that nobody refers to any more.
     pub(super) fn retain(&self, referred: impl Fn(&Reference) -> bool) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|place, _| referred(&place.reference));
+        let mut kept = lock(&self.kept);
+        kept.entries.retain(|place, _| referred(&place.reference));
+        kept.bytes = kept.entries.values().map(|entry| entry.bytes).sum();
     }
+}
+
+fn lock(kept: &Mutex<AllKept>) -> MutexGuard<'_, AllKept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// About how much memory they take.
@@ -234,9 +253,11 @@ mod tests {
         kept.put(place("c"), 1, large());
         assert!(kept.get(&place("b"), 1).is_none(), "used longer ago than the first");
         assert!(kept.get(&place("a"), 1).is_some() && kept.get(&place("c"), 1).is_some());
-        for number in 0..100_000 {
+        for number in 0..KEPT + 5 {
             kept.put(place(&number.to_string()), 1, Parsed::Missing);
         }
-        assert!(kept.kept.lock().unwrap().len() * ENTRY <= KEPT_BYTES);
+        let inner = lock(&kept.kept);
+        assert_eq!(inner.entries.len(), KEPT);
+        assert_eq!(inner.bytes, 0, "the large ones were the oldest");
     }
 }

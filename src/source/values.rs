@@ -168,7 +168,7 @@ mod tests {
                 "ValuesInvalid",
                 &["targetPath", "a..b", "empty"],
             ),
-            (&long, map("values.yaml", None, true), "ValuesTooLarge", &["1048576"]),
+            (&long, map("values.yaml", None, true), "ValuesTooLarge", &["1 MiB"]),
             (&record, map("values.yaml", None, true), "ValuesInvalid", &["sherpack.io/storage-driver"]),
         ] {
             let error = read(contents, &from).unwrap_err();

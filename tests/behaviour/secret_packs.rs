@@ -38,7 +38,7 @@ async fn a_pack_in_a_secret_is_installed_and_its_changes_are_rolled_out() {
     h.ready("web").await;
     h.shows_states("web", &["1 superseded", "2 deployed"]).await;
     assert!(
-        h.metric("sherpack_source_fetch_total", &["kind=\"Secret\"", "outcome=\"succeeded\""]).await >= 2.0
+        h.metric("sherpack_source_fetch_total", &["kind=\"Secret\"", "outcome=\"success\""]).await >= 2.0
     );
     // The same content written again, and a ConfigMap of the same name, are no news.
     put(&h, &[("web.tgz", pack("red").archive())]).await;

@@ -15,9 +15,10 @@ use crate::support::{Effect, Fault, Harness, Pack};
 
 /// Shows its values in the ConfigMap `shown`.
 fn pack() -> Pack {
-    let shown = json!({"all": "{{ values | tojson }}", "color": "{{ values.color }}"});
+    let shown = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shown}\ndata:\n  \
+                 color: '{{ values.color }}'\n  all: |\n    {{ values | tojson }}\n";
     Pack::new("web", "1.0.0")
-        .object(config_map("shown", shown))
+        .template("shown.yaml", shown)
         .values("color: grey\nimage: {tag: '1', pull: Always}\nextra: {gone: true, kept: true}\n")
 }
 
@@ -32,7 +33,11 @@ async fn put(h: &Harness, what: &str, key: &str, text: &str) {
     } else {
         json!({"data": {key: text}})
     };
-    h.objects.server_side_apply(what, PERSON, body).await;
+    if h.objects.find(what).await.is_some() {
+        h.objects.edit(what, PERSON, body).await;
+    } else {
+        h.objects.server_side_apply(what, PERSON, body).await;
+    }
 }
 
 fn from(kind: &str, name: &str) -> Value {
@@ -195,12 +200,10 @@ async fn a_missing_object_or_key_is_named_and_the_release_goes_on_when_it_comes(
         assert!(message(&held).contains(part), "{part}: {held}");
     }
     assert_eq!(h.records("web").await.len(), 0, "no revision is made of values that are not there");
-    let events = h.events("web", "ValuesNotFound");
     wait_for("an Event", async || {
         if h.events("web", "ValuesNotFound").await.is_empty() { Err(String::new()) } else { Ok(()) }
     })
     .await;
-    drop(events);
     put(&h, "ConfigMap/base", "values.yaml", "color: red\n").await;
     put(&h, "Secret/db", "other", "x: 1").await;
     let held = h
@@ -261,12 +264,13 @@ async fn text_that_is_no_values_is_told_by_object_key_and_line_and_nothing_chang
     // A path through a value of the user that has no such part.
     let spec = json!({"valuesFrom": [from("ConfigMap", "base"), from("Secret", "private"), flag]});
     put(&h, "ConfigMap/base", "values.yaml", "color: red\nimage: {tag: [1]}\n").await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
     h.edit_spec("web", spec).await;
     let held = h.condition("web", "Ready", "False", Some("ValuesNotAnObject")).await;
     for part in ["spec.valuesFrom[2]", "ConfigMap/values-bad/flag#flag", "`deep`", "a list"] {
         assert!(message(&held).contains(part), "{part}: {held}");
     }
-    h.shows_states("web", &["1 deployed"]).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
     let told = h.wire.writes_to("events", 0);
     assert!(told.iter().any(|event| event.body.to_string().contains("ValuesNotAnObject")));
     assert!(told.iter().all(|event| !event.body.to_string().contains("hunter2")), "a Secret in an Event");
