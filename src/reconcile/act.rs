@@ -168,6 +168,7 @@ impl Pass<'_> {
         reason: &'static str,
         message: String,
     ) -> Result<Progress, Error> {
+        let message = self.hidden(message);
         let Running { mut stored, started, stage, .. } = running;
         let waiting = match stage {
             Stage::Wait { waiting, .. } => waiting,

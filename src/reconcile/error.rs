@@ -37,6 +37,9 @@ pub enum Error {
     PackObjectNotFound { reference: Reference },
     #[error("the {reference} of spec.pack cannot be read: {message}")]
     PackObject { reference: Reference, message: String },
+    /// Another error whose message quoted a Secret.
+    #[error("{message}")]
+    Hidden { reason: &'static str, class: Class, message: String },
     #[error("revision {revision} was changed by somebody else meanwhile")]
     RecordChanged { revision: u32 },
     #[error("no decision was reached: the record changes faster than it can be read")]
@@ -64,6 +67,7 @@ impl Error {
             | Self::RenderTimeout { .. }
             | Self::RenderAborted { .. }
             | Self::PackAborted { .. } => Class::FixSpec,
+            Self::Hidden { class, .. } => *class,
             // It may be created after the release.
             Self::PackObjectNotFound { .. } => Class::FixCluster,
             Self::PackObject { .. }
@@ -90,6 +94,7 @@ impl Error {
             Self::PackAborted { .. } => "PackInvalid",
             Self::PackObjectNotFound { .. } => "SourceNotFound",
             Self::PackObject { .. } => "SourceUnreachable",
+            Self::Hidden { reason, .. } => reason,
             Self::RecordChanged { .. } | Self::Undecided => "RecordChanged",
             Self::Own { .. } | Self::OwnTimeout { .. } => "StatusWriteFailed",
         }

@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use serde_json::Value;
 
 use super::{Context, Error, Pass};
-use crate::api::ValuesFrom;
+use crate::api::{ReferenceKind, ValuesFrom};
 use crate::cluster::Reference;
 use crate::pack::layers::{self, Content, Layer, Misfit};
 use crate::pack::{self, values};
@@ -116,12 +116,11 @@ fn texts(value: &Value) -> usize {
 
 impl Pass<'_> {
     /// Everything that the user says of values, the weakest first. Read anew when `read_anyway`.
-    pub(super) async fn layers(&self, read_anyway: bool) -> Result<Vec<Layer>, Error> {
-        let mut reads = Vec::with_capacity(self.settings.values_from.len());
-        for (number, from) in self.settings.values_from.iter().enumerate() {
-            reads.push(self.layer(number, from, read_anyway));
-        }
-        let read: Vec<Result<Option<Layer>, Error>> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    pub(super) async fn layers(&mut self, read_anyway: bool) -> Result<Vec<Layer>, Error> {
+        let read = self.read_layers(read_anyway).await;
+        let from_secrets = self.settings.values_from.iter().zip(&read);
+        let from_secrets = from_secrets.filter(|(from, _)| from.kind == ReferenceKind::Secret);
+        self.secrets = from_secrets.filter_map(|(_, layer)| layer.as_ref().ok()?.clone()).collect();
         let mut layers = Vec::with_capacity(read.len() + 1);
         for layer in read {
             layers.extend(layer?);
@@ -134,6 +133,15 @@ impl Pass<'_> {
             });
         }
         Ok(layers)
+    }
+
+    /// One for each entry of `spec.valuesFrom`.
+    async fn read_layers(&self, read_anyway: bool) -> Vec<Result<Option<Layer>, Error>> {
+        let mut reads = Vec::with_capacity(self.settings.values_from.len());
+        for (number, from) in self.settings.values_from.iter().enumerate() {
+            reads.push(self.layer(number, from, read_anyway));
+        }
+        stream::iter(reads).buffered(AT_ONCE).collect().await
     }
 
     async fn layer(
@@ -219,7 +227,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::ReferenceKind;
 
     fn place(name: &str) -> Place {
         let kind = ReferenceKind::Secret;

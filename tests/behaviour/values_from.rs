@@ -238,11 +238,17 @@ async fn text_that_is_no_values_is_told_by_object_key_and_line_and_nothing_chang
     let good = json!([from("ConfigMap", "base"), from("Secret", "private")]);
     h.deploy("web", &pack(), json!({"valuesFrom": good, "values": {"a": 1}})).await;
 
+    // Nine levels of ten aliases each.
+    let bomb = (1..10).fold("a0: &a0 [x, x]\n".to_owned(), |text, level| {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+        format!("{text}a{level}: &a{level} [{aliases}]\n")
+    });
     let (base, private) =
         ("ConfigMap values-bad/base, values.yaml", "Secret values-bad/private, values.yaml");
     for (what, text, reason, parts) in [
         ("ConfigMap/base", "color: red\nb: [1\n", "ValuesInvalid", ["spec.valuesFrom[0]", base]),
         ("ConfigMap/base", "color: red\ncolor: blue\n", "ValuesInvalid", [":2: ", base]),
+        ("ConfigMap/base", bomb.as_str(), "ValuesInvalid", ["spec.valuesFrom[0]", base]),
         ("ConfigMap/base", "- color: red\n", "ValuesNotAnObject", ["a list", base]),
         ("Secret/private", "a: 1\nhunter2: 1\nhunter2: 2\n", "ValuesInvalid", [":3: ", private]),
         ("Secret/private", "hunter2", "ValuesNotAnObject", ["spec.valuesFrom[1]", private]),
@@ -333,11 +339,22 @@ async fn nothing_from_a_secret_shows_in_status_events_or_conditions() {
     h.deploy("web", &quiet, more).await;
     put(&h, "Secret/private", "values.yaml", "password: hunter2\nother: hunter2\n").await;
     h.shows_states("web", &["1 superseded", "2 deployed"]).await;
-    let broken = quiet.clone().template("bad.yaml", "{{ values.password.nothing.here }}");
-    h.pack("web-pack", &broken).await;
-    h.condition("web", "Ready", "False", Some("RenderFailed")).await;
+    // The engine quotes what it stumbles over, and so does the API server.
+    let port = json!([{"name": "http", "port": 80, "targetPort": "{{ values.password }} no port"}]);
+    let mut service = crate::support::packs::service("web");
+    service["spec"]["ports"] = port;
+    for (pack, reason) in [
+        (quiet.clone().template("bad.yaml", "{% include values.password %}"), "RenderFailed"),
+        (quiet.clone().object(service), "ObjectInvalid"),
+    ] {
+        h.pack("web-pack", &pack).await;
+        let told = h.condition("web", "Ready", "False", Some(reason)).await;
+        assert!(message(&told).contains("(from a Secret)"), "{told}");
+    }
+    // The objects that are made of it hold it, of course.
     let shows = |request: &&Request| {
-        !request.is_about("secrets") && (request.body.to_string() + &request.path).contains("hunter2")
+        (request.is_about("sherpackreleases") || request.is_about("events"))
+            && request.body.to_string().contains("hunter2")
     };
     let lines: Vec<String> = h.wire.since(0).iter().filter(shows).map(Request::line).collect();
     assert!(lines.is_empty(), "{lines:?}");
