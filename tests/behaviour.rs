@@ -11,6 +11,7 @@ mod behaviour {
     mod deletion;
     mod deploy;
     mod forged_records;
+    mod get;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
@@ -27,8 +28,10 @@ mod behaviour {
     mod restarts;
     mod retries;
     mod rollout;
+    mod secret_packs;
     mod served_versions;
     mod unsupported;
+    mod values_from;
     mod waits;
     mod watches;
 }

@@ -30,10 +30,10 @@ pub use operations::{
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
-pub use settings::{DriftPause, PackFrom, Requests, Settings, UninstallSettings};
+pub use settings::{DriftPause, PackFrom, Requests, Settings, UninstallSettings, ValuesFrom};
 pub use source::{
     ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,
-    ReleaseReference, RepositorySource, SecretReference, Values, ValuesKind, ValuesReference,
+    ReferenceKind, ReleaseReference, RepositorySource, SecretReference, Values, ValuesReference,
 };
 pub use status::{
     Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, OperationStatus,

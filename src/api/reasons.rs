@@ -82,6 +82,16 @@ pub const SOURCE_NOT_FOUND: &str = "SourceNotFound";
 pub const SOURCE_INVALID: &str = "SourceInvalid";
 /// The pack breaks a rule for packs.
 pub const PACK_INVALID: &str = "PackInvalid";
+/// An object of `spec.valuesFrom`, or the key in it, does not exist.
+pub const VALUES_NOT_FOUND: &str = "ValuesNotFound";
+/// An object of `spec.valuesFrom` cannot be read.
+pub const VALUES_UNREACHABLE: &str = "ValuesUnreachable";
+/// Values are no YAML, repeat a key, or exceed a limit.
+pub const VALUES_INVALID: &str = "ValuesInvalid";
+/// Values are a list or a scalar where an object is needed.
+pub const VALUES_NOT_AN_OBJECT: &str = "ValuesNotAnObject";
+/// A text of values is longer than 1 MiB.
+pub const VALUES_TOO_LARGE: &str = "ValuesTooLarge";
 /// A template failed.
 pub const RENDER_FAILED: &str = "RenderFailed";
 /// The templates gave no object at all, although the deployed revision has some.

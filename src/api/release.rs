@@ -96,8 +96,9 @@ pub struct SherpackReleaseSpec {
     pub values: Option<Values>,
 
     /// More values, from ConfigMaps and Secrets in the release's namespace, merged in this order and before
-    /// `values`. Not supported yet.
+    /// `values`. A change of such an object is rolled out at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
     pub values_from: Option<Vec<ValuesReference>>,
 
     /// Releases that must be Ready before this one is installed or upgraded. Not supported yet.

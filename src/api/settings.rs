@@ -6,12 +6,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::validate::{requests, uninstall_settings};
-use super::{Adopt, Compression, DriftMode, SherpackRelease, UninstallPolicy};
+use super::{Adopt, Compression, DriftMode, ReferenceKind, SherpackRelease, UninstallPolicy};
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
 pub(super) const RETRIES: u32 = 3;
 pub(super) const HISTORY_LIMIT: u32 = 10;
+pub(super) const VALUES_KEY: &str = "values.yaml";
+/// Entries of `spec.valuesFrom`.
+pub(super) const VALUES_FROM_MAX: usize = 32;
 
 /// How far ahead a pause of the lock may reach.
 const DRIFT_PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -29,6 +32,8 @@ pub struct Settings {
     pub pack: PackFrom,
     /// The user's values: always a JSON object. A null in it removes the pack's value.
     pub values: Value,
+    /// Objects whose values come before those, the later ones stronger.
+    pub values_from: Vec<ValuesFrom>,
     /// Nothing is done but deletion.
     pub suspend: bool,
     /// How often the source is looked up again; more than zero.
@@ -60,8 +65,10 @@ pub struct Settings {
 /// Where a pack is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PackFrom {
-    /// An archive in a ConfigMap of the release's own namespace (not the target's).
-    ConfigMap {
+    /// An archive in an object of the release's own namespace (not the target's).
+    Object {
+        /// Its kind.
+        kind: ReferenceKind,
         /// Its name.
         name: String,
         /// The key; unset when there is only one.
@@ -69,6 +76,18 @@ pub enum PackFrom {
     },
     /// A directory or archive below the operator's pack directory: a relative path without `.` or `..` parts.
     Path(String),
+}
+
+/// An entry of `spec.valuesFrom`: an object of the release's own namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuesFrom {
+    pub kind: ReferenceKind,
+    pub name: String,
+    pub key: String,
+    /// Where the text of the key is set as one value; unset when it is YAML that is merged.
+    pub target_path: Option<String>,
+    /// Nothing is added when the object or the key is missing.
+    pub optional: bool,
 }
 
 /// What happens on deletion.
@@ -116,6 +135,7 @@ impl Settings {
             create_namespace: false,
             pack: PackFrom::Path(String::new()),
             values: Value::Null,
+            values_from: Vec::new(),
             suspend: release.spec.suspend.unwrap_or(false),
             interval: INTERVAL,
             timeout: TIMEOUT,

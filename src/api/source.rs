@@ -24,7 +24,7 @@ pub struct PackSource {
     /// A pack archive in `binaryData` of a ConfigMap in the release's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ObjectKey>,
-    /// A pack archive in a Secret in the release's namespace. Not supported yet.
+    /// A pack archive in `data` of a Secret in the release's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<ObjectKey>,
     /// A pack archive behind a URL. Not supported yet.
@@ -205,7 +205,7 @@ pub struct Dependency {
 #[serde(rename_all = "camelCase")]
 pub struct ValuesReference {
     /// Kind of the object.
-    pub kind: ValuesKind,
+    pub kind: ReferenceKind,
     /// Name of the object.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
@@ -213,7 +213,9 @@ pub struct ValuesReference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub key: Option<String>,
-    /// Sets the text as one value at this dotted path instead of merging it.
+    /// Sets the text as one value at this path instead of merging it as YAML: keys separated by dots, `\.` for a dot
+    /// in a key, `[0]` for a list item. `true`, `false`, `null` and plain integers are typed; a text in quotes is
+    /// what stands between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub target_path: Option<String>,
@@ -222,10 +224,23 @@ pub struct ValuesReference {
     pub optional: Option<bool>,
 }
 
-/// Kinds that hold values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ValuesKind {
+/// Kinds of objects that a release reads packs and values from.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum ReferenceKind {
     #[default]
     ConfigMap,
     Secret,
+}
+
+impl ReferenceKind {
+    /// The kind as it is written in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
 }

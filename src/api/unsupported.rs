@@ -24,7 +24,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         target_namespace: _,
         create_namespace: _,
         values: _,
-        values_from,
+        values_from: _,
         depends_on,
         service_account_name,
         suspend: _,
@@ -43,7 +43,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         approval,
     } = &release.spec;
     let pack = pack.clone().unwrap_or_default();
-    let PackSource { config_map: _, secret, http, repository, oci, artifact, path: _ } = &pack;
+    let PackSource { config_map: _, secret: _, http, repository, oci, artifact, path: _ } = &pack;
     let waves = waves.clone().unwrap_or_default();
     let Waves { wait: waves_wait, timeout: waves_timeout } = &waves;
     let install = install.clone().unwrap_or_default();
@@ -59,14 +59,12 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let history = history.clone().unwrap_or_default();
     let History { limit: _, storage, namespace: history_namespace, compression: _, large } = &history;
 
-    let table: [(&'static str, bool); 25] = [
-        ("spec.pack.secret", secret.is_some()),
+    let table: [(&'static str, bool); 23] = [
         ("spec.pack.http", http.is_some()),
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
         ("spec.lock", lock.is_some()),
-        ("spec.valuesFrom", has_entries(values_from)),
         ("spec.dependsOn", has_entries(depends_on)),
         ("spec.serviceAccountName", service_account_name.is_some()),
         ("spec.waves.wait", *waves_wait == Some(false)),

@@ -11,10 +11,11 @@ use serde_json::Value;
 use super::names::{DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, is_dns_label};
 use super::settings::{
     HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, UninstallSettings,
+    VALUES_FROM_MAX, VALUES_KEY, ValuesFrom,
 };
 use super::{
-    Class, Drift, History, Install, ObjectKey, PackSource, SherpackRelease, SherpackReleaseSpec, Uninstall,
-    Upgrade, duration, reasons, unsupported,
+    Class, Drift, History, Install, ObjectKey, PackSource, ReferenceKind, SherpackRelease,
+    SherpackReleaseSpec, Uninstall, Upgrade, ValuesReference, duration, reasons, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
@@ -69,7 +70,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         target_namespace: _,
         create_namespace,
         values,
-        values_from: _,
+        values_from,
         depends_on: _,
         service_account_name: _,
         suspend,
@@ -100,6 +101,8 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         return Err(Invalid::spec("spec.pack", "set exactly one of spec.pack and spec.lock"));
     }
     let pack = pack.as_ref().map(|pack| pack_from(pack, policy)).transpose()?.flatten();
+    let values_from = values_from.as_deref().unwrap_or_default();
+    let values_from = values_sources(values_from)?;
     let release_name = checked_release_name(release)?;
     let target_namespace = checked_target_namespace(release)?;
     let interval = positive("spec.interval", interval.as_deref(), INTERVAL)?;
@@ -126,6 +129,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         create_namespace: create_namespace.unwrap_or(false),
         pack,
         values: Value::Object(values.clone().unwrap_or_default()),
+        values_from,
         suspend: suspend.unwrap_or(false),
         interval,
         timeout,
@@ -198,11 +202,15 @@ fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Inv
             return Err(Invalid::spec("spec.pack", message));
         }
     }
-    if let Some(ObjectKey { name, key }) = config_map {
+    for (kind, field, object) in [
+        (ReferenceKind::ConfigMap, "spec.pack.configMap.name", config_map),
+        (ReferenceKind::Secret, "spec.pack.secret.name", secret),
+    ] {
+        let Some(ObjectKey { name, key }) = object else { continue };
         if name.is_empty() {
-            return Err(Invalid::spec("spec.pack.configMap.name", "is empty: name the ConfigMap"));
+            return Err(Invalid::spec(field, format!("is empty: name the {}", kind.as_str())));
         }
-        return Ok(Some(PackFrom::ConfigMap { name: name.clone(), key: key.clone() }));
+        return Ok(Some(PackFrom::Object { kind, name: name.clone(), key: key.clone() }));
     }
     let Some(path) = path else { return Ok(None) };
     if !policy.pack_dir_enabled {
@@ -219,6 +227,33 @@ fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Inv
         return Err(Invalid::spec("spec.pack.path", message));
     }
     Ok(Some(PackFrom::Path(path.clone())))
+}
+
+fn values_sources(entries: &[ValuesReference]) -> Result<Vec<ValuesFrom>, Invalid> {
+    if entries.len() > VALUES_FROM_MAX {
+        let message =
+            format!("has {} entries, at most {VALUES_FROM_MAX} are allowed: merge some", entries.len());
+        return Err(Invalid::spec("spec.valuesFrom", message));
+    }
+    let mut sources = Vec::with_capacity(entries.len());
+    for (number, entry) in entries.iter().enumerate() {
+        let ValuesReference { kind, name, key, target_path, optional } = entry;
+        let empty = [("name", Some(name)), ("key", key.as_ref()), ("targetPath", target_path.as_ref())];
+        for (field, text) in empty {
+            if text.is_some_and(String::is_empty) {
+                let field = format!("spec.valuesFrom[{number}].{field}");
+                return Err(Invalid::spec(&field, "is empty: set it, or leave an optional one out"));
+            }
+        }
+        sources.push(ValuesFrom {
+            kind: *kind,
+            name: name.clone(),
+            key: key.clone().unwrap_or_else(|| VALUES_KEY.to_owned()),
+            target_path: target_path.clone(),
+            optional: optional.unwrap_or(false),
+        });
+    }
+    Ok(sources)
 }
 
 fn checked_release_name(release: &SherpackRelease) -> Result<String, Invalid> {

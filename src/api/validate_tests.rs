@@ -37,8 +37,9 @@ fn a_minimal_release_gets_the_documented_defaults() {
         release_name: "web".into(),
         target_namespace: "apps".into(),
         create_namespace: false,
-        pack: PackFrom::ConfigMap { name: "web-pack".into(), key: None },
+        pack: PackFrom::Object { kind: ReferenceKind::ConfigMap, name: "web-pack".into(), key: None },
         values: json!({}),
+        values_from: Vec::new(),
         suspend: false,
         interval: Duration::from_secs(600),
         timeout: Duration::from_secs(300),
@@ -91,6 +92,10 @@ fn everything_supported_is_taken_over() {
         "spec": {
             "pack": {"configMap": null, "path": "team/podinfo"},
             "releaseName": "shop", "targetNamespace": "prod", "createNamespace": true,
+            "valuesFrom": [
+                {"kind": "ConfigMap", "name": "common"},
+                {"kind": "Secret", "name": "db", "key": "password", "targetPath": "db.password", "optional": true},
+            ],
             "suspend": true, "interval": "1h", "timeout": "90s", "wait": false,
             "install": {"retries": 0, "adopt": "Unowned"},
             "upgrade": {"retries": 7, "paused": true},
@@ -106,6 +111,22 @@ fn everything_supported_is_taken_over() {
         create_namespace: true,
         pack: PackFrom::Path("team/podinfo".into()),
         values: json!({"a": null, "b": {"c": [1]}}),
+        values_from: vec![
+            ValuesFrom {
+                kind: ReferenceKind::ConfigMap,
+                name: "common".into(),
+                key: "values.yaml".into(),
+                target_path: None,
+                optional: false,
+            },
+            ValuesFrom {
+                kind: ReferenceKind::Secret,
+                name: "db".into(),
+                key: "password".into(),
+                target_path: Some("db.password".into()),
+                optional: true,
+            },
+        ],
         suspend: true,
         interval: Duration::from_secs(3600),
         timeout: Duration::from_secs(90),
@@ -139,13 +160,11 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         json!({ "pack": pack })
     };
     let cases = [
-        ("spec.pack.secret", source(json!({"secret": {"name": "p"}}))),
         ("spec.pack.http", source(json!({"http": {"url": "https://x"}}))),
         ("spec.pack.repository", source(json!({"repository": {"url": "https://x", "name": "p"}}))),
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
         ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
         ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
-        ("spec.valuesFrom", json!({"valuesFrom": [{"kind": "Secret", "name": "v"}]})),
         ("spec.dependsOn", json!({"dependsOn": [{"name": "db"}]})),
         ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
         ("spec.waves.wait", json!({"waves": {"wait": false}})),
@@ -191,6 +210,7 @@ fn all_that_is_not_built_yet_is_named_at_once() {
 
 #[test]
 fn values_that_make_no_sense_are_refused_by_their_path() {
+    let entry = |name: &str| json!({"kind": "Secret", "name": name});
     let cases = [
         ("spec.pack", json!({"pack": null})),
         ("spec.pack", json!({"lock": {"helmRelease": {"name": "h"}}})),
@@ -198,6 +218,14 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
         ("spec.pack", json!({"pack": {"path": "p"}})),
         ("spec.pack", json!({"pack": {"oci": {"repository": "oci://x"}}})),
         ("spec.pack.configMap.name", json!({"pack": {"configMap": {"name": ""}}})),
+        ("spec.pack.secret.name", json!({"pack": {"configMap": null, "secret": {"name": ""}}})),
+        ("spec.valuesFrom", json!({"valuesFrom": vec![json!({"kind": "Secret", "name": "v"}); 33]})),
+        ("spec.valuesFrom[1].name", json!({"valuesFrom": [entry("v"), entry("")]})),
+        ("spec.valuesFrom[0].key", json!({"valuesFrom": [{"kind": "Secret", "name": "v", "key": ""}]})),
+        (
+            "spec.valuesFrom[0].targetPath",
+            json!({"valuesFrom": [{"kind": "Secret", "name": "v", "targetPath": ""}]}),
+        ),
         ("spec.releaseName", json!({"releaseName": "a".repeat(54)})),
         ("spec.releaseName", json!({"releaseName": ""})),
         ("spec.releaseName", json!({"releaseName": "a.b"})),
@@ -224,6 +252,13 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
     }
     let annotated = release(json!({"metadata": {"annotations": {"sherpack.io/drift-pause-until": "soon"}}}));
     assert_eq!(refusal(&annotated, &DIR).field, "metadata.annotations[sherpack.io/drift-pause-until]");
+}
+
+#[test]
+fn a_pack_may_be_in_a_secret() {
+    let settings = settings(json!({"pack": {"configMap": null, "secret": {"name": "web", "key": "k"}}}));
+    let kind = ReferenceKind::Secret;
+    assert_eq!(settings.pack, PackFrom::Object { kind, name: "web".into(), key: Some("k".into()) });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Exit codes: 0 fine, 1 findings, 2 usage or IO error.
 
 mod crd;
+mod get;
 mod health;
 mod package;
 mod render;
@@ -28,6 +29,8 @@ enum Command {
     Package(package::Args),
     /// Print the manifests of a pack, the same bytes that the operator would apply.
     Render(render::Args),
+    /// Print what a revision of a release says: values, manifest or notes.
+    Get(get::Args),
     /// Judge the health of every document of a file.
     Health(health::Args),
 }
@@ -41,6 +44,7 @@ impl Cli {
             Command::Crd(args) => crd::run(args),
             Command::Package(args) => package::run(args),
             Command::Render(args) => render::run(args),
+            Command::Get(args) => get::run(args),
             Command::Health(args) => health::run(args),
         }
     }

@@ -1,11 +1,13 @@
 //! The client and the objects of releases. IO only: what to apply and in which order is decided elsewhere.
 
+mod contents;
 mod crowded;
 mod error;
 mod kinds;
 mod objects;
 mod pods;
 
+pub use contents::{Contents, Reference};
 pub use error::{Error, Holder, describe, namespace_terminating, status_code};
 pub use kinds::{Kind, Kinds};
 pub use objects::{Applied, Cluster, Mode, fingerprint_of, is_hidden, version_of};

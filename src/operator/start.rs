@@ -19,7 +19,7 @@ use super::server::{Gate, Readiness};
 use super::{Config, Error, controller};
 use crate::api::{Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
-use crate::reconcile::{Context, Memory, Packs, slim_head};
+use crate::reconcile::{Context, Memory, Packs, ValuesKept, slim_head};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::storage::{self, Head, MacKey, Records, SecretRecords};
@@ -92,6 +92,7 @@ pub(super) async fn work(
         record_watch,
         references: ReferenceWatch::new(client, wake_tx, on_restart),
         packs: Packs::default(),
+        values: ValuesKept::default(),
         pack_dir: config.pack_dir.clone(),
         releases: releases.clone(),
         memory: Memory::default(),

@@ -74,6 +74,30 @@ pub enum Error {
         /// Line when known, and what is wrong.
         message: String,
     },
+    /// A text of values is YAML of another shape.
+    #[error("{file}: it is {found}, not an object (`key: value`)")]
+    ValuesNotAnObject {
+        /// Name of the text.
+        file: String,
+        /// What stands there instead, with article.
+        found: &'static str,
+    },
+    /// A text of values is too long.
+    #[error("{file}: it is larger than {} MiB", .limit >> 20)]
+    ValuesTooLarge {
+        /// Name of the text.
+        file: String,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A value is to be set below something that has no such part.
+    #[error("{file}: {message}")]
+    ValuesPath {
+        /// Name of what is to be set.
+        file: String,
+        /// Where it does not fit.
+        message: String,
+    },
     /// A `--set` expression is malformed.
     #[error("cannot set `{expression}`: {why}")]
     Set {
@@ -109,6 +133,8 @@ impl Error {
             Self::Duplicate { .. } => "PackDuplicatePath",
             Self::NoPackYaml | Self::Definition { .. } | Self::Syntax { .. } => "PackInvalid",
             Self::Values { .. } | Self::Set { .. } => "ValuesInvalid",
+            Self::ValuesNotAnObject { .. } | Self::ValuesPath { .. } => "ValuesNotAnObject",
+            Self::ValuesTooLarge { .. } => "ValuesTooLarge",
             Self::ManifestMismatch { .. } => "ManifestMismatch",
         }
     }

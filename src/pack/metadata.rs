@@ -132,7 +132,9 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         Ok(Value::Object(root)) => root,
         Ok(_) => return Err(wrong("it is not an object".to_owned())),
         // Says file and line itself.
-        Err(error @ Error::Values { .. }) => {
+        Err(
+            error @ (Error::Values { .. } | Error::ValuesNotAnObject { .. } | Error::ValuesTooLarge { .. }),
+        ) => {
             return Err(Error::Syntax { message: error.to_string() });
         }
         Err(other) => return Err(other),

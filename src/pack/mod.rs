@@ -9,6 +9,7 @@
 
 mod archive;
 mod error;
+pub mod layers;
 mod listing;
 mod metadata;
 mod path;

@@ -13,19 +13,46 @@ const BYTES: usize = 1 << 20;
 /// # Errors
 /// Larger than 1 MiB, not UTF-8, not YAML, more than one document, or not an object. The message has the line.
 pub fn parse(text: &[u8], file: &str) -> Result<Value, Error> {
+    read(text, file, str::to_owned)
+}
+
+/// As [`parse`] for a text whose content must not be shown: the message has the line and quotes nothing.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_hidden(text: &[u8], file: &str) -> Result<Value, Error> {
+    read(text, file, |_| {
+        "it is not valid YAML, or repeats a key; it is not shown what stands there".to_owned()
+    })
+}
+
+fn read(text: &[u8], file: &str, tell: impl Fn(&str) -> String) -> Result<Value, Error> {
     let wrong = |message: String| Error::Values { file: file.to_owned(), message };
     if text.len() > BYTES {
-        return Err(wrong(format!("it is larger than {} MiB", BYTES >> 20)));
+        return Err(Error::ValuesTooLarge { file: file.to_owned(), limit: BYTES });
     }
     let text = std::str::from_utf8(text).map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
     match manifest::yaml::parse_value(text, file) {
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(wrong("it is not an object".to_owned())),
-        Err(manifest::Error::Yaml { line, message, .. }) if line > 0 => {
-            Err(Error::Values { file: format!("{file}:{line}"), message })
+        Ok(value) => Err(Error::ValuesNotAnObject { file: file.to_owned(), found: noun(&value) }),
+        Err(manifest::Error::Yaml { line, message, .. }) => {
+            let place = if line > 0 { format!("{file}:{line}") } else { file.to_owned() };
+            Err(Error::Values { file: place, message: tell(&message) })
         }
-        Err(error) => Err(wrong(error.to_string())),
+        Err(error) => Err(wrong(tell(&error.to_string()))),
+    }
+}
+
+/// What a value is, with its article.
+fn noun(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 
@@ -93,18 +120,39 @@ pub fn set(values: Value, expression: &str) -> Result<Value, Error> {
         return Err(wrong("write it as path=value".to_owned()));
     };
     let steps = steps(path).map_err(wrong)?;
+    set_at(values, &steps, typed(&unescape(text))).map_err(wrong)
+}
+
+/// Sets one value at the path that [`steps`] has read; see [`set`].
+///
+/// # Errors
+/// A list index that leaves a gap, or a path through a scalar. The message holds keys of the path and no value.
+pub fn set_at(values: Value, steps: &[Step], value: Value) -> Result<Value, String> {
     let mut values = if values.is_object() { values } else { Value::Object(Map::new()) };
-    put(&mut values, &steps, scalar(&unescape(text))).map_err(wrong)?;
+    put(&mut values, steps, value)?;
     Ok(values)
 }
 
-#[derive(Debug)]
-enum Step {
+/// Steps of one path, as deep as values may be nested.
+const STEPS: usize = 60;
+
+/// One step of a path through values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
     Key(String),
     Index(usize),
 }
 
-fn steps(path: &str) -> Result<Vec<Step>, String> {
+/// Reads a path such as `a.b\.c[0]`; see [`set`].
+///
+/// # Errors
+/// An empty key, an index that is no number, or too many steps.
+pub fn steps(path: &str) -> Result<Vec<Step>, String> {
+    let steps = read_steps(path)?;
+    if steps.len() > STEPS { Err(format!("it has more than {STEPS} steps")) } else { Ok(steps) }
+}
+
+fn read_steps(path: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut key = String::new();
     let mut expects_key = true;
@@ -150,7 +198,7 @@ fn put(target: &mut Value, steps: &[Step], value: Value) -> Result<(), String> {
                 *target = Value::Object(Map::new());
             }
             let Value::Object(map) = target else {
-                return Err(format!("`{key}` is below something that is not an object"));
+                return Err(format!("`{key}` is below {}, not an object", noun(target)));
             };
             put(map.entry(key.as_str()).or_insert(Value::Null), rest, value)
         }
@@ -159,7 +207,7 @@ fn put(target: &mut Value, steps: &[Step], value: Value) -> Result<(), String> {
                 *target = Value::Array(Vec::new());
             }
             let Value::Array(list) = target else {
-                return Err(format!("`[{index}]` is on something that is not a list"));
+                return Err(format!("`[{index}]` is on {}, not on a list", noun(target)));
             };
             if *index > list.len() {
                 return Err(format!("`[{index}]` leaves a gap: the list has {} items", list.len()));
@@ -177,7 +225,9 @@ fn unescape(text: &str) -> String {
     text.replace("\\,", ",")
 }
 
-fn scalar(text: &str) -> Value {
+/// The value of a text by the rule of [`set`].
+#[must_use]
+pub fn typed(text: &str) -> Value {
     match text {
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
@@ -252,7 +302,9 @@ mod tests {
             ("a[x]=1", "not a list index"),
             ("a[4000000000]=1", "gap"),
             ("s.t=1", "not an object"),
-            ("s[0]=1", "not a list"),
+            ("s[0]=1", "not on a list"),
+            ("[0]=1", "empty"),
+            (&format!("{}a=1", "a.".repeat(60)), "60 steps"),
         ] {
             let error = set(json!({"s": "text"}), expression).unwrap_err();
             assert!(error.to_string().contains(part), "{expression}: {error}");
@@ -267,8 +319,37 @@ mod tests {
             parse(b"a: {kind: List, items: [1]}\nmode: 0644", "v").unwrap(),
             json!({"a": {"kind": "List", "items": [1]}, "mode": 420})
         );
-        for text in [&b"- a"[..], b"text", b"a: 1\na: 2", b"\xff", b"a: [", b"a: 1\n---\nb: 2"] {
+        for text in [&b"a: 1\na: 2"[..], b"\xff", b"a: [", b"a: 1\n---\nb: 2"] {
             assert_eq!(parse(text, "v").unwrap_err().reason(), "ValuesInvalid", "{text:?}");
         }
+        for (text, found) in
+            [(&b"- a"[..], "a list"), (b"text", "a text"), (b"5", "a number"), (b"yes", "a boolean")]
+        {
+            let error = parse(text, "v").unwrap_err();
+            assert_eq!(error.reason(), "ValuesNotAnObject", "{text:?}");
+            assert!(error.to_string().contains(found), "{error}");
+        }
+        let long = [&b"a: "[..], &vec![b'x'; BYTES]].concat();
+        assert_eq!(parse(&long, "v").unwrap_err().reason(), "ValuesTooLarge");
+        let many = format!("a: [{}]", "1,".repeat(60_000));
+        assert_eq!(parse(many.as_bytes(), "v").unwrap_err().reason(), "ValuesInvalid");
+    }
+
+    #[test]
+    fn an_error_in_a_hidden_text_has_its_line_and_quotes_nothing() {
+        for text in [
+            "ok: 1\nhunter2: 1\nhunter2: 2\n",
+            "ok: 1\na: *hunter2\n",
+            "ok: 1\na: [hunter2",
+            "ok: 1\n\thunter2",
+            "hunter2",
+        ] {
+            let error =
+                parse_hidden(text.as_bytes(), "Secret apps/web, values.yaml").unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+            assert!(error.starts_with("Secret apps/web, values.yaml"), "{error}");
+        }
+        let error = parse_hidden(b"a: 1\nb: 1\na: 2\n", "v").unwrap_err().to_string();
+        assert!(error.starts_with("v:3: "), "{error}");
     }
 }

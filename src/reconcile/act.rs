@@ -168,6 +168,7 @@ impl Pass<'_> {
         reason: &'static str,
         message: String,
     ) -> Result<Progress, Error> {
+        let message = self.hidden(message);
         let Running { mut stored, started, stage, .. } = running;
         let waiting = match stage {
             Stage::Wait { waiting, .. } => waiting,
@@ -224,6 +225,7 @@ impl Pass<'_> {
 pub(super) fn slim(mut stored: Stored) -> Stored {
     stored.record.manifest = String::new();
     stored.record.values = serde_json::Value::Null;
+    stored.record.values_provenance = crate::release::ValuesProvenance::default();
     stored.record.notes = None;
     stored
 }

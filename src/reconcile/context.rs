@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::memory::{Memory, Remembered};
 use super::packs::Packs;
+use super::values::ValuesKept;
 use super::{Error, status};
 use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, conditions, names};
 use crate::cluster::{Cluster, version_of};
@@ -31,6 +32,7 @@ pub struct Context {
     pub record_watch: RecordWatch,
     pub references: ReferenceWatch,
     pub packs: Packs,
+    pub values: ValuesKept,
     pub pack_dir: Option<PathBuf>,
     /// All releases, from the controller's own watch.
     pub releases: Store<SherpackRelease>,
@@ -199,6 +201,7 @@ impl Context {
         self.objects.table().forget_all(key);
         self.objects.retain_kinds(key, &std::collections::BTreeSet::new());
         self.references.refer(key, std::collections::HashSet::new());
+        self.values.retain(|reference| self.references.is_used(reference));
         self.memory.forget(key);
         self.report.forget(key);
     }

@@ -154,7 +154,7 @@ impl Pass<'_> {
             let stored = self.save(&stored, true).await?;
             self.wrote(&stored);
         }
-        self.mem.drift.error = first_error.as_ref().map(ToString::to_string);
+        self.mem.drift.error = first_error.as_ref().map(|error| self.hidden(error.to_string()));
         first_error.map_or(Ok(()), Err)
     }
 

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use crate::api::Class;
+use crate::cluster::Reference;
 use crate::{cluster, manifest, render, source, storage};
 
 /// Why a pass could not do what was decided.
@@ -32,12 +33,13 @@ pub enum Error {
     RenderAborted { message: String },
     #[error("reading the pack stopped unexpectedly: {message}")]
     PackAborted { message: String },
-    #[error(
-        "the ConfigMap {namespace}/{name} of spec.pack.configMap does not exist: create it, or correct the name"
-    )]
-    ConfigMapNotFound { namespace: String, name: String },
-    #[error("the ConfigMap {namespace}/{name} of spec.pack.configMap cannot be read: {message}")]
-    ConfigMap { namespace: String, name: String, message: String },
+    #[error("the {reference} of spec.pack does not exist: create it, or correct the name")]
+    PackObjectNotFound { reference: Reference },
+    #[error("the {reference} of spec.pack cannot be read: {message}")]
+    PackObject { reference: Reference, message: String },
+    /// Another error whose message quoted a Secret.
+    #[error("{message}")]
+    Hidden { reason: &'static str, class: Class, message: String },
     #[error("revision {revision} was changed by somebody else meanwhile")]
     RecordChanged { revision: u32 },
     #[error("no decision was reached: the record changes faster than it can be read")]
@@ -65,9 +67,10 @@ impl Error {
             | Self::RenderTimeout { .. }
             | Self::RenderAborted { .. }
             | Self::PackAborted { .. } => Class::FixSpec,
+            Self::Hidden { class, .. } => *class,
             // It may be created after the release.
-            Self::ConfigMapNotFound { .. } => Class::FixCluster,
-            Self::ConfigMap { .. }
+            Self::PackObjectNotFound { .. } => Class::FixCluster,
+            Self::PackObject { .. }
             | Self::RecordChanged { .. }
             | Self::Undecided
             | Self::Own { .. }
@@ -89,8 +92,9 @@ impl Error {
             Self::DuplicateObject { .. } | Self::NamespaceOnClusterObject { .. } => "ObjectInvalid",
             Self::RenderTimeout { .. } | Self::RenderAborted { .. } => "RenderFailed",
             Self::PackAborted { .. } => "PackInvalid",
-            Self::ConfigMapNotFound { .. } => "SourceNotFound",
-            Self::ConfigMap { .. } => "SourceUnreachable",
+            Self::PackObjectNotFound { .. } => "SourceNotFound",
+            Self::PackObject { .. } => "SourceUnreachable",
+            Self::Hidden { reason, .. } => reason,
             Self::RecordChanged { .. } | Self::Undecided => "RecordChanged",
             Self::Own { .. } | Self::OwnTimeout { .. } => "StatusWriteFailed",
         }

@@ -10,14 +10,17 @@ mod correct;
 mod error;
 mod handover;
 mod heal;
+mod hide;
 mod history;
 mod memory;
 mod observe;
 mod own;
 mod packs;
 mod prepare;
+mod references;
 mod status;
 mod uninstall;
+mod values;
 mod wait;
 
 use std::sync::Arc;
@@ -30,8 +33,10 @@ pub use error::Error;
 pub use memory::Memory;
 pub use observe::slim_head;
 pub use packs::Packs;
+pub use values::ValuesKept;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
+use crate::pack::layers::Layer;
 use crate::release::decide::{self, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey};
 use crate::watch::RecordsOf;
@@ -52,6 +57,8 @@ struct Pass<'a> {
     now: Timestamp,
     /// The decision in a word, for metrics.
     decided: &'static str,
+    /// The values that come from Secrets.
+    secrets: Vec<Layer>,
 }
 
 /// Reconciles one release; gives when to come back, besides when something changes.
@@ -88,7 +95,17 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     let release =
         if has_finalizer(&release) { release } else { ctx.add_finalizer(&release, &mut mem).await? };
     let uid = release.metadata.uid.clone().unwrap_or_default();
-    let mut pass = Pass { ctx, key, release: &release, uid, settings, mem: &mut mem, now, decided: "None" };
+    let mut pass = Pass {
+        ctx,
+        key,
+        release: &release,
+        uid,
+        settings,
+        mem: &mut mem,
+        now,
+        decided: "None",
+        secrets: Vec::new(),
+    };
     let result = match &invalid {
         Some(invalid) => pass.refuse(invalid).await,
         None => pass.run().await,
@@ -113,7 +130,13 @@ impl Pass<'_> {
             // Whatever woke us, the last try failed a moment ago.
             return Ok(Some(until(self.now, at)));
         }
-        let outcome = self.decide_and_act().await;
+        let outcome = match self.decide_and_act().await {
+            Ok(Outcome { decision, progress: Progress::Blocked(error) }) => {
+                Ok(Outcome { decision, progress: Progress::Blocked(self.hidden_error(error)) })
+            }
+            Ok(outcome) => Ok(outcome),
+            Err(error) => Err(self.hidden_error(error)),
+        };
         self.settle(outcome).await
     }
 

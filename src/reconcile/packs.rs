@@ -1,21 +1,19 @@
 //! Packs as releases refer to them: read once, decoded once, however many releases use them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Context, Error};
 use crate::api::PackFrom;
-use crate::cluster::version_of;
+use crate::cluster::Reference;
 use crate::pack::{self, Limits, Pack};
 use crate::release::ReleaseKey;
 use crate::source;
-use crate::watch::Reference;
+use crate::watch::Seen;
 
 /// Decoded packs kept; the one that was not used for the longest time goes first.
 const KEPT: usize = 64;
@@ -25,12 +23,11 @@ const KEPT_BYTES: usize = 64 << 20;
 const NODE: usize = 200;
 /// Packs that are decoded or rendered at a time. Each may take a hundred MiB while it lasts.
 const TURNS: usize = 2;
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Where a pack was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Place {
-    ConfigMap(Reference, Option<String>),
+    Object(Reference, Option<String>),
     Path(String),
 }
 
@@ -47,7 +44,7 @@ impl Default for Packs {
 }
 
 struct Kept {
-    /// resourceVersion of the ConfigMap; 0 for a path.
+    /// resourceVersion of the object; 0 for a path.
     version: u64,
     read_at: Instant,
     used_at: Instant,
@@ -92,8 +89,8 @@ fn weight(pack: &Pack) -> usize {
 }
 
 impl Context {
-    /// The pack of a release. A ConfigMap is read again when the watch says that it is another one or `max_age` is
-    /// zero, a path when `max_age` has passed.
+    /// The pack of a release, whose references are watched already. An object is read again when the watch says that
+    /// it is another one or `max_age` is zero, a path when `max_age` has passed.
     pub(super) async fn pack(
         &self,
         from: &PackFrom,
@@ -101,13 +98,12 @@ impl Context {
         max_age: Duration,
     ) -> Result<Arc<Pack>, Error> {
         let (kind, result) = match from {
-            PackFrom::ConfigMap { name, key: data_key } => {
-                ("ConfigMap", self.in_config_map(name, data_key.as_deref(), key, max_age.is_zero()).await)
+            PackFrom::Object { kind, name, key: data_key } => {
+                let reference =
+                    Reference { kind: *kind, namespace: key.namespace.clone(), name: name.clone() };
+                (kind.as_str(), self.in_object(reference, data_key.as_deref(), max_age.is_zero()).await)
             }
-            PackFrom::Path(path) => {
-                self.references.refer(key, HashSet::new());
-                ("path", self.below_pack_dir(path, max_age).await)
-            }
+            PackFrom::Path(path) => ("path", self.below_pack_dir(path, max_age).await),
         };
         match result {
             Ok((pack, fetched)) => {
@@ -123,32 +119,35 @@ impl Context {
         }
     }
 
-    async fn in_config_map(
+    async fn in_object(
         &self,
-        name: &str,
+        reference: Reference,
         data_key: Option<&str>,
-        key: &ReleaseKey,
         read_anyway: bool,
     ) -> Result<(Arc<Pack>, bool), Error> {
-        let reference: Reference = (key.namespace.clone(), name.to_owned());
-        // Before the read, so that no change falls between the two.
-        self.references.refer(key, HashSet::from([reference.clone()]));
-        let place = Place::ConfigMap(reference.clone(), data_key.map(str::to_owned));
+        let place = Place::Object(reference.clone(), data_key.map(str::to_owned));
         if !read_anyway
-            && let Some(version) = self.references.version(&reference)
+            && let Seen::At(version) = self.references.seen(&reference)
             && let Some(pack) = self.packs.get(&place, |kept| kept.version == version)
         {
             return Ok((pack, false));
         }
-        let map = read_config_map(self.cluster.client().clone(), &reference).await?;
-        let version = version_of(&map.metadata);
-        self.references.read(&reference, version);
-        if let Some(pack) = self.packs.get(&place, |kept| kept.version == version) {
+        let contents = match self.read(&reference).await {
+            Ok(Some(contents)) => contents,
+            Ok(None) => return Err(Error::PackObjectNotFound { reference }),
+            Err(message) => return Err(Error::PackObject { reference, message }),
+        };
+        let version = contents.version;
+        if !contents.is_record
+            && let Some(pack) = self.packs.get(&place, |kept| kept.version == version)
+        {
             return Ok((pack, true));
         }
         let wanted = data_key.map(str::to_owned);
         let pack = self
-            .blocking(move || source::configmap::pack_from(&map, wanted.as_deref(), &Limits::default()))
+            .blocking(move || {
+                source::object::pack_from(&reference, &contents, wanted.as_deref(), &Limits::default())
+            })
             .await?;
         let pack = Arc::new(pack?);
         self.packs.put(place, version, &pack);
@@ -170,7 +169,7 @@ impl Context {
     }
 
     /// Unpacking uses the CPU and files block: neither belongs on an async thread.
-    async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
@@ -180,19 +179,6 @@ impl Context {
             work()
         });
         work.await.map_err(|error| Error::PackAborted { message: error.to_string() })
-    }
-}
-
-async fn read_config_map(client: Client, reference: &Reference) -> Result<ConfigMap, Error> {
-    let (namespace, name) = reference;
-    let api: Api<ConfigMap> = Api::namespaced(client, namespace);
-    let failed =
-        |message: String| Error::ConfigMap { namespace: namespace.clone(), name: name.clone(), message };
-    match tokio::time::timeout(DEADLINE, api.get_opt(name)).await {
-        Ok(Ok(Some(map))) => Ok(map),
-        Ok(Ok(None)) => Err(Error::ConfigMapNotFound { namespace: namespace.clone(), name: name.clone() }),
-        Ok(Err(error)) => Err(failed(crate::cluster::describe(&error))),
-        Err(_) => Err(failed(format!("no answer within {}s", DEADLINE.as_secs()))),
     }
 }
 

@@ -6,12 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::references::references;
 use super::{Error, Pass};
 use crate::api::names;
 use crate::manifest::{self, Object, yaml};
+use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
 use crate::plan;
-use crate::release::{Action, Owner, PackIdentity, Person, Private, Record, State};
+use crate::release::{Action, Owner, PackIdentity, Person, Private, Record, State, ValuesProvenance};
 use crate::render;
 use crate::storage::Head;
 
@@ -21,6 +23,10 @@ const RENDER_DEADLINE: Duration = Duration::from_secs(30);
 /// What the release asks for, before rendering.
 pub(super) struct Wanted {
     pub pack: Arc<Pack>,
+    /// What the user says of values, the weakest first.
+    pub layers: Vec<Layer>,
+    /// These on each other.
+    pub user: Value,
     /// The values of the pack with those of the release on top.
     pub values: Value,
     /// Digest of everything that decides the manifest.
@@ -40,15 +46,19 @@ impl Pass<'_> {
         // A request to reconcile also looks at the source again.
         let asked = self.request_pending(names::RECONCILE_AT);
         let max_age = if asked { Duration::ZERO } else { self.settings.interval };
+        // Before anything is read, so that no change falls between the two.
+        self.ctx.references.refer(&self.key, references(&self.settings, &self.key));
         let pack = self.ctx.pack(&self.settings.pack, &self.key, max_age).await?;
-        let values = pack::values::merge(pack.values.clone(), self.settings.values.clone());
+        let layers = self.layers(asked).await?;
+        let user = self.user_values(&layers)?;
+        let values = pack::values::merge(pack.values.clone(), user.clone());
         let inputs = manifest::digest(&json!({
             "pack": pack.digest,
             "values": values,
             "releaseName": self.settings.release_name,
             "targetNamespace": self.settings.target_namespace,
         }));
-        Ok(Wanted { pack, values, inputs })
+        Ok(Wanted { pack, layers, user, values, inputs })
     }
 
     /// Renders and checks everything that can be checked without touching an object.
@@ -89,7 +99,9 @@ impl Pass<'_> {
             state: pending(action, self.now, timeout, revision),
             pack: identity(&wanted.pack),
             values: wanted.values.clone(),
-            values_provenance: crate::release::ValuesProvenance::default(),
+            values_provenance: ValuesProvenance {
+                sources: layers::provenance(&wanted.pack.values, &wanted.layers),
+            },
             manifest: yaml::join(&bodies),
             hooks: Vec::new(),
             labels: std::collections::BTreeMap::new(),
@@ -124,7 +136,7 @@ impl Pass<'_> {
         revision: u32,
     ) -> Result<render::Rendered, Error> {
         let pack = Arc::clone(&wanted.pack);
-        let values = self.settings.values.clone();
+        let values = wanted.user.clone();
         let capabilities = Arc::clone(&self.ctx.capabilities);
         let (name, namespace) = (self.settings.release_name.clone(), self.settings.target_namespace.clone());
         let turn = self.ctx.packs.turn().await;

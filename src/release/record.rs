@@ -88,7 +88,8 @@ pub struct Person {
     pub url: Option<String>,
 }
 
-/// Where each value came from: path to a tagged source. No known tool fills it; it is carried along as it is.
+/// Where each value came from: path to a tagged source. A path speaks for everything below it that has no path of its
+/// own, the empty one for all values. Other tools leave it empty; whatever they write is carried along as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ValuesProvenance {
     #[serde(default)]

@@ -1,19 +1,19 @@
 use crate::api::Class;
 use crate::pack;
 
-/// Why a source gives no pack.
+/// Why a source gives no pack or no values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is nothing at that place.
     #[error("{what} does not exist")]
     NotFound {
-        /// The path, or the key with its ConfigMap.
+        /// The path, or the key with its object.
         what: String,
     },
     /// The reference itself cannot be followed.
     #[error("{what}: {why}")]
     Invalid {
-        /// The path or the ConfigMap.
+        /// The path or the object.
         what: String,
         /// What is wrong and what to do.
         why: String,
@@ -21,9 +21,35 @@ pub enum Error {
     /// The bytes are there and are not a pack.
     #[error("{what}: {error}")]
     Pack {
-        /// The path, or the key with its ConfigMap.
+        /// The path, or the key with its object.
         what: String,
         /// What is wrong with them.
+        error: pack::Error,
+    },
+    /// An object of values, or a key in it, is not there.
+    #[error("{field}: {what} does not exist: create it, or set {field}.optional to true")]
+    ValuesNotFound {
+        /// The object, or the key with its object.
+        what: String,
+        /// The entry of `spec.valuesFrom`.
+        field: String,
+    },
+    /// An object of values cannot be read.
+    #[error("{field}: {what} cannot be read: {message}")]
+    ValuesUnreachable {
+        /// The object.
+        what: String,
+        /// The entry of `spec.valuesFrom`.
+        field: String,
+        /// What the API server says.
+        message: String,
+    },
+    /// The text is there and is not values, or does not fit to what is there already.
+    #[error("{field}: {error}")]
+    Values {
+        /// The entry of `spec.valuesFrom`.
+        field: String,
+        /// What is wrong with it.
         error: pack::Error,
     },
     /// The file system failed.
@@ -41,9 +67,10 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::NotFound { .. } | Self::Io { .. } => Class::Retry,
+            Self::NotFound { .. } | Self::Io { .. } | Self::ValuesUnreachable { .. } => Class::Retry,
+            Self::ValuesNotFound { .. } => Class::FixCluster,
             Self::Invalid { .. } => Class::FixSpec,
-            Self::Pack { error, .. } => error.class(),
+            Self::Pack { error, .. } | Self::Values { error, .. } => error.class(),
         }
     }
 
@@ -55,6 +82,9 @@ impl Error {
             Self::NotFound { .. } => "SourceNotFound",
             Self::Invalid { .. } => "SourceInvalid",
             Self::Pack { .. } => "PackInvalid",
+            Self::ValuesNotFound { .. } => "ValuesNotFound",
+            Self::ValuesUnreachable { .. } => "ValuesUnreachable",
+            Self::Values { error, .. } => error.reason(),
             Self::Io { .. } => "SourceUnreadable",
         }
     }

@@ -1,10 +1,14 @@
-//! Where packs come from. Thin IO: bytes in, [`Pack`](crate::pack::Pack) out.
+//! Where packs and values come from. Thin IO: bytes in, [`Pack`](crate::pack::Pack) or values out.
 //!
-//! May import `render`, `pack`, `manifest` and `api`. Invariant: a release never reads a file outside of
+//! May import `cluster` and below. Invariant: a release never reads a file outside of
 //! the pack directory, and no more bytes than [`Limits`](crate::pack::Limits) allow.
 
-pub mod configmap;
 mod error;
+pub mod object;
 pub mod path;
+pub mod values;
 
 pub use error::Error;
+
+/// Why an object that the watch of references does not show is refused.
+const HIDDEN: &str = "it has the label sherpack.io/storage-driver, which marks revision records, so changes of it are not seen: remove the label";

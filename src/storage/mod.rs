@@ -24,6 +24,7 @@ mod key;
 mod memory;
 mod secrets;
 mod unreadable;
+pub mod unsealed;
 
 use std::{future::Future, time::Duration};
 

@@ -10,5 +10,5 @@ mod trouble;
 
 pub use objects::{ObjectWatches, OnRestart};
 pub use records::{Newest, RecordWatch, RecordsOf};
-pub use references::{Reference, ReferenceWatch};
+pub use references::{ReferenceWatch, Seen};
 pub use table::{Sighting, Suspicion, Table};

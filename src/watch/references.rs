@@ -1,229 +1,222 @@
-//! A metadata-only watch of ConfigMaps that releases refer to.
+//! Metadata-only watches of the ConfigMaps and Secrets that releases refer to.
 //!
-//! One stream for all of them; nothing is kept of a ConfigMap that no release refers to. It is not started
-//! before the first reference.
+//! One stream for each of the two kinds, from the first reference to the last. Nothing is kept of an object that no
+//! release refers to, and nothing of the content of any. Revision records do not even stream in.
+
+mod state;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
+use futures::stream::BoxStream;
 use futures::{StreamExt, channel::mpsc::UnboundedSender};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
-use kube::api::{Api, PartialObjectMeta};
+use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 
+pub use state::Seen;
+
 use super::objects::{OnRestart, lock};
-use crate::cluster::version_of;
+use super::trouble::Trouble;
+use crate::api::{ReferenceKind, names};
+use crate::cluster::{Reference, version_of};
 use crate::release::ReleaseKey;
+use state::{Known, State};
 
 const PAGE: u32 = 250;
 
-/// Namespace and name of a ConfigMap.
-pub type Reference = (String, String);
-
-#[derive(Debug, Default)]
-struct State {
-    references: HashMap<Reference, Referenced>,
-    by_release: HashMap<ReleaseKey, HashSet<Reference>>,
-    /// How often something that a release refers to changed.
-    changes: HashMap<ReleaseKey, u64>,
-    task: Option<tokio::task::AbortHandle>,
-}
-
-#[derive(Debug, Default)]
-struct Referenced {
-    known: Known,
-    users: HashSet<ReleaseKey>,
-}
-
-/// What is known of a ConfigMap, with the resourceVersion last seen or read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Known {
-    #[default]
-    Nothing,
-    At(u64),
-    Gone(u64),
-}
-
-impl Known {
-    fn version(self) -> u64 {
-        match self {
-            Self::Nothing => 0,
-            Self::At(version) | Self::Gone(version) => version,
-        }
-    }
-
-    /// A read shows the past when the watch told something newer while it was under way.
-    fn read(&mut self, version: u64) {
-        if version >= self.version() {
-            *self = Self::At(version);
-        }
-    }
-}
-
-/// The watch of referenced ConfigMaps.
+/// The watches of referenced objects.
 pub struct ReferenceWatch {
     client: Client,
     state: Arc<Mutex<State>>,
+    kinds: Mutex<HashMap<ReferenceKind, KindWatch>>,
     wake_tx: UnboundedSender<ReleaseKey>,
     on_restart: OnRestart,
+}
+
+struct KindWatch {
+    /// Fails for good: what is known may be old.
+    broken: Arc<AtomicBool>,
+    task: tokio::task::AbortHandle,
 }
 
 impl ReferenceWatch {
     #[must_use]
     pub fn new(client: Client, wake_tx: UnboundedSender<ReleaseKey>, on_restart: OnRestart) -> Self {
-        Self { client, state: Arc::default(), wake_tx, on_restart }
+        Self { client, state: Arc::default(), kinds: Mutex::default(), wake_tx, on_restart }
     }
 
-    /// Sets what `release` refers to; changes of it wake the release from now on.
+    /// Sets everything that `release` refers to; changes of it wake the release from now on.
     pub fn refer(&self, release: &ReleaseKey, references: HashSet<Reference>) {
+        // Held to the end, so that of two calls the later one decides which watches run.
+        let mut kinds = lock(&self.kinds);
         let mut state = lock(&self.state);
-        let before = state.by_release.remove(release).unwrap_or_default();
-        for gone in before.difference(&references) {
-            if let Some(referenced) = state.references.get_mut(gone) {
-                referenced.users.remove(release);
-                if referenced.users.is_empty() {
-                    state.references.remove(gone);
-                }
-            }
+        if !state.refer(release, references) {
+            return;
         }
-        for reference in &references {
-            state.references.entry(reference.clone()).or_default().users.insert(release.clone());
-        }
-        if references.is_empty() {
-            state.changes.remove(release);
-        } else {
-            state.by_release.insert(release.clone(), references);
-            if state.task.is_none() {
-                let run = run(
-                    self.client.clone(),
-                    Arc::clone(&self.state),
-                    self.wake_tx.clone(),
-                    Arc::clone(&self.on_restart),
-                );
-                state.task = Some(tokio::spawn(run).abort_handle());
+        for kind in [ReferenceKind::ConfigMap, ReferenceKind::Secret] {
+            if state.uses(kind) {
+                kinds.entry(kind).or_insert_with(|| self.spawn(kind));
+            } else if let Some(watch) = kinds.remove(&kind) {
+                watch.task.abort();
             }
         }
     }
 
-    /// The resourceVersion of a referenced ConfigMap when it is known to be current.
+    fn spawn(&self, kind: ReferenceKind) -> KindWatch {
+        let broken: Arc<AtomicBool> = Arc::default();
+        let run = Run {
+            client: self.client.clone(),
+            kind,
+            state: Arc::clone(&self.state),
+            broken: Arc::clone(&broken),
+            wake_tx: self.wake_tx.clone(),
+            on_restart: Arc::clone(&self.on_restart),
+        };
+        KindWatch { broken, task: tokio::spawn(run.run()).abort_handle() }
+    }
+
+    /// What is known of a referenced object.
     #[must_use]
-    pub fn version(&self, reference: &Reference) -> Option<u64> {
-        match lock(&self.state).references.get(reference)?.known {
-            Known::At(version) => Some(version),
-            Known::Nothing | Known::Gone(_) => None,
-        }
+    pub fn seen(&self, reference: &Reference) -> Seen {
+        let broken =
+            lock(&self.kinds).get(&reference.kind).is_none_or(|watch| watch.broken.load(Ordering::Relaxed));
+        if broken { Seen::Unknown } else { lock(&self.state).seen(reference) }
+    }
+
+    /// Whether any release refers to it.
+    #[must_use]
+    pub fn is_used(&self, reference: &Reference) -> bool {
+        lock(&self.state).contains(reference)
     }
 
     /// How often something that `release` refers to changed since it refers to anything.
     #[must_use]
     pub fn changes(&self, release: &ReleaseKey) -> u64 {
-        lock(&self.state).changes.get(release).copied().unwrap_or(0)
+        lock(&self.state).changes(release)
     }
 
-    /// Takes note of the resourceVersion that a read returned.
-    pub fn read(&self, reference: &Reference, version: u64) {
-        if let Some(referenced) = lock(&self.state).references.get_mut(reference) {
-            referenced.known.read(version);
-        }
+    /// Takes note of the resourceVersion that a read returned, `None` if there is no such object. `before` is what
+    /// [`seen`](Self::seen) said before the read.
+    pub fn read(&self, reference: &Reference, before: Seen, version: Option<u64>) {
+        lock(&self.state).read(reference, before, version);
     }
 }
 
 impl Drop for ReferenceWatch {
     fn drop(&mut self) {
-        if let Some(task) = lock(&self.state).task.take() {
-            task.abort();
+        for watch in lock(&self.kinds).values() {
+            watch.task.abort();
         }
     }
 }
 
-async fn run(
+/// The task of one watch.
+struct Run {
     client: Client,
+    kind: ReferenceKind,
     state: Arc<Mutex<State>>,
+    broken: Arc<AtomicBool>,
     wake_tx: UnboundedSender<ReleaseKey>,
     on_restart: OnRestart,
-) {
-    let api: Api<PartialObjectMeta<ConfigMap>> = Api::all(client);
-    let mut events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff().boxed();
-    // References that the running list has shown; the others are gone at its end.
-    let mut listed: HashSet<Reference> = HashSet::new();
-    while let Some(event) = events.next().await {
-        let shown: Vec<(Reference, Known)> = match event {
-            Ok(watcher::Event::Init) => {
-                listed.clear();
-                continue;
-            }
-            Ok(watcher::Event::InitApply(map)) => {
-                let reference = reference(&map);
-                if lock(&state).references.contains_key(&reference) {
-                    listed.insert(reference.clone());
+}
+
+type Event = watcher::Event<PartialObjectMeta<DynamicObject>>;
+type Events = BoxStream<'static, watcher::Result<Event>>;
+
+impl Run {
+    async fn run(self) {
+        let mut events = self.events();
+        let mut trouble = Trouble::default();
+        // References that the running list has shown; the others are gone at its end.
+        let mut listed: HashSet<Reference> = HashSet::new();
+        loop {
+            let event = match trouble.doubtful_at() {
+                None => events.next().await,
+                Some(at) => match tokio::time::timeout_at(at.into(), events.next()).await {
+                    Ok(event) => event,
+                    Err(_) => {
+                        // A watch that goes on in silence looks like one that is being retried: a list tells.
+                        trouble.lists();
+                        events = self.events();
+                        continue;
+                    }
+                },
+            };
+            match event {
+                Some(Ok(event)) => {
+                    if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                        trouble = Trouble::default();
+                        self.broken.store(false, Ordering::Relaxed);
+                    }
+                    for (reference, known) in self.shown(event, &mut listed) {
+                        for release in lock(&self.state).changed(&reference, known) {
+                            // The receiver lives as long as the controller; afterwards nobody needs waking.
+                            let _ = self.wake_tx.unbounded_send(release);
+                        }
+                    }
                 }
-                vec![(reference, Known::At(version_of(&map.metadata)))]
-            }
-            Ok(watcher::Event::Apply(map)) => {
-                vec![(reference(&map), Known::At(version_of(&map.metadata)))]
-            }
-            Ok(watcher::Event::Delete(map)) => {
-                vec![(reference(&map), Known::Gone(version_of(&map.metadata)))]
-            }
-            Ok(watcher::Event::InitDone) => {
-                let state = lock(&state);
-                let missing = state.references.iter().filter(|(name, _)| !listed.contains(*name));
-                missing
-                    .filter_map(|(name, referenced)| match referenced.known {
-                        Known::At(version) => Some((name.clone(), Known::Gone(version.saturating_add(1)))),
-                        Known::Nothing | Known::Gone(_) => None,
-                    })
-                    .collect()
-            }
-            Err(error) => {
-                on_restart("ConfigMap");
-                tracing::debug!(%error, "the watch of referenced ConfigMaps starts again");
-                continue;
-            }
-        };
-        for (reference, known) in shown {
-            for release in changed(&mut lock(&state), &reference, known) {
-                let _ = wake_tx.unbounded_send(release);
+                Some(Err(error)) => {
+                    let kind = self.kind.as_str();
+                    (self.on_restart)(kind);
+                    tracing::debug!(kind, %error, "the watch of referenced objects starts again");
+                    if trouble.failed(Instant::now()) {
+                        self.broken.store(true, Ordering::Relaxed);
+                    }
+                }
+                None => return,
             }
         }
     }
-}
 
-/// Notes what an event says of a ConfigMap if somebody refers to it; gives whom to wake because it is news.
-fn changed(state: &mut State, reference: &Reference, known: Known) -> Vec<ReleaseKey> {
-    let Some(referenced) = state.references.get_mut(reference) else { return Vec::new() };
-    if referenced.known == known {
-        return Vec::new();
+    fn events(&self) -> Events {
+        let resource = match self.kind {
+            ReferenceKind::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
+            ReferenceKind::Secret => ApiResource::erase::<Secret>(&()),
+        };
+        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), &resource);
+        // Nobody refers to revision records, and there are more of them than of anything else.
+        let selector = format!("!{}", names::STORAGE_DRIVER);
+        let config = watcher::Config::default().labels(&selector).page_size(PAGE);
+        watcher(api, config).default_backoff().boxed()
     }
-    referenced.known = known;
-    let users: Vec<ReleaseKey> = referenced.users.iter().cloned().collect();
-    for user in &users {
-        *state.changes.entry(user.clone()).or_default() += 1;
+
+    /// What an event says of objects.
+    fn shown(&self, event: Event, listed: &mut HashSet<Reference>) -> Vec<(Reference, Known)> {
+        match event {
+            watcher::Event::Init => {
+                listed.clear();
+                Vec::new()
+            }
+            watcher::Event::InitApply(object) => {
+                let (reference, version) = self.reference(object);
+                if lock(&self.state).contains(&reference) {
+                    listed.insert(reference.clone());
+                }
+                vec![(reference, Known::At(version))]
+            }
+            watcher::Event::Apply(object) => {
+                let (reference, version) = self.reference(object);
+                vec![(reference, Known::At(version))]
+            }
+            watcher::Event::Delete(object) => {
+                let (reference, version) = self.reference(object);
+                vec![(reference, Known::Gone(version))]
+            }
+            watcher::Event::InitDone => {
+                let unlisted = lock(&self.state).unlisted(self.kind, listed);
+                unlisted.into_iter().map(|reference| (reference, Known::Nothing)).collect()
+            }
+        }
     }
-    users
-}
 
-fn reference(map: &PartialObjectMeta<ConfigMap>) -> Reference {
-    (map.metadata.namespace.clone().unwrap_or_default(), map.metadata.name.clone().unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_read_does_not_take_back_what_the_watch_told_meanwhile() {
-        let mut known = Known::Nothing;
-        known.read(10);
-        assert_eq!(known, Known::At(10));
-        known = Known::At(11);
-        known.read(10);
-        assert_eq!(known, Known::At(11));
-        known = Known::Gone(12);
-        known.read(11);
-        assert_eq!(known, Known::Gone(12));
-        known.read(13);
-        assert_eq!(known, Known::At(13));
+    fn reference(&self, object: PartialObjectMeta<DynamicObject>) -> (Reference, u64) {
+        let version = version_of(&object.metadata);
+        let namespace = object.metadata.namespace.unwrap_or_default();
+        let name = object.metadata.name.unwrap_or_default();
+        (Reference { kind: self.kind, namespace, name }, version)
     }
 }

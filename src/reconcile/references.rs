@@ -1,0 +1,35 @@
+//! What a release refers to besides its own objects, and how that is read.
+
+use std::collections::HashSet;
+
+use super::Context;
+use crate::api::{PackFrom, Settings};
+use crate::cluster::{Contents, Reference};
+use crate::release::ReleaseKey;
+
+/// Everything in the release's own namespace whose change the release has to hear of.
+pub(super) fn references(settings: &Settings, key: &ReleaseKey) -> HashSet<Reference> {
+    let Settings { pack, values_from, .. } = settings;
+    let pack = match pack {
+        PackFrom::Object { kind, name, .. } => Some((*kind, name)),
+        PackFrom::Path(_) => None,
+    };
+    let all = pack.into_iter().chain(values_from.iter().map(|from| (from.kind, &from.name)));
+    all.map(|(kind, name)| Reference { kind, namespace: key.namespace.clone(), name: name.clone() }).collect()
+}
+
+impl Context {
+    /// Reads an object that the release refers to; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// Why it cannot be read, without anything of its content.
+    pub(super) async fn read(&self, reference: &Reference) -> Result<Option<Contents>, String> {
+        let before = self.references.seen(reference);
+        let found = self.cluster.contents(reference).await?;
+        // The watch does not show revision records: nothing that is known of them would stay right.
+        if !found.as_ref().is_some_and(|contents| contents.is_record) {
+            self.references.read(reference, before, found.as_ref().map(|contents| contents.version));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,270 @@
+//! Values as releases refer to them: read and parsed once while nothing changes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use futures::{StreamExt, stream};
+use serde_json::Value;
+
+use super::{Context, Error, Pass};
+use crate::api::{ReferenceKind, ValuesFrom};
+use crate::cluster::Reference;
+use crate::pack::layers::{self, Content, Layer, Misfit};
+use crate::pack::{self, values};
+use crate::source;
+use crate::source::values::{Parsed, content, parse};
+use crate::watch::Seen;
+
+/// What the values kept may weigh together; what was not used for the longest time goes first.
+const KEPT_BYTES: usize = 32 << 20;
+/// What one scalar, list or map takes, at most.
+const NODE: usize = 200;
+/// Texts kept.
+const KEPT: usize = 10_000;
+/// Objects of one release that are read at a time.
+const AT_ONCE: usize = 8;
+/// A text longer than this takes so long to parse that it does not belong on an async thread.
+const LONG: usize = 32 << 10;
+
+/// A key of an object, and whether its text was read as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    reference: Reference,
+    key: String,
+    text: bool,
+}
+
+/// Parsed values by where they were read.
+#[derive(Default)]
+pub struct ValuesKept {
+    kept: Mutex<AllKept>,
+}
+
+#[derive(Default)]
+struct AllKept {
+    entries: HashMap<Place, Kept>,
+    bytes: usize,
+}
+
+struct Kept {
+    version: u64,
+    used_at: Instant,
+    bytes: usize,
+    parsed: Parsed,
+}
+
+impl AllKept {
+    fn remove(&mut self, place: &Place) {
+        if let Some(gone) = self.entries.remove(place) {
+            self.bytes -= gone.bytes;
+        }
+    }
+}
+
+impl ValuesKept {
+    fn get(&self, place: &Place, version: u64) -> Option<Parsed> {
+        let mut kept = lock(&self.kept);
+        let found = kept.entries.get_mut(place).filter(|found| found.version == version)?;
+        found.used_at = Instant::now();
+        Some(found.parsed.clone())
+    }
+
+    fn put(&self, place: Place, version: u64, parsed: Parsed) {
+        let bytes = weight(&parsed);
+        let mut kept = lock(&self.kept);
+        kept.remove(&place);
+        while kept.entries.len() >= KEPT || kept.bytes + bytes > KEPT_BYTES {
+            let oldest = kept.entries.iter().min_by_key(|(_, entry)| entry.used_at);
+            let Some(oldest) = oldest.map(|(place, _)| place.clone()) else { break };
+            kept.remove(&oldest);
+        }
+        kept.bytes += bytes;
+        kept.entries.insert(place, Kept { version, used_at: Instant::now(), bytes, parsed });
+    }
+
+    /// Drops what was read of objects that nobody refers to any more.
+    pub(super) fn retain(&self, referred: impl Fn(&Reference) -> bool) {
+        let mut kept = lock(&self.kept);
+        kept.entries.retain(|place, _| referred(&place.reference));
+        kept.bytes = kept.entries.values().map(|entry| entry.bytes).sum();
+    }
+}
+
+fn lock(kept: &Mutex<AllKept>) -> MutexGuard<'_, AllKept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// About how much memory they take.
+fn weight(parsed: &Parsed) -> usize {
+    match parsed {
+        Parsed::Values(values) => NODE * values::nodes(values) + texts(values),
+        Parsed::Text(text) => text.len(),
+        Parsed::Missing => 0,
+    }
+}
+
+/// Bytes of keys and texts.
+fn texts(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(texts).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, field)| key.len() + texts(field)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+impl Pass<'_> {
+    /// Everything that the user says of values, the weakest first. Read anew when `read_anyway`.
+    pub(super) async fn layers(&mut self, read_anyway: bool) -> Result<Vec<Layer>, Error> {
+        let read = self.read_layers(read_anyway).await;
+        let from_secrets = self.settings.values_from.iter().zip(&read);
+        let from_secrets = from_secrets.filter(|(from, _)| from.kind == ReferenceKind::Secret);
+        self.secrets = from_secrets.filter_map(|(_, layer)| layer.as_ref().ok()?.clone()).collect();
+        let mut layers = Vec::with_capacity(read.len() + 1);
+        for layer in read {
+            layers.extend(layer?);
+        }
+        if self.settings.values.as_object().is_some_and(|values| !values.is_empty()) {
+            layers.push(Layer {
+                origin: format!("SherpackRelease/{}#spec.values", self.key),
+                field: "spec.values".to_owned(),
+                content: Content::Values(Arc::new(self.settings.values.clone())),
+            });
+        }
+        Ok(layers)
+    }
+
+    /// One for each entry of `spec.valuesFrom`.
+    async fn read_layers(&self, read_anyway: bool) -> Vec<Result<Option<Layer>, Error>> {
+        let mut reads = Vec::with_capacity(self.settings.values_from.len());
+        for (number, from) in self.settings.values_from.iter().enumerate() {
+            reads.push(self.layer(number, from, read_anyway));
+        }
+        stream::iter(reads).buffered(AT_ONCE).collect().await
+    }
+
+    async fn layer(
+        &self,
+        number: usize,
+        from: &ValuesFrom,
+        read_anyway: bool,
+    ) -> Result<Option<Layer>, Error> {
+        let field = format!("spec.valuesFrom[{number}]");
+        let reference =
+            Reference { kind: from.kind, namespace: self.key.namespace.clone(), name: from.name.clone() };
+        let Some(parsed) = self.ctx.values_in(&reference, from, &field, read_anyway).await? else {
+            return Ok(None);
+        };
+        let content = content(&reference, parsed, from, &field)?;
+        let Reference { kind, namespace, name } = &reference;
+        let origin = format!("{}/{namespace}/{name}#{}", kind.as_str(), from.key);
+        Ok(content.map(|content| Layer { origin, field, content }))
+    }
+
+    /// The values of the user, all layers on each other.
+    pub(super) fn user_values(&self, layers: &[Layer]) -> Result<Value, source::Error> {
+        layers::lay(layers).map_err(|(number, misfit)| {
+            let (file, field) = layers
+                .get(number)
+                .map(|layer| (layer.origin.clone(), layer.field.clone()))
+                .unwrap_or_default();
+            let error = match misfit {
+                Misfit::Path(message) => pack::Error::ValuesPath { file, message },
+                Misfit::TooLarge(nodes) => {
+                    let message = format!("with it the values have more than {nodes} fields and items");
+                    pack::Error::Values { file, message }
+                }
+            };
+            source::Error::Values { field, error }
+        })
+    }
+}
+
+impl Context {
+    /// What an object holds under the key; `None` when it is optional and not there.
+    async fn values_in(
+        &self,
+        reference: &Reference,
+        from: &ValuesFrom,
+        field: &str,
+        read_anyway: bool,
+    ) -> Result<Option<Parsed>, Error> {
+        let text = from.target_path.is_some();
+        let place = Place { reference: reference.clone(), key: from.key.clone(), text };
+        match self.references.seen(reference) {
+            Seen::Absent if from.optional && !read_anyway => return Ok(None),
+            Seen::At(version) if !read_anyway => {
+                if let Some(parsed) = self.values.get(&place, version) {
+                    return Ok(Some(parsed));
+                }
+            }
+            Seen::At(_) | Seen::Absent | Seen::Unknown => {}
+        }
+        let (what, field) = (format!("the {reference}"), field.to_owned());
+        let contents = match self.read(reference).await {
+            Ok(Some(contents)) => contents,
+            Ok(None) if from.optional => return Ok(None),
+            Ok(None) => return Err(source::Error::ValuesNotFound { what, field }.into()),
+            Err(message) => {
+                return Err(source::Error::ValuesUnreachable { what, field, message }.into());
+            }
+        };
+        let version = contents.version;
+        let parsed = if contents.get(&from.key).is_some_and(|text| text.len() > LONG) {
+            let (reference, from) = (reference.clone(), from.clone());
+            self.blocking(move || parse(&reference, &contents, &from, &field)).await??
+        } else {
+            parse(reference, &contents, from, &field)?
+        };
+        self.values.put(place, version, parsed.clone());
+        Ok(Some(parsed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn place(name: &str) -> Place {
+        let kind = ReferenceKind::Secret;
+        let reference = Reference { kind, namespace: "apps".to_owned(), name: name.to_owned() };
+        Place { reference, key: "values.yaml".to_owned(), text: false }
+    }
+
+    #[test]
+    fn values_are_given_for_the_version_that_was_read() {
+        let kept = ValuesKept::default();
+        kept.put(place("a"), 7, Parsed::Missing);
+        assert!(kept.get(&place("a"), 7).is_some());
+        assert!(kept.get(&place("a"), 8).is_none());
+        assert!(kept.get(&Place { text: true, ..place("a") }, 7).is_none());
+        kept.put(place("b"), 7, Parsed::Missing);
+        kept.retain(|reference| reference.name == "b");
+        assert!(kept.get(&place("a"), 7).is_none() && kept.get(&place("b"), 7).is_some());
+    }
+
+    #[test]
+    fn the_values_kept_are_bounded_and_the_least_recently_used_go_first() {
+        let large = || {
+            let items: Vec<Value> = vec![json!(1); KEPT_BYTES / NODE / 3];
+            Parsed::Values(Arc::new(json!({ "items": items })))
+        };
+        let kept = ValuesKept::default();
+        for name in ["a", "b"] {
+            kept.put(place(name), 1, large());
+        }
+        assert!(kept.get(&place("a"), 1).is_some());
+        kept.put(place("c"), 1, large());
+        assert!(kept.get(&place("b"), 1).is_none(), "used longer ago than the first");
+        assert!(kept.get(&place("a"), 1).is_some() && kept.get(&place("c"), 1).is_some());
+        for number in 0..KEPT + 5 {
+            kept.put(place(&number.to_string()), 1, Parsed::Missing);
+        }
+        let inner = lock(&kept.kept);
+        assert_eq!(inner.entries.len(), KEPT);
+        assert_eq!(inner.bytes, 0, "the large ones were the oldest");
+    }
+}
