@@ -11,6 +11,7 @@ mod behaviour {
     mod deploy;
     mod forged_records;
     mod get;
+    mod http_client;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
