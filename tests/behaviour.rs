@@ -12,6 +12,7 @@ mod behaviour {
     mod forged_records;
     mod get;
     mod http_client;
+    mod http_source;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
