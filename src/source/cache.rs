@@ -23,6 +23,8 @@ use super::http::Validators;
 const VERSION: &str = "packs-v1";
 /// Sources that are remembered.
 const SOURCES: usize = 4096;
+/// Archives that are kept, however small they are.
+const ARCHIVES: usize = 4096;
 /// A source's file is not longer than this.
 const SOURCE_BYTES: u64 = 16 << 10;
 /// Digests remembered of one source.
@@ -90,6 +92,7 @@ pub struct Cache {
 struct Disk {
     root: PathBuf,
     limit: u64,
+    count_limit: usize,
     /// Both make names of temporary files.
     process: u64,
     count: AtomicU64,
@@ -124,7 +127,7 @@ impl Cache {
             memory.retain(|(known, _)| *known != digest);
             memory.push((digest.clone(), bytes));
             let mut total: u64 = memory.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-            while total > self.memory_limit && memory.len() > 1 {
+            while (total > self.memory_limit || memory.len() > ARCHIVES) && memory.len() > 1 {
                 total -= memory.remove(0).1.len() as u64;
             }
         }
@@ -187,7 +190,14 @@ impl Disk {
         let mut process = [0; 8];
         getrandom::fill(&mut process).map_err(io::Error::other)?;
         let process = u64::from_ne_bytes(process);
-        let disk = Self { root, limit, process, count: AtomicU64::new(0), failing: AtomicBool::new(false) };
+        let disk = Self {
+            root,
+            limit,
+            count_limit: ARCHIVES,
+            process,
+            count: AtomicU64::new(0),
+            failing: AtomicBool::new(false),
+        };
         for name in ["", "archives", "sources", "new"] {
             let path = disk.root.join(name);
             match DirBuilder::new().mode(0o700).create(&path) {
@@ -262,13 +272,15 @@ impl Disk {
     fn shrink(&self, keep: &str) -> io::Result<()> {
         let mut archives = listed(&self.root.join("archives"))?;
         let mut total: u64 = archives.iter().map(|entry| entry.bytes).sum();
+        let mut count = archives.len();
         archives.sort_by_key(|entry| entry.used);
         for entry in archives.iter().filter(|entry| entry.path != self.path("archives", keep)) {
-            if total <= self.limit {
+            if total <= self.limit && count <= self.count_limit {
                 break;
             }
             let _ = fs::remove_file(&entry.path);
             total = total.saturating_sub(entry.bytes);
+            count -= 1;
         }
         let mut sources = listed(&self.root.join("sources"))?;
         sources.sort_by_key(|entry| entry.used);

@@ -80,6 +80,18 @@ fn the_least_recently_used_goes_first_and_never_what_was_just_written() {
 }
 
 #[test]
+fn archives_are_bounded_in_number_too() {
+    let scratch = Scratch::new("number");
+    let mut cache = scratch.cache(1000);
+    cache.disk.as_mut().unwrap().count_limit = 3;
+    let [a, b, c] = [b'a', b'b', b'c'].map(|letter| cache.put(vec![letter]));
+    scratch.age(&b, 300);
+    let d = cache.put(vec![b'd']);
+    assert!(cache.get(&b).is_none());
+    assert!([a, c, d].iter().all(|kept| cache.get(kept).is_some()));
+}
+
+#[test]
 fn what_a_source_gave_is_remembered_as_long_as_the_archive_is_there() {
     let scratch = Scratch::new("sources");
     let cache = scratch.cache(1000);
