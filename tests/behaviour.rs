@@ -12,6 +12,8 @@ mod behaviour {
     mod deploy;
     mod forged_records;
     mod get;
+    mod http_client;
+    mod http_source;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;

@@ -74,6 +74,15 @@ pub enum PackFrom {
         /// The key; unset when there is only one.
         key: Option<String>,
     },
+    /// An archive behind a URL.
+    Http {
+        /// Absolute, with scheme `http` or `https`, and without credentials.
+        url: String,
+        /// The digest that the archive must have: `sha256:` and 64 hex digits.
+        digest: Option<String>,
+        /// Name of the Secret with credentials, in the release's own namespace.
+        secret: Option<String>,
+    },
     /// A directory or archive below the operator's pack directory: a relative path without `.` or `..` parts.
     Path(String),
 }

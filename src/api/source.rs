@@ -27,7 +27,7 @@ pub struct PackSource {
     /// A pack archive in `data` of a Secret in the release's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<ObjectKey>,
-    /// A pack archive behind a URL. Not supported yet.
+    /// A pack archive behind a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpSource>,
     /// A pack in a repository with an `index.yaml`. Not supported yet.
@@ -68,18 +68,22 @@ pub struct SecretReference {
     pub name: String,
 }
 
-/// A pack archive behind a URL.
+/// A pack archive behind a URL. It is looked for again each `spec.interval`, at the cost of one conditional request
+/// when nothing has changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpSource {
-    /// URL of the archive.
+    /// URL of the archive, without credentials. Up to five redirects are followed. Loopback, link-local, multicast and
+    /// metadata addresses are refused unless the operator's flag `--allow-source` names the host.
     #[schemars(regex(pattern = "^https?://.+$"), length(max = 2048))]
     pub url: String,
-    /// Digest of the archive, `sha256:` and 64 hex digits. Another content is refused.
+    /// Digest of the archive as it is served, `sha256:` and 64 hex digits. Another content is refused. Once such an
+    /// archive was fetched from here, it is not fetched again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
-    /// Credentials for the URL.
+    /// Credentials for the URL: `username` and `password`, or `bearerToken`; `ca.crt` to trust a private authority;
+    /// `tls.crt` and `tls.key` to show a certificate. They go to the host of the URL only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretReference>,
 }

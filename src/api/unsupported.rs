@@ -43,7 +43,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         approval,
     } = &release.spec;
     let pack = pack.clone().unwrap_or_default();
-    let PackSource { config_map: _, secret: _, http, repository, oci, artifact, path: _ } = &pack;
+    let PackSource { config_map: _, secret: _, http: _, repository, oci, artifact, path: _ } = &pack;
     let waves = waves.clone().unwrap_or_default();
     let Waves { wait: waves_wait, timeout: waves_timeout } = &waves;
     let install = install.clone().unwrap_or_default();
@@ -59,8 +59,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let history = history.clone().unwrap_or_default();
     let History { limit: _, storage, namespace: history_namespace, compression: _, large } = &history;
 
-    let table: [(&'static str, bool); 23] = [
-        ("spec.pack.http", http.is_some()),
+    let table: [(&'static str, bool); 22] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),

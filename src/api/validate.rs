@@ -14,7 +14,7 @@ use super::settings::{
     VALUES_FROM_MAX, VALUES_KEY, ValuesFrom,
 };
 use super::{
-    Class, Drift, History, Install, ObjectKey, PackSource, ReferenceKind, SherpackRelease,
+    Class, Drift, History, HttpSource, Install, ObjectKey, PackSource, ReferenceKind, SherpackRelease,
     SherpackReleaseSpec, Uninstall, Upgrade, ValuesReference, duration, reasons, unsupported,
 };
 
@@ -212,6 +212,9 @@ fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Inv
         }
         return Ok(Some(PackFrom::Object { kind, name: name.clone(), key: key.clone() }));
     }
+    if let Some(http) = http {
+        return http_from(http).map(Some);
+    }
     let Some(path) = path else { return Ok(None) };
     if !policy.pack_dir_enabled {
         return Err(Invalid::spec(
@@ -254,6 +257,36 @@ fn values_sources(entries: &[ValuesReference]) -> Result<Vec<ValuesFrom>, Invali
         });
     }
     Ok(sources)
+}
+
+fn http_from(http: &HttpSource) -> Result<PackFrom, Invalid> {
+    let HttpSource { url, digest, secret_ref } = http;
+    let rest =
+        ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme)).ok_or_else(|| {
+            Invalid::spec("spec.pack.http.url", "is no URL of an archive: start it with https:// or http://")
+        })?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        // Not shown: it is a password.
+        let message = "holds credentials, which everybody can read here: put them into a Secret and name it in secretRef";
+        return Err(Invalid::spec("spec.pack.http.url", message));
+    }
+    if authority.is_empty() {
+        return Err(Invalid::spec("spec.pack.http.url", "names no host"));
+    }
+    if let Some(digest) = digest {
+        let hex = digest.strip_prefix("sha256:").unwrap_or_default();
+        let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if hex.len() != 64 || !hex.bytes().all(lower) {
+            let message = format!("`{digest}` is no digest: write sha256: and 64 lower-case hex digits");
+            return Err(Invalid::spec("spec.pack.http.digest", message));
+        }
+    }
+    let secret = secret_ref.as_ref().map(|secret| secret.name.clone());
+    if secret.as_ref().is_some_and(String::is_empty) {
+        return Err(Invalid::spec("spec.pack.http.secretRef.name", "is empty: name the Secret"));
+    }
+    Ok(PackFrom::Http { url: url.clone(), digest: digest.clone(), secret })
 }
 
 fn checked_release_name(release: &SherpackRelease) -> Result<String, Invalid> {

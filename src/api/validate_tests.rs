@@ -160,7 +160,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         json!({ "pack": pack })
     };
     let cases = [
-        ("spec.pack.http", source(json!({"http": {"url": "https://x"}}))),
         ("spec.pack.repository", source(json!({"repository": {"url": "https://x", "name": "p"}}))),
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
         ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
@@ -310,4 +309,33 @@ fn a_drift_pause_lasts_until_its_moment_and_at_most_a_day() {
         assert_eq!(settings.drift_pause(at(now)), expected, "{now}");
     }
     assert_eq!(self::settings(json!({})).drift_pause(until), DriftPause::Off);
+}
+
+#[test]
+fn a_url_is_taken_over_with_its_digest_and_the_name_of_its_secret() {
+    let http = |http: Value| spec(json!({"pack": {"configMap": null, "http": http}}));
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let whole =
+        json!({"url": "https://example.com/web.tgz", "digest": digest, "secretRef": {"name": "login"}});
+    let expected = PackFrom::Http {
+        url: "https://example.com/web.tgz".into(),
+        digest: Some(digest),
+        secret: Some("login".into()),
+    };
+    assert_eq!(validate(&http(whole), &NO_DIR).map(|settings| settings.pack), Ok(expected));
+    for (wrong, field) in [
+        (json!({"url": "ftp://example.com/a"}), "spec.pack.http.url"),
+        (json!({"url": "https:///a"}), "spec.pack.http.url"),
+        (json!({"url": "https://user:s3cret@example.com/a"}), "spec.pack.http.url"),
+        (json!({"url": "https://x", "digest": "sha256:abc"}), "spec.pack.http.digest"),
+        (
+            json!({"url": "https://x", "digest": format!("sha512:{}", "0".repeat(64))}),
+            "spec.pack.http.digest",
+        ),
+        (json!({"url": "https://x", "secretRef": {"name": ""}}), "spec.pack.http.secretRef.name"),
+    ] {
+        let invalid = refusal(&http(wrong), &NO_DIR);
+        assert_eq!((invalid.reason, invalid.field.as_str()), (INVALID_SPEC, field));
+        assert!(!invalid.message.contains("s3cret"), "{invalid}");
+    }
 }

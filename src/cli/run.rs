@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use crate::operator::config::{Cluster, Config};
 use crate::operator::{self, shutdown, telemetry};
+use crate::source::http::{Allowed, Options, Proxies};
 
 /// Run the operator until SIGTERM or SIGINT.
 ///
-/// Every flag has an environment variable; the flag wins. Logs go to stderr.
+/// Every flag has an environment variable; the flag wins. Logs go to stderr. Packs are fetched through the proxies that
+/// HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY name.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Look only at the SherpackReleases of this namespace [default: of all namespaces]
@@ -25,6 +27,21 @@ pub(super) struct Args {
     /// Directory below which `spec.pack.path` is looked up [default: such releases are refused]
     #[arg(long, env = "SHERPACK_PACK_DIR", value_name = "DIR")]
     pack_dir: Option<PathBuf>,
+
+    /// Fetch packs from this host even if its address is a loopback, link-local or metadata one; repeatable
+    #[arg(long, env = "SHERPACK_ALLOW_SOURCE", value_name = "HOST[:PORT]", value_delimiter = ',')]
+    allow_source: Vec<Allowed>,
+
+    /// Directory for fetched packs [default: sherpack-operator in the directory for temporary files]
+    ///
+    /// It may be lost at any time, which costs fetches, and shared by several processes of one user. When it cannot be
+    /// written, fetched packs are kept in memory.
+    #[arg(long, env = "SHERPACK_CACHE_DIR", value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+
+    /// What fetched packs may take in that directory, at least 32Mi
+    #[arg(long, env = "SHERPACK_CACHE_SIZE", value_name = "SIZE", default_value = "256Mi", value_parser = cache_size)]
+    cache_size: u64,
 
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
@@ -83,7 +100,7 @@ fn start(args: Args) -> Result<(), Box<dyn std::error::Error>> {
         .enable_all()
         .build()
         .map_err(|source| operator::Error::System { what: "threads for the async runtime", source })?;
-    let config = config(args, default_holder);
+    let config = config(args, proxies(|name| std::env::var(name).ok()), default_holder);
     let result = runtime.block_on(async {
         let asked = shutdown::on_signals()
             .map_err(|source| operator::Error::System { what: "a signal handler", source })?;
@@ -100,11 +117,14 @@ fn start(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     Ok(result?)
 }
 
-fn config(args: Args, default_holder: impl FnOnce() -> String) -> Config {
+fn config(args: Args, proxies: Proxies, default_holder: impl FnOnce() -> String) -> Config {
     let Args {
         watch_namespace,
         operator_namespace,
         pack_dir,
+        allow_source,
+        cache_dir,
+        cache_size,
         concurrency,
         listen,
         log_format: _,
@@ -119,6 +139,12 @@ fn config(args: Args, default_holder: impl FnOnce() -> String) -> Config {
         watch_namespace: watch_namespace.map(|namespace| namespace.0),
         operator_namespace: operator_namespace.0,
         pack_dir,
+        sources: Options {
+            allow: allow_source,
+            proxies,
+            cache_dir: Some(cache_dir.unwrap_or_else(|| std::env::temp_dir().join("sherpack-operator"))),
+            cache_bytes: cache_size,
+        },
         concurrency,
         listen,
         holder: holder.unwrap_or_else(default_holder),
@@ -161,6 +187,43 @@ fn namespace(text: &str) -> Result<Namespace, String> {
     Err("a namespace has 1 to 63 characters of a-z, 0-9 and -, with no - at an end".to_owned())
 }
 
+/// Room for a few of the largest packs.
+const CACHE_MIN: u64 = 32 << 20;
+
+/// A number of bytes, in Ki, Mi, Gi or Ti if that is said.
+fn cache_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "Ki" => 10,
+        "Mi" => 20,
+        "Gi" => 30,
+        "Ti" => 40,
+        _ => return Err("a size is a number of bytes, such as 268435456, 256Mi or 2Gi".to_owned()),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    match bytes {
+        Some(bytes) if bytes >= CACHE_MIN => Ok(bytes),
+        Some(_) => Err("it must be at least 32Mi".to_owned()),
+        None => Err("a size is a number of bytes, such as 268435456, 256Mi or 2Gi".to_owned()),
+    }
+}
+
+/// Each variable in capitals or, as curl has it, in small letters.
+fn proxies(variable: impl Fn(&str) -> Option<String>) -> Proxies {
+    let value = |name: &str| {
+        let set = |value: &String| !value.is_empty();
+        let small = || variable(&name.to_ascii_lowercase()).filter(set);
+        variable(name).filter(set).or_else(small).unwrap_or_default()
+    };
+    Proxies {
+        all: value("ALL_PROXY"),
+        http: value("HTTP_PROXY"),
+        https: value("HTTPS_PROXY"),
+        no: value("NO_PROXY"),
+    }
+}
+
 fn holder(text: &str) -> Result<String, String> {
     if (1..=200).contains(&text.len()) && text.chars().all(|letter| letter.is_ascii_graphic()) {
         return Ok(text.to_owned());
@@ -200,7 +263,7 @@ mod tests {
 
     fn parse(line: &[&str]) -> Result<Config, String> {
         let line = Line::try_parse_from([&["run"], line].concat()).map_err(|error| error.to_string())?;
-        Ok(config(line.args, || "me".to_owned()))
+        Ok(config(line.args, Proxies::default(), || "me".to_owned()))
     }
 
     #[test]
@@ -209,6 +272,10 @@ mod tests {
             "--watch-namespace=apps",
             "--operator-namespace=ops",
             "--pack-dir=/packs",
+            "--allow-source=charts.internal:8080",
+            "--allow-source=localhost,[::1]:80",
+            "--cache-dir=/cache",
+            "--cache-size=2Gi",
             "--concurrency=3",
             "--listen=127.0.0.1:0",
             "--kubeconfig=/kube",
@@ -219,6 +286,10 @@ mod tests {
         assert_eq!(config.watch_namespace.as_deref(), Some("apps"));
         assert_eq!(config.operator_namespace, "ops");
         assert_eq!(config.pack_dir, Some(PathBuf::from("/packs")));
+        let allowed = ["charts.internal:8080", "localhost", "[::1]:80"].map(|text| text.parse().unwrap());
+        assert_eq!(config.sources.allow, allowed);
+        assert_eq!(config.sources.cache_dir, Some(PathBuf::from("/cache")));
+        assert_eq!(config.sources.cache_bytes, 2 << 30);
         assert_eq!(config.concurrency.get(), 3);
         assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
         assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
@@ -232,6 +303,9 @@ mod tests {
         let config = parse(&["--operator-namespace=sherpack-system"]).unwrap();
         assert_eq!(config.watch_namespace, None);
         assert_eq!(config.pack_dir, None);
+        assert!(config.sources.allow.is_empty());
+        assert_eq!(config.sources.cache_dir, Some(std::env::temp_dir().join("sherpack-operator")));
+        assert_eq!(config.sources.cache_bytes, 256 << 20);
         assert_eq!(config.concurrency.get(), 10);
         assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
         assert_eq!(config.holder, "me");
@@ -248,9 +322,31 @@ mod tests {
             "--listen=8080",
             "--holder=a b",
             "--log-format=xml",
+            "--allow-source=https://a",
+            "--cache-size=1Mi",
+            "--cache-size=99999999999Ti",
+            "--cache-size=256MB",
+            "--cache-size=",
         ] {
             parse(&[wrong]).unwrap_err();
         }
+    }
+
+    #[test]
+    fn proxies_are_read_from_capitals_and_then_from_small_letters() {
+        let variable = |name: &str| {
+            let value = match name {
+                "HTTPS_PROXY" => "http://a:1",
+                "https_proxy" => "http://b:1",
+                "HTTP_PROXY" => "",
+                "http_proxy" => "http://c:1",
+                "no_proxy" => "d",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let Proxies { all, http, https, no } = proxies(variable);
+        assert_eq!([&*all, &*http, &*https, &*no], ["", "http://c:1", "http://a:1", "d"]);
     }
 
     #[test]

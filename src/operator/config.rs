@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use crate::cluster::client::Wrap;
+use crate::source::http::Options;
 
 /// The settings of one operator.
 #[derive(Clone)]
@@ -20,6 +21,8 @@ pub struct Config {
     pub operator_namespace: String,
     /// The directory below which `spec.pack.path` is looked up; `None`: such releases are refused.
     pub pack_dir: Option<PathBuf>,
+    /// How packs are fetched from URLs, and where they are kept.
+    pub sources: Options,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -46,6 +49,7 @@ impl fmt::Debug for Config {
             watch_namespace,
             operator_namespace,
             pack_dir,
+            sources,
             concurrency,
             listen,
             holder,
@@ -56,6 +60,7 @@ impl fmt::Debug for Config {
             .field("watch_namespace", watch_namespace)
             .field("operator_namespace", operator_namespace)
             .field("pack_dir", pack_dir)
+            .field("sources", sources)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("holder", holder)

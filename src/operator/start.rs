@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use futures::channel::mpsc;
+use futures::channel::mpsc::{self, UnboundedSender};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
@@ -19,9 +19,12 @@ use super::server::{Gate, Readiness};
 use super::{Config, Error, controller};
 use crate::api::{Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
+use crate::pack::Limits;
 use crate::reconcile::{Context, Memory, Packs, ValuesKept, slim_head};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
+use crate::source::cache::Cache;
+use crate::source::http::{self, Fetcher, OnFetch};
 use crate::storage::{self, Head, MacKey, Records, SecretRecords};
 use crate::watch::{ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
 
@@ -85,6 +88,7 @@ pub(super) async fn work(
     let runs = controller::new(client.clone(), config);
     let releases = runs.store();
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
+    let fetcher = fetcher(config, metrics, wake_tx.clone()).await;
     let ctx = Arc::new(Context {
         cluster: Cluster::new(client.clone()),
         records,
@@ -93,6 +97,7 @@ pub(super) async fn work(
         references: ReferenceWatch::new(client, wake_tx, on_restart),
         packs: Packs::default(),
         values: ValuesKept::default(),
+        fetcher,
         pack_dir: config.pack_dir.clone(),
         releases: releases.clone(),
         memory: Memory::default(),
@@ -115,6 +120,20 @@ pub(super) async fn work(
         () = controller::run(runs, ctx, wake_rx, Arc::clone(metrics), shutdown) => Ok(()),
         () = ready => Ok(()),
     }
+}
+
+/// What fetches packs from URLs, with what earlier processes left in the cache.
+async fn fetcher(config: &Config, metrics: &Arc<Metrics>, wake_tx: UnboundedSender<ReleaseKey>) -> Fetcher {
+    let limits = Limits::default();
+    let options = config.sources.clone();
+    let opened = tokio::task::spawn_blocking(move || {
+        Cache::open(options.cache_dir.as_deref(), options.cache_bytes, limits.compressed)
+    });
+    let cache = opened.await.unwrap_or_else(|_| Cache::open(None, 0, limits.compressed));
+    let client = http::Client::new(&config.sources, http::Timing::default(), &limits);
+    let metrics = Arc::clone(metrics);
+    let on_fetch: OnFetch = Arc::new(move |outcome| metrics.source_fetched("http", outcome));
+    Fetcher::new(client, Arc::new(cache), wake_tx, on_fetch)
 }
 
 /// What templates are told of the cluster: its version and the group versions that it serves, as of now.

@@ -19,6 +19,7 @@ use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, condi
 use crate::cluster::{Cluster, version_of};
 use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
+use crate::source::http::Fetcher;
 use crate::storage::{Head, SecretRecords};
 use crate::watch::{ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
 
@@ -33,6 +34,7 @@ pub struct Context {
     pub references: ReferenceWatch,
     pub packs: Packs,
     pub values: ValuesKept,
+    pub fetcher: Fetcher,
     pub pack_dir: Option<PathBuf>,
     /// All releases, from the controller's own watch.
     pub releases: Store<SherpackRelease>,
@@ -202,6 +204,7 @@ impl Context {
         self.objects.retain_kinds(key, &std::collections::BTreeSet::new());
         self.references.refer(key, std::collections::HashSet::new());
         self.values.retain(|reference| self.references.is_used(reference));
+        self.fetcher.leave(key);
         self.memory.forget(key);
         self.report.forget(key);
     }

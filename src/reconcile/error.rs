@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::api::Class;
 use crate::cluster::Reference;
@@ -40,6 +40,17 @@ pub enum Error {
     /// Another error whose message quoted a Secret.
     #[error("{message}")]
     Hidden { reason: &'static str, class: Class, message: String },
+    #[error("the pack is being fetched from {url}")]
+    Fetching { url: String, since: Instant },
+    /// What the fetcher says; it tries again by itself.
+    #[error(transparent)]
+    Fetch(source::Error),
+    #[error("the {reference} of spec.pack.http.secretRef does not exist: create it, or correct the name")]
+    CredentialsNotFound { reference: Reference },
+    #[error("the {reference} of spec.pack.http.secretRef cannot be read: {message}")]
+    CredentialsUnreadable { reference: Reference, message: String },
+    #[error("the {reference} of spec.pack.http.secretRef cannot be used: {message}")]
+    CredentialsInvalid { reference: Reference, message: String },
     #[error("revision {revision} was changed by somebody else meanwhile")]
     RecordChanged { revision: u32 },
     #[error("no decision was reached: the record changes faster than it can be read")]
@@ -57,7 +68,7 @@ impl Error {
         match self {
             Self::Cluster(error) => error.class(),
             Self::Storage(error) => error.class(),
-            Self::Source(error) => error.class(),
+            Self::Source(error) | Self::Fetch(error) => error.class(),
             Self::Render(error) => error.class(),
             Self::Manifest(error) => error.class(),
             Self::NotSupported { .. }
@@ -69,8 +80,12 @@ impl Error {
             | Self::PackAborted { .. } => Class::FixSpec,
             Self::Hidden { class, .. } => *class,
             // It may be created after the release.
-            Self::PackObjectNotFound { .. } => Class::FixCluster,
+            Self::PackObjectNotFound { .. }
+            | Self::CredentialsNotFound { .. }
+            | Self::CredentialsInvalid { .. } => Class::FixCluster,
             Self::PackObject { .. }
+            | Self::CredentialsUnreadable { .. }
+            | Self::Fetching { .. }
             | Self::RecordChanged { .. }
             | Self::Undecided
             | Self::Own { .. }
@@ -84,7 +99,7 @@ impl Error {
         match self {
             Self::Cluster(error) => error.reason(),
             Self::Storage(error) => error.reason(),
-            Self::Source(error) => error.reason(),
+            Self::Source(error) | Self::Fetch(error) => error.reason(),
             Self::Render(error) => error.reason(),
             Self::Manifest(error) => error.reason(),
             Self::NotSupported { .. } => "NotSupported",
@@ -95,6 +110,10 @@ impl Error {
             Self::PackObjectNotFound { .. } => "SourceNotFound",
             Self::PackObject { .. } => "SourceUnreachable",
             Self::Hidden { reason, .. } => reason,
+            Self::Fetching { .. } => "Fetching",
+            Self::CredentialsNotFound { .. } => "CredentialsNotFound",
+            Self::CredentialsUnreadable { .. } => "CredentialsUnreadable",
+            Self::CredentialsInvalid { .. } => "CredentialsInvalid",
             Self::RecordChanged { .. } | Self::Undecided => "RecordChanged",
             Self::Own { .. } | Self::OwnTimeout { .. } => "StatusWriteFailed",
         }

@@ -20,7 +20,8 @@ impl Pass<'_> {
 
     /// The error without what Secrets hold.
     pub(super) fn hidden_error(&self, error: Error) -> Error {
-        if error.is_conflict() || error.is_blind() {
+        // What is told of a fetch has nothing of values in it.
+        if error.is_conflict() || error.is_blind() || error.wakes() {
             return error;
         }
         match hide(&error.to_string(), &self.secrets) {

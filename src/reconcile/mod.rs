@@ -5,6 +5,7 @@
 
 mod act;
 mod apply;
+mod archives;
 mod context;
 mod correct;
 mod error;
@@ -151,7 +152,10 @@ impl Pass<'_> {
             let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
             let wanted = match (&deletion, &taken) {
                 (None, None) if !self.settings.suspend => Some(self.wanted().await),
-                _ => None,
+                _ => {
+                    self.ctx.fetcher.leave(&self.key);
+                    None
+                }
             };
             let (wanted, source_error) = match wanted {
                 Some(Ok(wanted)) => (Some(wanted), None),
@@ -227,6 +231,7 @@ impl Pass<'_> {
     /// A spec that cannot be acted on: said in the status. What is deployed stays, and stays locked.
     async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
         self.decided = "Refuse";
+        self.ctx.fetcher.leave(&self.key);
         self.observe_head().await?;
         let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
         let decision = decide::decide(&self.observation(None, None, taken));
@@ -256,9 +261,14 @@ impl Pass<'_> {
     }
 
     /// The spec is another one than the last status speaks of.
-    fn spec_changed(&self) -> bool {
+    fn generation_changed(&self) -> bool {
         let observed = self.release.status.as_ref().and_then(|status| status.observed_generation);
         observed != self.release.metadata.generation
+    }
+
+    /// Somebody waits for an answer: to another spec, or to a request.
+    fn spec_changed(&self) -> bool {
+        self.generation_changed()
             || self.request_pending(names::RECONCILE_AT)
             || self.request_pending(names::RESET_AT)
     }

@@ -17,6 +17,8 @@ use crate::storage::{Head, Records};
 const QUIET_FOR: Duration = Duration::from_secs(2);
 /// While an operation runs, what it waits for is shown at most this often.
 const SHOW_EVERY: Duration = Duration::from_secs(5);
+/// While a fetch runs, nothing that comes due is looked at more often.
+const FETCHING_AGAIN: Duration = Duration::from_secs(1);
 /// Somebody else wrote first: look again at once, but not in a tight loop.
 const CONFLICT_AGAIN: Duration = Duration::from_millis(100);
 /// So many times in a row; then it is told and tried ever less often.
@@ -42,6 +44,16 @@ impl Pass<'_> {
             }
         }
         let again = self.come_back(&outcome);
+        if let Some(since) = fetching_since(&outcome) {
+            let quiet = QUIET_FOR.saturating_sub(since.elapsed());
+            if !self.spec_changed() {
+                // What the status says is still so, and nobody asked for more.
+                return Ok(again.map(|wait| wait.max(FETCHING_AGAIN)));
+            }
+            if !quiet.is_zero() {
+                return Ok(Some(quiet));
+            }
+        }
         if self.shown_lately(&outcome) {
             return Ok(again);
         }
@@ -178,6 +190,11 @@ impl Pass<'_> {
 
     /// The wait after an error: doubled each time, and for what only a person can mend at least the interval.
     fn back_off(&mut self, error: &Error) -> Duration {
+        if error.wakes() {
+            self.mem.errors = 0;
+            self.mem.retry_at = None;
+            return self.settings.interval;
+        }
         self.mem.errors = self.mem.errors.saturating_add(1);
         self.mem.blind = error.is_blind();
         let wait = match error.class() {
@@ -300,6 +317,14 @@ impl Pass<'_> {
     /// Says that all objects are gone, before the last record goes.
     pub(super) async fn checkpoint_records(&mut self) -> Result<(), Error> {
         self.ctx.checkpoint_records(self.release, &self.key, self.mem, self.now).await
+    }
+}
+
+/// Since when a fetch is waited for, if nothing else is.
+fn fetching_since(outcome: &Result<Outcome, Error>) -> Option<std::time::Instant> {
+    match outcome {
+        Ok(Outcome { progress: Progress::Blocked(error), .. }) | Err(error) => error.fetching_since(),
+        Ok(_) => None,
     }
 }
 

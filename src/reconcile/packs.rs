@@ -19,6 +19,8 @@ use crate::watch::Seen;
 const KEPT: usize = 64;
 /// What the packs kept may weigh together; the one read last is kept in any case.
 const KEPT_BYTES: usize = 64 << 20;
+/// Places that are remembered: the same content may be read at many.
+const PLACES: usize = 4096;
 /// What one scalar, list or map of the values takes, at most.
 const NODE: usize = 200;
 /// Packs that are decoded or rendered at a time. Each may take a hundred MiB while it lasts.
@@ -26,14 +28,31 @@ const TURNS: usize = 2;
 
 /// Where a pack was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
+pub(super) enum Place {
     Object(Reference, Option<String>),
     Path(String),
+    /// An archive, by the digest of its bytes.
+    Archive(String),
 }
 
-/// Decoded packs by where they were read.
+/// How new what is known of a source has to be.
+pub(super) struct Freshness {
+    pub interval: Duration,
+    /// The spec is another one than the status speaks of.
+    pub changed: bool,
+    /// The text of a request that is not acknowledged yet.
+    pub request: Option<String>,
+}
+
+impl Freshness {
+    fn max_age(&self) -> Duration {
+        if self.request.is_some() { Duration::ZERO } else { self.interval }
+    }
+}
+
+/// Decoded packs: one for each content, wherever and however often it was read.
 pub struct Packs {
-    kept: Mutex<HashMap<Place, Kept>>,
+    kept: Mutex<Kept>,
     turns: Arc<Semaphore>,
 }
 
@@ -43,41 +62,90 @@ impl Default for Packs {
     }
 }
 
+#[derive(Default)]
 struct Kept {
-    /// resourceVersion of the object; 0 for a path.
+    places: HashMap<Place, Found>,
+    /// By the digest of their content.
+    packs: HashMap<String, Decoded>,
+}
+
+/// What was found at a place.
+pub(super) struct Found {
+    /// resourceVersion of the object; 0 for anything else.
     version: u64,
     read_at: Instant,
+    digest: String,
+}
+
+struct Decoded {
     used_at: Instant,
     bytes: usize,
     pack: Arc<Pack>,
 }
 
 impl Packs {
-    fn get(&self, place: &Place, fresh: impl Fn(&Kept) -> bool) -> Option<Arc<Pack>> {
+    pub(super) fn get(&self, place: &Place, fresh: impl Fn(&Found) -> bool) -> Option<Arc<Pack>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.get_mut(place).filter(|found| fresh(found))?;
-        found.used_at = Instant::now();
-        Some(Arc::clone(&found.pack))
+        let Kept { places, packs } = &mut *kept;
+        let found = places.get(place).filter(|found| fresh(found))?;
+        let decoded = packs.get_mut(&found.digest)?;
+        decoded.used_at = Instant::now();
+        Some(Arc::clone(&decoded.pack))
     }
 
-    fn put(&self, place: Place, version: u64, pack: &Arc<Pack>) {
+    /// Keeps what was read at a place. The same content that was read elsewhere is given instead, so that all its
+    /// users share one pack.
+    pub(super) fn put(&self, place: Place, version: u64, pack: Pack) -> Arc<Pack> {
         let now = Instant::now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.remove(&place);
-        let bytes = weight(pack);
-        let mut total = bytes + kept.values().map(|entry| entry.bytes).sum::<usize>();
-        while kept.len() >= KEPT || total > KEPT_BYTES {
-            let oldest = kept.iter().min_by_key(|(_, entry)| entry.used_at).map(|(place, _)| place.clone());
-            let Some(gone) = oldest.and_then(|place| kept.remove(&place)) else { break };
-            total -= gone.bytes;
+        let kept = &mut *kept;
+        let digest = pack.digest.clone();
+        let decoded = match kept.packs.remove(&digest) {
+            Some(decoded) => Decoded { used_at: now, ..decoded },
+            None => Decoded { used_at: now, bytes: weight(&pack), pack: Arc::new(pack) },
+        };
+        let shared = Arc::clone(&decoded.pack);
+        if let Some(before) = kept.places.remove(&place) {
+            kept.drop_if_unused(&before.digest);
         }
-        kept.insert(place, Kept { version, read_at: now, used_at: now, bytes, pack: Arc::clone(pack) });
+        kept.make_room(decoded.bytes);
+        kept.packs.insert(digest.clone(), decoded);
+        kept.places.insert(place, Found { version, read_at: now, digest });
+        shared
     }
 
     /// Waits until a pack may be decoded or rendered. The permit belongs to that work.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         // Nobody closes the semaphore.
         Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+}
+
+impl Kept {
+    /// What stands at no place any more is not found any more.
+    fn drop_if_unused(&mut self, digest: &str) {
+        if !self.places.values().any(|found| found.digest == digest) {
+            self.packs.remove(digest);
+        }
+    }
+
+    /// Room for one more place and one more pack of so many bytes.
+    fn make_room(&mut self, bytes: usize) {
+        let mut total = bytes + self.packs.values().map(|decoded| decoded.bytes).sum::<usize>();
+        while self.packs.len() >= KEPT || total > KEPT_BYTES {
+            let oldest = self.packs.iter().min_by_key(|(_, decoded)| decoded.used_at);
+            let Some(digest) = oldest.map(|(digest, _)| digest.clone()) else { break };
+            let Some(gone) = self.packs.remove(&digest) else { break };
+            total -= gone.bytes;
+            self.places.retain(|_, found| found.digest != digest);
+        }
+        if self.places.len() >= PLACES {
+            let oldest = self.places.iter().min_by_key(|(_, found)| found.read_at);
+            if let Some(place) = oldest.map(|(place, _)| place.clone()) {
+                let gone = self.places.remove(&place);
+                gone.iter().for_each(|found| self.drop_if_unused(&found.digest));
+            }
+        }
     }
 }
 
@@ -90,20 +158,27 @@ fn weight(pack: &Pack) -> usize {
 
 impl Context {
     /// The pack of a release, whose references are watched already. An object is read again when the watch says that
-    /// it is another one or `max_age` is zero, a path when `max_age` has passed.
+    /// it is another one or that is asked for, a path and a URL when what is known is too old.
     pub(super) async fn pack(
         &self,
         from: &PackFrom,
         key: &ReleaseKey,
-        max_age: Duration,
+        fresh: &Freshness,
     ) -> Result<Arc<Pack>, Error> {
+        if !matches!(from, PackFrom::Http { .. }) {
+            self.fetcher.leave(key);
+        }
         let (kind, result) = match from {
             PackFrom::Object { kind, name, key: data_key } => {
                 let reference =
                     Reference { kind: *kind, namespace: key.namespace.clone(), name: name.clone() };
-                (kind.as_str(), self.in_object(reference, data_key.as_deref(), max_age.is_zero()).await)
+                (kind.as_str(), self.in_object(reference, data_key.as_deref(), fresh.request.is_some()).await)
             }
-            PackFrom::Path(path) => ("path", self.below_pack_dir(path, max_age).await),
+            // Its fetches are counted where they are made.
+            PackFrom::Http { url, digest, secret } => {
+                return self.behind_url(url, digest.as_deref(), secret.as_deref(), key, fresh).await;
+            }
+            PackFrom::Path(path) => ("path", self.below_pack_dir(path, fresh.max_age()).await),
         };
         match result {
             Ok((pack, fetched)) => {
@@ -149,9 +224,7 @@ impl Context {
                 source::object::pack_from(&reference, &contents, wanted.as_deref(), &Limits::default())
             })
             .await?;
-        let pack = Arc::new(pack?);
-        self.packs.put(place, version, &pack);
-        Ok((pack, true))
+        Ok((self.packs.put(place, version, pack?), true))
     }
 
     async fn below_pack_dir(&self, path: &str, max_age: Duration) -> Result<(Arc<Pack>, bool), Error> {
@@ -163,9 +236,7 @@ impl Context {
         let relative = path.to_owned();
         let pack =
             self.blocking(move || source::path::load(Path::new(&dir), &relative, &Limits::default())).await?;
-        let pack = Arc::new(pack?);
-        self.packs.put(place, 0, &pack);
-        Ok((pack, true))
+        Ok((self.packs.put(place, 0, pack?), true))
     }
 
     /// Unpacking uses the CPU and files block: neither belongs on an async thread.
@@ -186,11 +257,14 @@ impl Context {
 mod tests {
     use super::*;
 
-    fn pack(bytes: usize) -> Arc<Pack> {
+    fn pack(content: &str, bytes: usize) -> Pack {
         let text = "apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n";
-        let files =
-            [("Pack.yaml".to_owned(), text.as_bytes().to_vec()), ("big".to_owned(), vec![b'x'; bytes])];
-        Arc::new(pack::from_files(files.into(), &Limits::default()).unwrap())
+        let files = [
+            ("Pack.yaml".to_owned(), text.as_bytes().to_vec()),
+            ("big".to_owned(), vec![b'x'; bytes]),
+            ("content".to_owned(), content.as_bytes().to_vec()),
+        ];
+        pack::from_files(files.into(), &Limits::default()).unwrap()
     }
 
     fn place(name: &str) -> Place {
@@ -198,7 +272,7 @@ mod tests {
     }
 
     fn kept(packs: &Packs) -> Vec<Place> {
-        let mut places: Vec<Place> = packs.kept.lock().unwrap().keys().cloned().collect();
+        let mut places: Vec<Place> = packs.kept.lock().unwrap().places.keys().cloned().collect();
         places.sort_by_key(|place| format!("{place:?}"));
         places
     }
@@ -207,14 +281,15 @@ mod tests {
     fn the_packs_kept_are_bounded_in_bytes_and_the_least_recently_used_goes_first() {
         let packs = Packs::default();
         for name in ["a", "b", "c"] {
-            packs.put(place(name), 0, &pack(10 << 20));
+            packs.put(place(name), 0, pack(name, 10 << 20));
         }
         assert!(packs.get(&place("a"), |_| true).is_some());
-        packs.put(place("d"), 0, &pack(10 << 20));
+        packs.put(place("d"), 0, pack("d", 10 << 20));
         assert_eq!(kept(&packs), [place("a"), place("c"), place("d")]);
-        packs.put(place("d"), 0, &pack(10));
+        packs.put(place("d"), 0, pack("d", 10));
         assert_eq!(kept(&packs), [place("a"), place("c"), place("d")], "replaced, not added");
-        packs.put(place("e"), 0, &pack(40 << 20));
+        assert_eq!(packs.kept.lock().unwrap().packs.len(), 3, "nobody finds what was replaced");
+        packs.put(place("e"), 0, pack("e", 40 << 20));
         assert_eq!(kept(&packs), [place("e")], "too large, but read last");
     }
 
@@ -222,10 +297,27 @@ mod tests {
     fn the_packs_kept_are_bounded_in_number() {
         let packs = Packs::default();
         for index in 0..KEPT + 5 {
-            packs.put(place(&index.to_string()), 0, &pack(1));
+            packs.put(place(&index.to_string()), 0, pack(&index.to_string(), 1));
         }
         let kept = kept(&packs);
         assert_eq!(kept.len(), KEPT);
         assert!(!kept.contains(&place("4")) && kept.contains(&place("5")));
+    }
+
+    #[test]
+    fn one_content_is_one_pack_wherever_it_was_read() {
+        let packs = Packs::default();
+        let same = pack("same", 10);
+        let first = packs.put(place("a"), 0, same.clone());
+        for index in 0..PLACES + 5 {
+            let again = packs.put(Place::Archive(index.to_string()), 0, same.clone());
+            assert!(Arc::ptr_eq(&first, &again));
+        }
+        let last = packs.get(&Place::Archive((PLACES + 4).to_string()), |_| true).unwrap();
+        assert!(Arc::ptr_eq(&first, &last));
+        assert_eq!(kept(&packs).len(), PLACES);
+        assert_eq!(packs.kept.lock().unwrap().packs.len(), 1);
+        let other = packs.put(place("a"), 0, pack("other", 10));
+        assert!(!Arc::ptr_eq(&first, &other));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::packs::Freshness;
 use super::references::references;
 use super::{Error, Pass};
 use crate::api::names;
@@ -45,10 +46,14 @@ impl Pass<'_> {
     pub(super) async fn wanted(&mut self) -> Result<Wanted, Error> {
         // A request to reconcile also looks at the source again.
         let asked = self.request_pending(names::RECONCILE_AT);
-        let max_age = if asked { Duration::ZERO } else { self.settings.interval };
+        let fresh = Freshness {
+            interval: self.settings.interval,
+            changed: self.generation_changed(),
+            request: self.settings.requests.reconcile_at.clone().filter(|_| asked),
+        };
         // Before anything is read, so that no change falls between the two.
         self.ctx.references.refer(&self.key, references(&self.settings, &self.key));
-        let pack = self.ctx.pack(&self.settings.pack, &self.key, max_age).await?;
+        let pack = self.ctx.pack(&self.settings.pack, &self.key, &fresh).await?;
         let layers = self.layers(asked).await?;
         let user = self.user_values(&layers)?;
         let values = pack::values::merge(pack.values.clone(), user.clone());

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Context;
-use crate::api::{PackFrom, Settings};
+use crate::api::{PackFrom, ReferenceKind, Settings};
 use crate::cluster::{Contents, Reference};
 use crate::release::ReleaseKey;
 
@@ -12,6 +12,7 @@ pub(super) fn references(settings: &Settings, key: &ReleaseKey) -> HashSet<Refer
     let Settings { pack, values_from, .. } = settings;
     let pack = match pack {
         PackFrom::Object { kind, name, .. } => Some((*kind, name)),
+        PackFrom::Http { secret, .. } => secret.as_ref().map(|name| (ReferenceKind::Secret, name)),
         PackFrom::Path(_) => None,
     };
     let all = pack.into_iter().chain(values_from.iter().map(|from| (from.kind, &from.name)));

@@ -7,13 +7,13 @@ pub enum Error {
     /// There is nothing at that place.
     #[error("{what} does not exist")]
     NotFound {
-        /// The path, or the key with its object.
+        /// The path, the URL, or the key with its object.
         what: String,
     },
     /// The reference itself cannot be followed.
     #[error("{what}: {why}")]
     Invalid {
-        /// The path or the object.
+        /// The path, the field or the object.
         what: String,
         /// What is wrong and what to do.
         why: String,
@@ -21,7 +21,7 @@ pub enum Error {
     /// The bytes are there and are not a pack.
     #[error("{what}: {error}")]
     Pack {
-        /// The path, or the key with its object.
+        /// The path, the URL, or the key with its object.
         what: String,
         /// What is wrong with them.
         error: pack::Error,
@@ -60,6 +60,70 @@ pub enum Error {
         /// What the system says.
         message: String,
     },
+    /// No answer, or not a whole one.
+    #[error("{url} cannot be fetched: {message}")]
+    Unreachable {
+        /// Where it was looked for.
+        url: String,
+        /// What happened.
+        message: String,
+    },
+    /// The server has trouble, or answers what was not asked for.
+    #[error("{url} cannot be fetched: the server answers {status}")]
+    Status {
+        /// Where it was looked for.
+        url: String,
+        /// HTTP status.
+        status: u16,
+    },
+    /// The server wants to know who asks, or does not let that one in.
+    #[error("{url} cannot be fetched: the server answers {status}; {cure}")]
+    Unauthorized {
+        /// Where it was looked for.
+        url: String,
+        /// HTTP status.
+        status: u16,
+        /// What to do.
+        cure: &'static str,
+    },
+    /// The server does not prove who it is, or we do not prove it to the server.
+    #[error("{url} cannot be fetched over TLS: {message}")]
+    Tls {
+        /// Where it was looked for.
+        url: String,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// An address that releases may not reach.
+    #[error(
+        "{url} is not fetched: {address} is {why}; only the operator's flag --allow-source can open it, by the name of the host"
+    )]
+    Forbidden {
+        /// Where it was looked for.
+        url: String,
+        /// Host, and its address when it is a name.
+        address: String,
+        /// What kind of address that is.
+        why: &'static str,
+    },
+    /// A redirect that is not followed.
+    #[error("{url} cannot be fetched: {why}")]
+    Redirect {
+        /// Where it was looked for first.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another content than the one that the release names.
+    #[error("{url} has the digest {found}, and spec.pack.http.digest is {wanted}: correct one of the two")]
+    DigestMismatch {
+        /// Where it was looked for.
+        url: String,
+        /// The digest that the release names.
+        wanted: String,
+        /// The digest of what is there.
+        found: String,
+    },
 }
 
 impl Error {
@@ -67,25 +131,37 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::NotFound { .. } | Self::Io { .. } | Self::ValuesUnreachable { .. } => Class::Retry,
-            Self::ValuesNotFound { .. } => Class::FixCluster,
-            Self::Invalid { .. } => Class::FixSpec,
+            Self::NotFound { .. }
+            | Self::Io { .. }
+            | Self::Unreachable { .. }
+            | Self::Status { .. }
+            | Self::ValuesUnreachable { .. } => Class::Retry,
+            Self::Unauthorized { .. } | Self::Tls { .. } | Self::ValuesNotFound { .. } => Class::FixCluster,
+            Self::Invalid { .. }
+            | Self::Forbidden { .. }
+            | Self::Redirect { .. }
+            | Self::DigestMismatch { .. } => Class::FixSpec,
             Self::Pack { error, .. } | Self::Values { error, .. } => error.class(),
         }
     }
 
-    /// Stable PascalCase reason for conditions and metric labels. [`pack::Error::reason`] of the inner
-    /// error says more.
+    /// Stable PascalCase reason for conditions and metric labels.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "SourceNotFound",
             Self::Invalid { .. } => "SourceInvalid",
-            Self::Pack { .. } => "PackInvalid",
             Self::ValuesNotFound { .. } => "ValuesNotFound",
             Self::ValuesUnreachable { .. } => "ValuesUnreachable",
-            Self::Values { error, .. } => error.reason(),
+            Self::Pack { error, .. } | Self::Values { error, .. } => error.reason(),
             Self::Io { .. } => "SourceUnreadable",
+            Self::Unreachable { .. } => "SourceUnreachable",
+            Self::Status { .. } => "SourceUnavailable",
+            Self::Unauthorized { .. } => "SourceUnauthorized",
+            Self::Tls { .. } => "SourceUntrusted",
+            Self::Forbidden { .. } => "SourceForbidden",
+            Self::Redirect { .. } => "SourceRedirectRefused",
+            Self::DigestMismatch { .. } => "DigestMismatch",
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Where packs and values come from. Thin IO: bytes in, [`Pack`](crate::pack::Pack) or values out.
 //!
-//! May import `cluster` and below. Invariant: a release never reads a file outside of
-//! the pack directory, and no more bytes than [`Limits`](crate::pack::Limits) allow.
+//! May import `cluster` and below. Invariant: a release never reads a file outside of the pack directory, reaches no
+//! address that is the operator's own, and reads no more bytes than [`Limits`](crate::pack::Limits) allow.
 
+pub mod cache;
 mod error;
+pub mod http;
 pub mod object;
 pub mod path;
 pub mod values;
@@ -11,4 +13,4 @@ pub mod values;
 pub use error::Error;
 
 /// Why an object that the watch of references does not show is refused.
-const HIDDEN: &str = "it has the label sherpack.io/storage-driver, which marks revision records, so changes of it are not seen: remove the label";
+pub(crate) const HIDDEN: &str = "it has the label sherpack.io/storage-driver, which marks revision records, so changes of it are not seen: remove the label";

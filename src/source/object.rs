@@ -111,7 +111,7 @@ mod tests {
                 (&one, Some("other"), "SourceNotFound", "`other`"),
                 (&two, None, "SourceInvalid", field),
                 (&contents(kind, &[]), None, "SourceNotFound", "an archive"),
-                (&bad, None, "PackInvalid", "key `a`"),
+                (&bad, None, "PackNotAnArchive", "key `a`"),
                 (&record, None, "SourceInvalid", "sherpack.io/storage-driver"),
             ] {
                 let error = pack_from(&reference(kind), contents, key, &Limits::default()).unwrap_err();

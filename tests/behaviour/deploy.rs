@@ -10,6 +10,7 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
+use sherpack_operator::source::http::Options;
 
 use crate::support::control_plane::{self, ControlPlane};
 use crate::support::objects::Objects;
@@ -154,6 +155,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         watch_namespace: None,
         operator_namespace: "sherpack-system".to_owned(),
         pack_dir: None,
+        sources: Options::default(),
         holder: "deployed".to_owned(),
     };
     let h = Harness::of(control_plane, "deployed", settings).await;
@@ -231,7 +233,9 @@ async fn the_chart_installs_with_the_same_permissions() {
     // Every switch thrown the other way gives something that is valid too.
     let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,\
                  priorityClassName=system-cluster-critical,serviceAccount.name=other,\
-                 nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull";
+                 nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull,\
+                 allowSources[0]=charts.local:8080,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\
+                 volumes[0].name=v,volumeMounts[0].name=v,volumeMounts[0].mountPath=/v";
     let dry = [&apply[..], &["--dry-run=server"]].concat();
     tool(control_plane, "kubectl", &dry, &template(&["--set", other]));
 

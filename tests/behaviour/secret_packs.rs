@@ -56,7 +56,7 @@ async fn what_is_wrong_with_the_secret_is_named_and_what_is_deployed_stays_locke
     let good = || ("web.tgz", pack("blue").archive());
     for (entries, reason, part) in [
         (vec![good(), ("b.tgz", b"x".to_vec())], "SourceInvalid", "spec.pack.secret.key"),
-        (vec![("web.tgz", b"hunter2 is no archive".to_vec())], "PackInvalid", "key `web.tgz` of Secret"),
+        (vec![("web.tgz", b"hunter2 is no archive".to_vec())], "PackNotAnArchive", "key `web.tgz` of Secret"),
         (vec![], "SourceNotFound", "in `data` of Secret secret-pack-bad/web-pack"),
     ] {
         put(&h, &entries).await;

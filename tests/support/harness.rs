@@ -8,6 +8,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use sherpack_operator::api::SherpackRelease;
+use sherpack_operator::source::http::Options;
 
 use super::control_plane::{self, ControlPlane};
 use super::objects::Objects;
@@ -54,6 +55,7 @@ impl Harness {
             watch_namespace: Some(name.to_owned()),
             operator_namespace: name.to_owned(),
             pack_dir: None,
+            sources: Options::default(),
             holder: format!("{name}-1"),
         };
         Self::of(control_plane, name, settings).await

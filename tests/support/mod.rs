@@ -15,6 +15,8 @@
 
 pub mod control_plane;
 pub mod harness;
+pub mod http_proxy;
+pub mod http_server;
 pub mod objects;
 pub mod operator;
 pub mod packs;

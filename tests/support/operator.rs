@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use sherpack_operator::operator::{self, Config, config};
+use sherpack_operator::source::http::Options;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
@@ -21,6 +22,7 @@ pub struct Settings {
     pub watch_namespace: Option<String>,
     pub operator_namespace: String,
     pub pack_dir: Option<PathBuf>,
+    pub sources: Options,
     pub holder: String,
 }
 
@@ -52,6 +54,7 @@ impl Operator {
             watch_namespace: settings.watch_namespace.clone(),
             operator_namespace: settings.operator_namespace.clone(),
             pack_dir: settings.pack_dir.clone(),
+            sources: settings.sources.clone(),
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             holder: settings.holder.clone(),

@@ -122,7 +122,9 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     }
     let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
     drift(&mut status, facts, looked);
-    if let Ok(outcome) = outcome {
+    if let Ok(outcome) = outcome
+        && !matches!(&outcome.progress, Progress::Blocked(error) if error.fetching_since().is_some())
+    {
         let held = matches!(outcome.decision.operation, Operation::Hold(_))
             || matches!(outcome.progress, Progress::Blocked(_))
             || facts.invalid.is_some();

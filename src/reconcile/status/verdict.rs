@@ -25,6 +25,7 @@ impl Verdict {
     /// The verdict on an error: its own reason and message.
     pub(in crate::reconcile) fn of(error: &Error) -> Self {
         let standing = match error.class() {
+            _ if error.fetching_since().is_some() => Standing::Progressing,
             Class::FixSpec => Standing::Stalled,
             Class::Retry | Class::FixCluster => Standing::Retrying,
         };

@@ -1,0 +1,124 @@
+//! Packs behind URLs, as releases use them: what the fetcher knows, decoded.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::packs::{Freshness, Place};
+use super::{Context, Error};
+use crate::api::ReferenceKind;
+use crate::cluster::Reference;
+use crate::pack::{Limits, Pack, read_archive};
+use crate::release::ReleaseKey;
+use crate::source;
+use crate::source::http::{Ask, Credentials, Look, SourceId, Url};
+use crate::watch::Seen;
+
+impl Context {
+    /// The pack behind a URL, if it is known by now. Nothing is waited for: the release is woken.
+    pub(super) async fn behind_url(
+        &self,
+        url: &str,
+        digest: Option<&str>,
+        secret: Option<&str>,
+        key: &ReleaseKey,
+        fresh: &Freshness,
+    ) -> Result<Arc<Pack>, Error> {
+        let url = Url::parse(url).map_err(|why| {
+            self.fetcher.leave(key);
+            source::Error::Invalid { what: "spec.pack.http.url".to_owned(), why }
+        })?;
+        let (id, credentials) = match secret {
+            None => (SourceId { url, scope: String::new() }, Arc::default()),
+            Some(name) => match self.credentials(url, name, key).await {
+                Ok(found) => found,
+                Err(error) => {
+                    // What they were is not to be used any more.
+                    self.fetcher.leave(key);
+                    return Err(error);
+                }
+            },
+        };
+        let ask = Ask {
+            release: key,
+            digest,
+            interval: fresh.interval,
+            changed: fresh.changed,
+            request: fresh.request.as_deref(),
+        };
+        loop {
+            let archive = match self.fetcher.look(&id, &credentials, &ask).await {
+                Look::At(archive) => archive,
+                Look::Fetching { since } => return Err(Error::Fetching { url: id.url.to_string(), since }),
+                Look::Failed(error) => return Err(Error::Fetch(error)),
+            };
+            let place = Place::Archive(archive.clone());
+            if let Some(pack) = self.packs.get(&place, |_| true) {
+                return Ok(pack);
+            }
+            let (cache, wanted) = (self.fetcher.cache(), archive.clone());
+            let decode = move || Some(read_archive(&cache.get(&wanted)?, &Limits::default()));
+            match self.blocking(decode).await? {
+                Some(Ok(pack)) => return Ok(self.packs.put(place, 0, pack)),
+                Some(Err(error)) => {
+                    self.fetcher.rejected(&id, key, &archive);
+                    return Err(Error::Fetch(source::Error::Pack { what: id.url.to_string(), error }));
+                }
+                // It was evicted or damaged. The source does not have it any more, so this ends.
+                None => self.fetcher.lost(&id, &archive),
+            }
+        }
+    }
+
+    /// The source that a URL is with the credentials of a Secret, and these.
+    async fn credentials(
+        &self,
+        url: Url,
+        name: &str,
+        key: &ReleaseKey,
+    ) -> Result<(SourceId, Arc<Credentials>), Error> {
+        let reference = Reference {
+            kind: ReferenceKind::Secret,
+            namespace: key.namespace.clone(),
+            name: name.to_owned(),
+        };
+        let scope = |version: u64| format!("{}/{name}@{version}", key.namespace);
+        if let Seen::At(version) = self.references.seen(&reference) {
+            let id = SourceId { url: url.clone(), scope: scope(version) };
+            if let Some(credentials) = self.fetcher.credentials(&id) {
+                return Ok((id, credentials));
+            }
+        }
+        match self.read(&reference).await {
+            Ok(Some(contents)) if contents.is_record => {
+                let message = source::HIDDEN.to_owned();
+                Err(Error::CredentialsInvalid { reference, message })
+            }
+            Ok(Some(contents)) => match Credentials::read(&contents.bytes) {
+                Ok(credentials) => {
+                    let id = SourceId { url, scope: scope(contents.version) };
+                    Ok((id, Arc::new(credentials)))
+                }
+                Err(message) => Err(Error::CredentialsInvalid { reference, message }),
+            },
+            Ok(None) => Err(Error::CredentialsNotFound { reference }),
+            Err(message) => Err(Error::CredentialsUnreadable { reference, message }),
+        }
+    }
+}
+
+impl Error {
+    /// Since when the pack is being fetched, if that is what is waited for.
+    #[must_use]
+    pub(super) fn fetching_since(&self) -> Option<Instant> {
+        match self {
+            Self::Fetching { since, .. } => Some(*since),
+            _ => None,
+        }
+    }
+
+    /// The fetcher tries again and wakes the release: there is no need to come back.
+    #[must_use]
+    pub(super) fn wakes(&self) -> bool {
+        matches!(self, Self::Fetching { .. } | Self::Fetch(_))
+    }
+}

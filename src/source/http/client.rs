@@ -1,0 +1,354 @@
+//! One GET of an archive: bounded in size, time and redirects, conditional when something is known already.
+
+use std::time::Duration;
+
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, ETAG, HOST, HeaderMap, HeaderName,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION, PROXY_AUTHORIZATION, USER_AGENT,
+};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+
+use super::Options;
+use super::address::Allowed;
+use super::connect::Connected;
+use super::credentials::Credentials;
+use super::fair::Fair;
+use super::proxy::Rules;
+use super::resolve::Resolver;
+use super::tls::{self, Trust};
+use super::url::Url;
+use crate::pack::{self, Limits};
+use crate::source::Error;
+
+/// Redirects that are followed.
+const REDIRECTS: usize = 5;
+/// Bytes of an answer's head.
+const HEAD: usize = 64 << 10;
+/// Validators longer than this are not kept.
+const VALIDATOR: usize = 1024;
+
+/// What is held in memory of archives under way, in pieces: 64 MiB, half of it for one namespace. Each attempt that is
+/// made at the same time has room for one piece, whatever the others do.
+const PIECE: usize = 128 << 10;
+const PIECES: u32 = 512;
+const PIECES_EACH: u32 = 256;
+
+/// How long each part of a fetch may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// One TCP connection.
+    pub connect: Duration,
+    /// TLS, or a tunnel through a proxy.
+    pub handshake: Duration,
+    /// From the request to the head of the answer.
+    pub head: Duration,
+    /// From one piece of the body to the next.
+    pub idle: Duration,
+    /// Everything together, redirects too.
+    pub total: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        let [five, ten, fifteen] = [5, 10, 15].map(Duration::from_secs);
+        Self { connect: five, handshake: ten, head: fifteen, idle: fifteen, total: Duration::from_secs(90) }
+    }
+}
+
+/// What a server gave to tell one content from the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Validators {
+    /// `ETag`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// `Last-Modified`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_modified: Option<String>,
+}
+
+/// How a fetch ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The server still has what the validators stand for.
+    Unchanged,
+    /// These bytes, as they were served.
+    Fetched { bytes: Vec<u8>, validators: Validators },
+}
+
+/// Fetches archives. Holds no connection between two fetches.
+pub struct Client {
+    pub(super) allowed: Vec<Allowed>,
+    pub(super) proxies: Rules,
+    pub(super) resolver: Resolver,
+    pub(super) trust: Trust,
+    pub(super) timing: Timing,
+    pieces: Fair,
+    limit: u64,
+}
+
+impl Client {
+    #[must_use]
+    pub fn new(options: &Options, timing: Timing, limits: &Limits) -> Self {
+        Self {
+            allowed: options.allow.clone(),
+            proxies: Rules::new(&options.proxies),
+            resolver: Resolver::new(),
+            trust: Trust::default(),
+            timing,
+            pieces: Fair::new(PIECES, PIECES_EACH),
+            limit: limits.compressed,
+        }
+    }
+
+    /// Fetches what is at `url`, on behalf of a release in `namespace`.
+    ///
+    /// Credentials go to the host of `url` only, and never from HTTPS to HTTP. A content encoding is not undone: the
+    /// digest of an archive is that of the bytes as they are served.
+    ///
+    /// # Errors
+    /// See the variants of [`Error`].
+    pub async fn get(
+        &self,
+        namespace: &str,
+        url: &Url,
+        credentials: &Credentials,
+        known: &Validators,
+    ) -> Result<Answer, Error> {
+        match tokio::time::timeout(self.timing.total, self.follow(namespace, url, credentials, known)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(unreachable(url, format!("it took longer than {:?}", self.timing.total))),
+        }
+    }
+
+    async fn follow(
+        &self,
+        namespace: &str,
+        url: &Url,
+        credentials: &Credentials,
+        known: &Validators,
+    ) -> Result<Answer, Error> {
+        let refused = |why: String| Error::Redirect { url: url.to_string(), why };
+        let mut visited = vec![url.clone()];
+        let mut at = url.clone();
+        // Once a redirect has led to another host, what that one says is not a reason to show credentials again.
+        let mut identify = true;
+        loop {
+            let exchange = self.exchange(namespace, &at, credentials, identify, known).await;
+            let (response, _driver) = exchange.map_err(|error| error.on_the_way_from(url, &at))?;
+            let location = match response.status() {
+                StatusCode::MOVED_PERMANENTLY
+                | StatusCode::FOUND
+                | StatusCode::SEE_OTHER
+                | StatusCode::TEMPORARY_REDIRECT
+                | StatusCode::PERMANENT_REDIRECT => response.headers().get(LOCATION),
+                _ => None,
+            };
+            let Some(location) = location else {
+                return self.answer(namespace, url, response, credentials, known).await;
+            };
+            let location =
+                location.to_str().map_err(|_| refused("it redirects to what is no URL".to_owned()))?;
+            let next = at
+                .join(location)
+                .map_err(|why| refused(format!("it redirects to a URL that is refused: {why}")))?;
+            if visited.contains(&next) {
+                return Err(refused(format!("it redirects in a loop, back to {next}")));
+            }
+            if visited.len() > REDIRECTS {
+                return Err(refused(format!("it redirects more than {REDIRECTS} times")));
+            }
+            if at.is_https() && !next.is_https() && credentials.identify() {
+                return Err(refused(format!(
+                    "it redirects from https to {next}, and that is not followed with credentials"
+                )));
+            }
+            identify = identify && at.trusts(&next);
+            visited.push(next.clone());
+            at = next;
+        }
+    }
+
+    async fn exchange(
+        &self,
+        namespace: &str,
+        url: &Url,
+        credentials: &Credentials,
+        identify: bool,
+        known: &Validators,
+    ) -> Result<(Response<Incoming>, Driver), Error> {
+        let Connected { wire, forwarding } = self.connect(namespace, url, credentials, identify).await?;
+        let failed = |error: hyper::Error| match tls::cause(&error) {
+            Some(cause) => Error::Tls { url: url.to_string(), message: tls::explain(cause, credentials) },
+            None => unreachable(url, describe(&error)),
+        };
+        let mut connection = http1::Builder::new();
+        connection.max_buf_size(HEAD);
+        let (mut sender, driver) = connection.handshake(TokioIo::new(wire)).await.map_err(failed)?;
+        let driver = Driver(tokio::spawn(driver));
+        let target = if forwarding.is_some() { url.uri().clone() } else { origin(url) };
+        let mut request = Request::new(Empty::<Bytes>::new());
+        *request.uri_mut() = target;
+        let headers = request.headers_mut();
+        set(headers, HOST, url.authority());
+        set(headers, USER_AGENT, concat!("sherpack-operator/", env!("CARGO_PKG_VERSION")));
+        set(headers, ACCEPT, "*/*");
+        set(headers, ACCEPT_ENCODING, "identity");
+        if let Some(etag) = &known.etag {
+            set(headers, IF_NONE_MATCH, etag);
+        }
+        if let Some(last_modified) = &known.last_modified {
+            set(headers, IF_MODIFIED_SINCE, last_modified);
+        }
+        if let Some(authorization) = credentials.authorization.as_ref().filter(|_| identify) {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        if let Some(authorization) = forwarding.and_then(|proxy| proxy.authorization) {
+            headers.insert(PROXY_AUTHORIZATION, authorization);
+        }
+        match tokio::time::timeout(self.timing.head, sender.send_request(request)).await {
+            Ok(response) => Ok((response.map_err(failed)?, driver)),
+            Err(_) => Err(unreachable(url, format!("no answer within {:?}", self.timing.head))),
+        }
+    }
+
+    /// What an answer means that is no redirect.
+    async fn answer(
+        &self,
+        namespace: &str,
+        url: &Url,
+        response: Response<Incoming>,
+        credentials: &Credentials,
+        known: &Validators,
+    ) -> Result<Answer, Error> {
+        let status = response.status();
+        match status {
+            StatusCode::OK => {}
+            StatusCode::NOT_MODIFIED if *known != Validators::default() => return Ok(Answer::Unchanged),
+            StatusCode::NOT_FOUND | StatusCode::GONE => {
+                return Err(Error::NotFound { what: url.to_string() });
+            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let cure = if credentials.identify() {
+                    "check the credentials in the Secret of spec.pack.http.secretRef"
+                } else {
+                    "put credentials into a Secret and name it in spec.pack.http.secretRef"
+                };
+                return Err(Error::Unauthorized { url: url.to_string(), status: status.as_u16(), cure });
+            }
+            other => return Err(Error::Status { url: url.to_string(), status: other.as_u16() }),
+        }
+        let validators = Validators {
+            etag: validator(response.headers(), ETAG),
+            last_modified: validator(response.headers(), LAST_MODIFIED),
+        };
+        let bytes = self.body(namespace, url, response).await?;
+        Ok(Answer::Fetched { bytes, validators })
+    }
+
+    async fn body(&self, namespace: &str, url: &Url, response: Response<Incoming>) -> Result<Vec<u8>, Error> {
+        let too_large = || Error::Pack {
+            what: url.to_string(),
+            error: pack::Error::TooLarge { what: "archive", limit: self.limit },
+        };
+        let length =
+            response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: u64| length > self.limit) {
+            return Err(too_large());
+        }
+        let mut room = Vec::new();
+        let mut bytes = Vec::new();
+        let mut body = response.into_body();
+        loop {
+            let frame = match tokio::time::timeout(self.timing.idle, body.frame()).await {
+                Ok(None) => return Ok(bytes),
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => {
+                    return Err(unreachable(url, format!("the answer broke off: {}", describe(&error))));
+                }
+                Err(_) => {
+                    let message = format!("the answer came to a halt for {:?}", self.timing.idle);
+                    return Err(unreachable(url, message));
+                }
+            };
+            let Some(data) = frame.data_ref() else { continue };
+            if (bytes.len() + data.len()) as u64 > self.limit {
+                return Err(too_large());
+            }
+            while bytes.len() + data.len() > room.len() * PIECE {
+                // Who waits here holds what others wait for, so nobody does so for long.
+                match tokio::time::timeout(self.timing.idle, self.pieces.acquire(namespace, 1)).await {
+                    Ok(piece) => room.push(piece),
+                    Err(_) => {
+                        let message = "too many other packs are being fetched".to_owned();
+                        return Err(unreachable(url, message));
+                    }
+                }
+            }
+            bytes.extend_from_slice(data);
+        }
+    }
+}
+
+impl Error {
+    /// Says which redirect an error happened at.
+    fn on_the_way_from(self, start: &Url, at: &Url) -> Self {
+        if start == at {
+            return self;
+        }
+        let redirected = |url: String| format!("{start} (redirected to {url})");
+        match self {
+            Self::Unreachable { url, message } => Self::Unreachable { url: redirected(url), message },
+            Self::Tls { url, message } => Self::Tls { url: redirected(url), message },
+            Self::Forbidden { url, address, why } => Self::Forbidden { url: redirected(url), address, why },
+            other => other,
+        }
+    }
+}
+
+/// Moves the bytes of one connection as long as it is wanted.
+struct Driver(tokio::task::JoinHandle<hyper::Result<()>>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+pub(super) fn unreachable(url: &Url, message: String) -> Error {
+    Error::Unreachable { url: url.to_string(), message }
+}
+
+fn origin(url: &Url) -> Uri {
+    // It is a part of a valid URL.
+    url.target().parse().unwrap_or_else(|_| Uri::from_static("/"))
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+fn validator(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    (value.len() <= VALIDATOR).then(|| value.to_owned())
+}
+
+/// An error with its causes.
+fn describe(error: &hyper::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
