@@ -26,6 +26,14 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_PACK_DIR", value_name = "DIR")]
     pack_dir: Option<PathBuf>,
 
+    /// Directory of the revisions of releases with `spec.history.storage: File` [default: such releases are refused]
+    #[arg(long, env = "SHERPACK_STORAGE_DIR", value_name = "DIR")]
+    storage_dir: Option<PathBuf>,
+
+    /// Allow `spec.history.namespace` to be this one, besides the release's target; `*` allows all. Can be repeated
+    #[arg(long = "allow-storage-namespace", env = "SHERPACK_ALLOW_STORAGE_NAMESPACE", value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace_or_all)]
+    storage_namespaces: Vec<Namespace>,
+
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
     concurrency: NonZeroUsize,
@@ -105,6 +113,8 @@ fn config(args: Args, default_holder: impl FnOnce() -> String) -> Config {
         watch_namespace,
         operator_namespace,
         pack_dir,
+        storage_dir,
+        storage_namespaces,
         concurrency,
         listen,
         log_format: _,
@@ -119,6 +129,8 @@ fn config(args: Args, default_holder: impl FnOnce() -> String) -> Config {
         watch_namespace: watch_namespace.map(|namespace| namespace.0),
         operator_namespace: operator_namespace.0,
         pack_dir,
+        storage_dir,
+        storage_namespaces: storage_namespaces.into_iter().map(|namespace| namespace.0).collect(),
         concurrency,
         listen,
         holder: holder.unwrap_or_else(default_holder),
@@ -159,6 +171,10 @@ fn namespace(text: &str) -> Result<Namespace, String> {
         return Ok(Namespace(text.to_owned()));
     }
     Err("a namespace has 1 to 63 characters of a-z, 0-9 and -, with no - at an end".to_owned())
+}
+
+fn namespace_or_all(text: &str) -> Result<Namespace, String> {
+    if text == "*" { Ok(Namespace(text.to_owned())) } else { namespace(text) }
 }
 
 fn holder(text: &str) -> Result<String, String> {
@@ -209,6 +225,9 @@ mod tests {
             "--watch-namespace=apps",
             "--operator-namespace=ops",
             "--pack-dir=/packs",
+            "--storage-dir=/records",
+            "--allow-storage-namespace=vault",
+            "--allow-storage-namespace=*",
             "--concurrency=3",
             "--listen=127.0.0.1:0",
             "--kubeconfig=/kube",
@@ -219,6 +238,8 @@ mod tests {
         assert_eq!(config.watch_namespace.as_deref(), Some("apps"));
         assert_eq!(config.operator_namespace, "ops");
         assert_eq!(config.pack_dir, Some(PathBuf::from("/packs")));
+        assert_eq!(config.storage_dir, Some(PathBuf::from("/records")));
+        assert_eq!(config.storage_namespaces, ["vault", "*"]);
         assert_eq!(config.concurrency.get(), 3);
         assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
         assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
@@ -231,7 +252,8 @@ mod tests {
     fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
         let config = parse(&["--operator-namespace=sherpack-system"]).unwrap();
         assert_eq!(config.watch_namespace, None);
-        assert_eq!(config.pack_dir, None);
+        assert_eq!((config.pack_dir, config.storage_dir), (None, None));
+        assert!(config.storage_namespaces.is_empty());
         assert_eq!(config.concurrency.get(), 10);
         assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
         assert_eq!(config.holder, "me");
@@ -243,6 +265,7 @@ mod tests {
             "--watch-namespace=Apps",
             "--watch-namespace=-a",
             "--operator-namespace=",
+            "--allow-storage-namespace=Vault",
             "--concurrency=0",
             "--worker-threads=0",
             "--listen=8080",

@@ -20,6 +20,10 @@ pub struct Config {
     pub operator_namespace: String,
     /// The directory below which `spec.pack.path` is looked up; `None`: such releases are refused.
     pub pack_dir: Option<PathBuf>,
+    /// The directory of records that are kept in files; `None`: releases that want that are refused.
+    pub storage_dir: Option<PathBuf>,
+    /// Namespaces in which records of releases of other namespaces may be kept; `*` stands for all.
+    pub storage_namespaces: Vec<String>,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -46,6 +50,8 @@ impl fmt::Debug for Config {
             watch_namespace,
             operator_namespace,
             pack_dir,
+            storage_dir,
+            storage_namespaces,
             concurrency,
             listen,
             holder,
@@ -56,6 +62,8 @@ impl fmt::Debug for Config {
             .field("watch_namespace", watch_namespace)
             .field("operator_namespace", operator_namespace)
             .field("pack_dir", pack_dir)
+            .field("storage_dir", storage_dir)
+            .field("storage_namespaces", storage_namespaces)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("holder", holder)

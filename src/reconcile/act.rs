@@ -14,7 +14,7 @@ use super::wait::{LOOK_AGAIN, bearable, describe};
 use super::{Error, Pass};
 use crate::api::{self, Class};
 use crate::release::{Action, Private, State};
-use crate::storage::{self, Head, Records, SecretRecords, Stored};
+use crate::storage::{self, AnyRecords, Head, Keeping, Records, Stored};
 
 impl Pass<'_> {
     /// Stores the pending revision and begins to act on it.
@@ -199,14 +199,22 @@ impl Pass<'_> {
         Ok(written?)
     }
 
-    /// The driver, writing as this release wants its records written.
-    pub(super) fn records(&self) -> SecretRecords {
-        let compression = match self.settings.compression {
-            api::Compression::Zstd => storage::Compression::Zstd,
-            api::Compression::Gzip => storage::Compression::Gzip,
-            api::Compression::None => storage::Compression::None,
-        };
-        self.ctx.records.clone().compressing(compression)
+    /// The driver, writing where and as this release wants its records written.
+    pub(super) fn records(&self) -> AnyRecords {
+        let settings = &self.settings;
+        self.ctx.records.of(&Keeping {
+            storage: settings.history_storage,
+            namespace: Some(settings.history_namespace.clone()),
+            compression: match settings.compression {
+                api::Compression::Zstd => storage::Compression::Zstd,
+                api::Compression::Gzip => storage::Compression::Gzip,
+                api::Compression::None => storage::Compression::None,
+            },
+            large: match settings.large {
+                api::LargeRevision::Chunked => storage::Large::Chunked,
+                api::LargeRevision::SeparateManifests => storage::Large::SeparateManifests,
+            },
+        })
     }
 
     /// Remembers a record that we wrote, without its bulk.

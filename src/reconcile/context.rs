@@ -18,7 +18,7 @@ use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, condi
 use crate::cluster::{Cluster, version_of};
 use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
-use crate::storage::{Head, SecretRecords};
+use crate::storage::{Head, Stores};
 use crate::watch::{ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
 
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// Shared by all passes.
 pub struct Context {
     pub cluster: Cluster,
-    pub records: SecretRecords,
+    pub records: Stores,
     pub objects: ObjectWatches,
     pub record_watch: RecordWatch,
     pub references: ReferenceWatch,

@@ -34,6 +34,7 @@ pub use packs::Packs;
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::release::decide::{self, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey};
+use crate::storage;
 use crate::watch::RecordsOf;
 use memory::Remembered;
 use status::{Outcome, Progress};
@@ -241,7 +242,13 @@ impl Pass<'_> {
     }
 
     fn records_of(&self) -> RecordsOf {
-        (self.settings.target_namespace.clone(), self.settings.release_name.clone())
+        let Settings { history_storage, history_namespace, target_namespace, release_name, .. } =
+            &self.settings;
+        RecordsOf {
+            storage: *history_storage,
+            namespace: history_namespace.clone(),
+            stem: storage::stem(history_namespace, target_namespace, release_name),
+        }
     }
 
     /// A request by annotation that the status does not acknowledge yet.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::memory::Going;
 use super::{Error, Pass, Progress};
-use crate::api::{UninstallPolicy, names, reasons};
+use crate::api::{HistoryStorage, UninstallPolicy, names, reasons};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
 use crate::release::decide::Deletion;
@@ -43,7 +43,13 @@ impl Pass<'_> {
     /// Deletes the objects and the records; returns while objects are still going.
     pub(super) async fn uninstall(&mut self) -> Result<Progress, Error> {
         self.mem.running = None;
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(Progress::Gone) };
+        let Some((Head::Ours(head), _)) = &self.mem.head else {
+            if self.past_objects() {
+                // A process died between the last record and what is left of it.
+                self.remove_records().await?;
+            }
+            return Ok(Progress::Gone);
+        };
         let mut head = (**head).clone();
         let started = match &head.record.state {
             State::PendingUninstall { started_at, .. } => *started_at,
@@ -71,13 +77,15 @@ impl Pass<'_> {
             self.ctx.report.event(self.release, false, reasons::UNINSTALL_SUCCEEDED, "Uninstall", note);
             self.checkpoint_records().await?;
         }
-        // Oldest first: as long as the newest is there, a later process knows what this is about.
-        for meta in
-            self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await?
-        {
-            self.ctx.records.delete(&meta).await?;
-        }
+        self.remove_records().await?;
         Ok(Progress::Gone)
+    }
+
+    /// Oldest first: as long as the newest is there, a later process knows what this is about.
+    async fn remove_records(&self) -> Result<(), Error> {
+        self.records().remove_all(&self.settings.target_namespace, &self.settings.release_name).await?;
+        self.ctx.record_watch.removed(&self.records_of());
+        Ok(())
     }
 
     fn past_objects(&self) -> bool {
@@ -174,6 +182,13 @@ impl Pass<'_> {
             .collect();
         for entry in plan::deletion_order(entries) {
             self.delete_ours(&entry, &private.owner.uid).await?;
+        }
+        let settings = &self.settings;
+        if settings.history_storage == HistoryStorage::File
+            || settings.history_namespace != settings.target_namespace
+        {
+            // Records that do not go with the namespace.
+            self.remove_records().await?;
         }
         Ok(())
     }

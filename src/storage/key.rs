@@ -14,7 +14,7 @@ use kube::{Api, Client, api::PostParams};
 use super::{
     Error,
     codec::{KEY_BYTES, MacKey},
-    secrets::bounded,
+    shelf::bounded,
 };
 use crate::api::names;
 

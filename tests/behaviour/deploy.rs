@@ -154,6 +154,8 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         watch_namespace: None,
         operator_namespace: "sherpack-system".to_owned(),
         pack_dir: None,
+            storage_dir: None,
+            storage_namespaces: Vec::new(),
         holder: "deployed".to_owned(),
     };
     let h = Harness::of(control_plane, "deployed", settings).await;

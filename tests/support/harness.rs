@@ -54,6 +54,8 @@ impl Harness {
             watch_namespace: Some(name.to_owned()),
             operator_namespace: name.to_owned(),
             pack_dir: None,
+            storage_dir: None,
+            storage_namespaces: Vec::new(),
             holder: format!("{name}-1"),
         };
         Self::of(control_plane, name, settings).await

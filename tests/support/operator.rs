@@ -21,6 +21,8 @@ pub struct Settings {
     pub watch_namespace: Option<String>,
     pub operator_namespace: String,
     pub pack_dir: Option<PathBuf>,
+    pub storage_dir: Option<PathBuf>,
+    pub storage_namespaces: Vec<String>,
     pub holder: String,
 }
 
@@ -52,6 +54,8 @@ impl Operator {
             watch_namespace: settings.watch_namespace.clone(),
             operator_namespace: settings.operator_namespace.clone(),
             pack_dir: settings.pack_dir.clone(),
+            storage_dir: settings.storage_dir.clone(),
+            storage_namespaces: settings.storage_namespaces.clone(),
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             holder: settings.holder.clone(),
