@@ -6,9 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::validate::{requests, uninstall_settings};
-use super::{
-    Adopt, Compression, DriftMode, HistoryStorage, LargeRevision, SherpackRelease, UninstallPolicy,
-};
+use super::{Adopt, Compression, DriftMode, HistoryStorage, LargeRevision, SherpackRelease, UninstallPolicy};
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(300);

@@ -5,8 +5,8 @@
 
 use super::names::TEST_AT;
 use super::{
-    Approval, Crds, Drift, ImmutableFields, Install, InstallFailure, PackSource, SherpackRelease, SherpackReleaseSpec, StrictDrift, Test, Uninstall, Upgrade, UpgradeFailure,
-    Waves, duration,
+    Approval, Crds, Drift, ImmutableFields, Install, InstallFailure, PackSource, SherpackRelease,
+    SherpackReleaseSpec, StrictDrift, Test, Uninstall, Upgrade, UpgradeFailure, Waves, duration,
 };
 
 /// Default of `spec.waves.timeout`.

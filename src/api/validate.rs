@@ -13,8 +13,8 @@ use super::settings::{
     HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, UninstallSettings,
 };
 use super::{
-    Class, Drift, History, HistoryStorage, Install, ObjectKey, PackSource, SherpackRelease, SherpackReleaseSpec, Uninstall,
-    Upgrade, duration, reasons, unsupported,
+    Class, Drift, History, HistoryStorage, Install, ObjectKey, PackSource, SherpackRelease,
+    SherpackReleaseSpec, Uninstall, Upgrade, duration, reasons, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.

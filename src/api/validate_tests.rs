@@ -6,7 +6,8 @@ use crate::api::{Adopt, Compression, DriftMode, DriftPause, LargeRevision, Unins
 
 const NO_DIR: Policy =
     Policy { pack_dir_enabled: false, storage_dir_enabled: false, storage_namespaces: Vec::new() };
-const DIR: Policy = Policy { pack_dir_enabled: true, ..NO_DIR };
+const DIR: Policy =
+    Policy { pack_dir_enabled: true, storage_dir_enabled: false, storage_namespaces: Vec::new() };
 
 /// A release with a pack in a ConfigMap, and `patch` merged over the whole object (null removes).
 fn release(patch: Value) -> SherpackRelease {
@@ -163,7 +164,10 @@ fn revisions_go_only_where_the_operator_was_told_that_they_may() {
         assert!(text.contains("--allow-storage-namespace=vault"), "{text}");
     }
     // The target needs no permission.
-    assert_eq!(with(false, &[], json!({"namespace": "apps"})), Ok((HistoryStorage::Secret, "apps".to_owned())));
+    assert_eq!(
+        with(false, &[], json!({"namespace": "apps"})),
+        Ok((HistoryStorage::Secret, "apps".to_owned()))
+    );
     let file = || json!({"storage": "File"});
     assert_eq!(with(true, &[], file()), Ok((HistoryStorage::File, "apps".to_owned())));
     let (field, text) = with(false, &["*"], file()).unwrap_err();

@@ -3,7 +3,9 @@
 //! Exit codes: 0 fine, 1 findings, 2 usage or IO error.
 
 mod crd;
+mod export;
 mod health;
+mod import;
 mod package;
 mod render;
 mod run;
@@ -30,6 +32,10 @@ enum Command {
     Render(render::Args),
     /// Judge the health of every document of a file.
     Health(health::Args),
+    /// Write all revisions of a release to a file.
+    Export(export::Args),
+    /// Store the revisions of a file that `export` wrote.
+    Import(import::Args),
 }
 
 impl Cli {
@@ -42,6 +48,8 @@ impl Cli {
             Command::Package(args) => package::run(args),
             Command::Render(args) => render::run(args),
             Command::Health(args) => health::run(args),
+            Command::Export(args) => export::run(args),
+            Command::Import(args) => import::run(args),
         }
     }
 }

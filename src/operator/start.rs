@@ -186,14 +186,12 @@ struct Preloaded {
 }
 
 /// Lists the newest records and notes what the deployed ones expect of their objects.
-async fn preload(
-    stores: &Stores,
-    objects: &ObjectWatches,
-) -> Preloaded {
+async fn preload(stores: &Stores, objects: &ObjectWatches) -> Preloaded {
     let Preloaded { mut newest, mut outdated, mut in_files } = Preloaded::default();
     for storage in stores.kinds() {
         for head in heads(stores, storage).await {
-            let (Some(namespace), Some(stem), Some(revision)) = (head.namespace(), head.stem(), head.revision())
+            let (Some(namespace), Some(stem), Some(revision)) =
+                (head.namespace(), head.stem(), head.revision())
             else {
                 continue;
             };

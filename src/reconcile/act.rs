@@ -12,9 +12,9 @@ use super::prepare::Prepared;
 use super::status::{self, Finished, Progress, Run};
 use super::wait::{LOOK_AGAIN, bearable, describe};
 use super::{Error, Pass};
-use crate::api::{self, Class};
+use crate::api::Class;
 use crate::release::{Action, Private, State};
-use crate::storage::{self, AnyRecords, Head, Keeping, Records, Stored};
+use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
 
 impl Pass<'_> {
     /// Stores the pending revision and begins to act on it.
@@ -205,15 +205,8 @@ impl Pass<'_> {
         self.ctx.records.of(&Keeping {
             storage: settings.history_storage,
             namespace: Some(settings.history_namespace.clone()),
-            compression: match settings.compression {
-                api::Compression::Zstd => storage::Compression::Zstd,
-                api::Compression::Gzip => storage::Compression::Gzip,
-                api::Compression::None => storage::Compression::None,
-            },
-            large: match settings.large {
-                api::LargeRevision::Chunked => storage::Large::Chunked,
-                api::LargeRevision::SeparateManifests => storage::Large::SeparateManifests,
-            },
+            compression: settings.compression.into(),
+            large: settings.large.into(),
         })
     }
 

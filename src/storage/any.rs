@@ -10,7 +10,7 @@ use super::{
     Stored,
 };
 use crate::{
-    api::HistoryStorage,
+    api::{self, HistoryStorage},
     release::{Private, Record},
 };
 
@@ -80,6 +80,25 @@ impl Stores {
     }
 }
 
+impl From<api::Compression> for Compression {
+    fn from(wanted: api::Compression) -> Self {
+        match wanted {
+            api::Compression::Zstd => Self::Zstd,
+            api::Compression::Gzip => Self::Gzip,
+            api::Compression::None => Self::None,
+        }
+    }
+}
+
+impl From<api::LargeRevision> for Large {
+    fn from(wanted: api::LargeRevision) -> Self {
+        match wanted {
+            api::LargeRevision::Chunked => Self::Chunked,
+            api::LargeRevision::SeparateManifests => Self::SeparateManifests,
+        }
+    }
+}
+
 macro_rules! each {
     ($self:ident, $driver:ident => $call:expr) => {
         match $self {
@@ -88,6 +107,21 @@ macro_rules! each {
             Self::File($driver) => $call,
         }
     };
+}
+
+impl AnyRecords {
+    /// Stores a revision that was made elsewhere as it is: without `private` as another tool's, and finished.
+    ///
+    /// # Errors
+    /// As for [`create`](Records::create).
+    pub async fn import(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+    ) -> Result<Stored, Error> {
+        each!(self, driver => driver.import(record, private, head).await)
+    }
 }
 
 impl Records for AnyRecords {

@@ -105,6 +105,33 @@ impl<S: Shelf> Driver<S> {
         codec::stem(self.place(namespace), namespace, release)
     }
 
+    pub(super) async fn import(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+    ) -> Result<Stored, Error> {
+        let encoded = self.encode(record, private, head, false).await?;
+        self.create_as(record, private, encoded).await
+    }
+
+    async fn create_as(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        encoded: Encoded,
+    ) -> Result<Stored, Error> {
+        let Encoded { main, parts } = encoded;
+        self.put_parts(&parts, &[]).await?;
+        let answer = self.shelf.create(&main).await;
+        let created = self.settle(&main, answer).await?;
+        let stored = Stored::written(record, private, &created, codec::names_in(&main));
+        if !parts.is_empty() {
+            self.sweep(&stored).await;
+        }
+        Ok(stored)
+    }
+
     async fn encode(
         &self,
         record: &Record,
@@ -127,9 +154,8 @@ impl<S: Shelf> Driver<S> {
         let Err(Error::Conflict { what }) = answer else { return answer };
         let (namespace, name) = names_of(sent);
         let found = self.shelf.get(namespace, name).await?;
-        let own = found.filter(|found| {
-            found.data == sent.data && found.metadata.labels == sent.metadata.labels
-        });
+        let own =
+            found.filter(|found| found.data == sent.data && found.metadata.labels == sent.metadata.labels);
         own.map(|own| own.metadata).ok_or(Error::Conflict { what })
     }
 
@@ -170,7 +196,8 @@ impl<S: Shelf> Driver<S> {
         let Stored { namespace, secret_name, record, parts, .. } = stored;
         let stem = codec::stem(namespace, &record.namespace, &record.name);
         let found = self.all(namespace, &Selector::everything(&record.name)).await?;
-        let there: Vec<u32> = found.iter().filter_map(|meta| Meta::of(meta, &stem)).map(|m| m.revision).collect();
+        let there: Vec<u32> =
+            found.iter().filter_map(|meta| Meta::of(meta, &stem)).map(|m| m.revision).collect();
         let left = |name: &str| match codec::part_of(name) {
             Some((of, revision)) if of == stem && revision == record.version => {
                 !parts.iter().any(|part| part == name)
@@ -377,15 +404,8 @@ impl<S: Shelf> Scan<S> {
 
 impl<S: Shelf> Records for Driver<S> {
     async fn create(&self, record: &Record, private: &Private) -> Result<Stored, Error> {
-        let Encoded { main, parts } = self.encode(record, Some(private), true, true).await?;
-        self.put_parts(&parts, &[]).await?;
-        let answer = self.shelf.create(&main).await;
-        let created = self.settle(&main, answer).await?;
-        let stored = Stored::written(record, Some(private), &created, codec::names_in(&main));
-        if !parts.is_empty() {
-            self.sweep(&stored).await;
-        }
-        Ok(stored)
+        let encoded = self.encode(record, Some(private), true, true).await?;
+        self.create_as(record, Some(private), encoded).await
     }
 
     async fn update(
@@ -401,7 +421,7 @@ impl<S: Shelf> Records for Driver<S> {
         let answer = self.shelf.replace(&main).await;
         let updated = self.settle(&main, answer).await?;
         let written = Stored::written(record, private, &updated, codec::names_in(&main));
-        if !parts.is_empty() || !stored.parts.is_empty() {
+        if !parts.is_empty() || stored.in_parts {
             self.sweep(&written).await;
         }
         Ok(written)

@@ -94,7 +94,9 @@ impl Error {
             Self::Rejected { .. } => "RecordRejected",
             Self::Encode { .. } => "RecordNotSerialisable",
             Self::KeyInvalid { .. } => "RecordKeyInvalid",
-            Self::Random(_) | Self::NoStorageDir | Self::File { .. } | Self::Api { .. } => "StorageUnavailable",
+            Self::Random(_) | Self::NoStorageDir | Self::File { .. } | Self::Api { .. } => {
+                "StorageUnavailable"
+            }
         }
     }
 
@@ -191,7 +193,8 @@ mod tests {
 
     #[test]
     fn a_message_says_where_and_what_to_do() {
-        let text = Error::RecordTooLarge { record: "apps/x".into(), size: 1_200_000, limit: 1_000_000 }.to_string();
+        let text =
+            Error::RecordTooLarge { record: "apps/x".into(), size: 1_200_000, limit: 1_000_000 }.to_string();
         assert!(text.contains("apps/x") && text.contains("1200000") && text.contains("1000000"), "{text}");
         assert!(answer(403, "Forbidden", "secrets", "").to_string().contains("create Secret apps/x"));
     }

@@ -22,9 +22,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::{Stream, TryStreamExt, stream};
-use k8s_openapi::{
-    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -96,6 +94,27 @@ impl FileRecords {
         self
     }
 
+    pub(super) async fn import(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+    ) -> Result<Stored, Error> {
+        self.create_as(record, private, head, false).await
+    }
+
+    async fn create_as(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+        fresh: bool,
+    ) -> Result<Stored, Error> {
+        let (record, private, shape) = (record.clone(), private.cloned(), self.shape.clone());
+        let what = format!("write revision {} of {}/{}", record.version, record.namespace, record.name);
+        self.run(what, move |files| files.create(&shape, &record, private.as_ref(), head, fresh)).await
+    }
+
     /// Runs `work` where it may block.
     async fn run<T: Send + 'static>(
         &self,
@@ -136,12 +155,9 @@ impl FileRecords {
     }
 }
 
-
 impl Records for FileRecords {
     async fn create(&self, record: &Record, private: &Private) -> Result<Stored, Error> {
-        let (record, private, shape) = (record.clone(), private.clone(), self.shape.clone());
-        let what = format!("write revision {} of {}/{}", record.version, record.namespace, record.name);
-        self.run(what, move |files| files.create(&shape, &record, &private)).await
+        self.create_as(record, Some(private), true, true).await
     }
 
     async fn update(
@@ -232,8 +248,9 @@ impl Files {
     /// The directory of a release, if there is one.
     fn place(&self, namespace: &str, release: &str) -> Result<Option<Place>, Error> {
         let mut path = self.base()?.to_path_buf();
+        plain(namespace, &path)?;
+        plain(release, &path)?;
         for part in [namespace, release] {
-            plain(part, &path)?;
             path.push(part);
             match fs::symlink_metadata(&path) {
                 Ok(meta) if meta.is_dir() => {}
@@ -248,8 +265,9 @@ impl Files {
     /// The directory of a release, made if need be, and its lock.
     fn locked(&self, namespace: &str, release: &str) -> Result<(Place, File), Error> {
         let mut path = self.base()?.to_path_buf();
+        plain(namespace, &path)?;
+        plain(release, &path)?;
         for part in [namespace, release] {
-            plain(part, &path)?;
             path.push(part);
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -279,8 +297,15 @@ impl Files {
         }
     }
 
-    fn create(&self, shape: &Shape, record: &Record, private: &Private) -> Result<Stored, Error> {
-        let main = shape.encode(record, Some(private), &self.key, true, true)?.main;
+    fn create(
+        &self,
+        shape: &Shape,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+        fresh: bool,
+    ) -> Result<Stored, Error> {
+        let main = shape.encode(record, private, &self.key, head, fresh)?.main;
         let (place, _lock) = self.locked(&record.namespace, &record.name)?;
         let (bytes, sealed) = undress(&main)?;
         if let Some(found) = place.found(record.version)? {
@@ -290,14 +315,14 @@ impl Files {
             let what = format!("create {}", place.file(record.version).display());
             let found = same.ok_or(Error::Conflict { what })?;
             let meta = place.dress(record.version, &found).metadata;
-            return Ok(Stored::written(record, Some(private), &meta, Vec::new()));
+            return Ok(Stored::written(record, private, &meta, Vec::new()));
         }
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(Error::Random)?;
-        let beside = Beside { head: true, private: sealed, uid: hex(&random), version: 1 };
+        let beside = Beside { head, private: sealed, uid: hex(&random), version: 1 };
         self.put(&place, record.version, &bytes, &beside, true)?;
         let meta = place.meta(record.version, Some(&beside), shape.compression.label());
-        Ok(Stored::written(record, Some(private), &meta, Vec::new()))
+        Ok(Stored::written(record, private, &meta, Vec::new()))
     }
 
     fn update(
@@ -450,7 +475,8 @@ impl Place {
         let Some(found) = self.found(meta.revision)? else { return Err(Error::Missing { what: what() }) };
         let found = found.map_err(|_| Error::Conflict { what: what() })?;
         let now = self.dress(meta.revision, &found).metadata;
-        if now.resource_version.as_ref() != Some(&meta.resource_version) || now.uid.as_ref() != Some(&meta.uid)
+        if now.resource_version.as_ref() != Some(&meta.resource_version)
+            || now.uid.as_ref() != Some(&meta.uid)
         {
             return Err(Error::Conflict { what: what() });
         }
@@ -459,10 +485,8 @@ impl Place {
 
     /// The metadata that a Secret of this revision would have.
     fn meta(&self, revision: u32, beside: Option<&Beside>, compression: &str) -> ObjectMeta {
-        let mut labels = vec![
-            (names::RELEASE_NAME, self.release.clone()),
-            (names::COMPRESSION, compression.to_owned()),
-        ];
+        let mut labels =
+            vec![(names::RELEASE_NAME, self.release.clone()), (names::COMPRESSION, compression.to_owned())];
         if beside.is_some_and(|beside| beside.head) {
             labels.push((names::HEAD, codec::HEAD_VALUE.to_owned()));
         }

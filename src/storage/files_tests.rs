@@ -60,7 +60,8 @@ async fn what_a_crash_leaves_is_the_old_pair_or_the_new_one() {
     let stored = records.create(&record(1), &private(1)).await.unwrap();
     let place = base.join("apps/web");
     let old = fs::read(place.join("v1.json")).unwrap();
-    let beside = |path: &Path| inside(path).into_iter().filter(|name| name.ends_with(".meta")).collect::<Vec<_>>();
+    let beside =
+        |path: &Path| inside(path).into_iter().filter(|name| name.ends_with(".meta")).collect::<Vec<_>>();
     let first = beside(&place);
     let kept = fs::read(place.join(&first[0])).unwrap();
     let deployed = Record { state: State::Deployed, ..record(1) };

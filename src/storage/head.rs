@@ -45,8 +45,10 @@ pub struct Stored {
     pub namespace: String,
     /// Marked as the newest revision. A hint only: see [`Records::newest`](super::Records::newest).
     pub head: bool,
-    /// Names of the objects that hold parts of it.
+    /// Names of the objects that hold parts of it, as far as it lists them.
     pub(super) parts: Vec<String>,
+    /// Parts of it stand in other objects.
+    pub(super) in_parts: bool,
     pub(super) carried: Carried,
 }
 
@@ -138,6 +140,7 @@ impl Stored {
             namespace: meta.namespace.clone().unwrap_or_default(),
             head: codec::is_marked_head(meta),
             parts,
+            in_parts: is_in_parts(meta),
             carried: Carried::of(meta),
         }
     }
@@ -152,7 +155,7 @@ impl Stored {
             uid: self.uid.clone(),
             resource_version: self.resource_version.clone(),
             release: self.record.name.clone(),
-            in_parts: !self.parts.is_empty(),
+            in_parts: self.in_parts,
         }
     }
 
@@ -225,7 +228,7 @@ impl Meta {
             uid: meta.uid.clone()?,
             resource_version: meta.resource_version.clone()?,
             release: meta.labels.as_ref().and_then(|labels| labels.get(names::RELEASE_NAME))?.clone(),
-            in_parts: [names::CHUNKED, names::PARTS].iter().any(|label| has_label(meta, label)),
+            in_parts: is_in_parts(meta),
         })
     }
 }
@@ -233,6 +236,10 @@ impl Meta {
 /// A part of a record, which is not a record by itself.
 pub(super) fn is_chunk(meta: &ObjectMeta) -> bool {
     has_label(meta, names::CHUNK_PARENT)
+}
+
+fn is_in_parts(meta: &ObjectMeta) -> bool {
+    [names::CHUNKED, names::PARTS].iter().any(|label| has_label(meta, label))
 }
 
 fn has_label(meta: &ObjectMeta, label: &str) -> bool {

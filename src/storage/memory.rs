@@ -195,9 +195,10 @@ impl Shelf for InMemory {
     ) -> Result<Page<ObjectMeta>, Error> {
         let mut memory = self.lock();
         memory.operations.lists += 1;
-        let found = memory.objects.iter().filter(|(key, object)| {
-            key.0 == namespace && selector.matches(&object.metadata)
-        });
+        let found = memory
+            .objects
+            .iter()
+            .filter(|(key, object)| key.0 == namespace && selector.matches(&object.metadata));
         Ok(Page { items: found.map(|(_, object)| object.metadata.clone()).collect(), next: None })
     }
 

@@ -20,8 +20,8 @@
 //! hook documents left in `manifest` as ordinary objects; ours are in `hooks` only. It knows no namespace for records
 //! but the release's own, so it does not find those that stand elsewhere. Large records: see `codec::parts`.
 
-pub mod codec;
 mod any;
+pub mod codec;
 mod driver;
 mod error;
 mod files;
@@ -42,7 +42,7 @@ pub use self::{
     error::Error,
     files::FileRecords,
     head::{Head, Meta, Stored},
-    key::{RECORD_KEY_DATA, RECORD_KEY_SECRET, load_key},
+    key::{RECORD_KEY_DATA, RECORD_KEY_SECRET, load_key, load_key_or},
     memory::{InMemory, MemoryRecords, Operations},
     shelf::{Holds, InCluster, Page, Selector, Shelf},
     unreadable::{Fault, Unreadable},

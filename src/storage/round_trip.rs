@@ -40,7 +40,7 @@ pub(crate) async fn round_trip(records: &impl Records, namespace: &str, release:
     assert!(matches!(none, Head::None), "{none:?}");
     assert!(records.list(namespace, release).await.unwrap().is_empty());
 
-    let first = of(namespace, release, big(1, 3_000_000));
+    let first = of(namespace, release, big(1, 2_000_000));
     let stored = records.create(&first, &private(1)).await.unwrap();
     assert!(stored.head);
     read(records, &first, &private(1)).await;
@@ -81,11 +81,10 @@ pub(crate) async fn round_trip(records: &impl Records, namespace: &str, release:
     let third = of(namespace, release, big(3, 1_200_000));
     records.create(&third, &private(3)).await.unwrap();
     let metas = records.list(namespace, release).await.unwrap();
-    assert_eq!(metas.iter().map(|meta| (meta.revision, meta.head)).collect::<Vec<_>>(), [
-        (1, false),
-        (2, true),
-        (3, true)
-    ]);
+    assert_eq!(
+        metas.iter().map(|meta| (meta.revision, meta.head)).collect::<Vec<_>>(),
+        [(1, false), (2, true), (3, true)]
+    );
     let mut revisions: Vec<_> = records
         .history(namespace, release)
         .map_ok(|head| (head.revision().unwrap(), head.stored().unwrap().record.state.name()))

@@ -108,8 +108,7 @@ impl RecordWatch {
         };
         let secrets = watched(HistoryStorage::Secret, names::DRIVER_SECRETS, "Secret");
         let config_maps = watched(HistoryStorage::ConfigMap, names::DRIVER_CONFIGMAP, "ConfigMap");
-        let watches =
-            vec![secrets.start::<Secret>(client.clone()), config_maps.start::<ConfigMap>(client)];
+        let watches = vec![secrets.start::<Secret>(client.clone()), config_maps.start::<ConfigMap>(client)];
         Self { state, watches }
     }
 

@@ -154,8 +154,8 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         watch_namespace: None,
         operator_namespace: "sherpack-system".to_owned(),
         pack_dir: None,
-            storage_dir: None,
-            storage_namespaces: Vec::new(),
+        storage_dir: None,
+        storage_namespaces: Vec::new(),
         holder: "deployed".to_owned(),
     };
     let h = Harness::of(control_plane, "deployed", settings).await;
@@ -167,7 +167,9 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     h.deploy(
         "db",
         &Pack::sample("database"),
-        json!({"targetNamespace": "deployed-db", "createNamespace": true}),
+        json!({
+            "targetNamespace": "deployed-db", "createNamespace": true, "history": {"storage": "ConfigMap"},
+        }),
     )
     .await;
     h.objects
@@ -231,7 +233,8 @@ async fn the_chart_installs_with_the_same_permissions() {
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
     tool(control_plane, "kubectl", &apply, &template(&[]));
     // Every switch thrown the other way gives something that is valid too.
-    let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,\
+    let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,storageDir=/records,\
+                 allowStorageNamespaces[0]=vault,\
                  priorityClassName=system-cluster-critical,serviceAccount.name=other,\
                  nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull";
     let dry = [&apply[..], &["--dry-run=server"]].concat();

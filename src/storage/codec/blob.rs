@@ -65,11 +65,7 @@ pub(super) fn pack(json: &[u8], compression: Compression) -> io::Result<Vec<u8>>
 }
 
 /// The text, at most `max` bytes of it.
-pub(super) fn unpack(
-    text: &[u8],
-    compression: Compression,
-    max: usize,
-) -> Result<Vec<u8>, (Fault, String)> {
+pub(super) fn unpack(text: &[u8], compression: Compression, max: usize) -> Result<Vec<u8>, (Fault, String)> {
     let bytes =
         STANDARD.decode(text).map_err(|e| (Fault::Damaged, format!("its data is not base64: {e}")))?;
     let mut json = Vec::new();
@@ -149,7 +145,11 @@ mod tests {
         for compression in [Compression::Zstd, Compression::Gzip] {
             let packed = pack(&bomb, compression).unwrap();
             assert!(packed.len() < 100_000);
-            assert_eq!(unpack(&packed, compression, MAX_JSON_BYTES).unwrap_err().0, Fault::TooLarge, "{compression:?}");
+            assert_eq!(
+                unpack(&packed, compression, MAX_JSON_BYTES).unwrap_err().0,
+                Fault::TooLarge,
+                "{compression:?}"
+            );
         }
         let full = pack(&bomb[1..], Compression::Zstd).unwrap();
         assert_eq!(unpack(&full, Compression::Zstd, MAX_JSON_BYTES).unwrap().len(), MAX_JSON_BYTES);

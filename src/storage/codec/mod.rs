@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
+pub(super) use self::parts::{MAX_PARTS, Needs, Parts, names_in, needs, part_of};
+use self::parts::{Stream, Streams};
 pub use self::{
     blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES},
     parts::Large,
     seal::{KEY_BYTES, MacKey},
 };
-use self::parts::{Stream, Streams};
-pub(super) use self::parts::{MAX_PARTS, Needs, Parts, names_in, needs, part_of};
 use super::{
     Error,
     unreadable::{Fault, Unreadable},
@@ -138,7 +138,11 @@ pub fn encode(
     }
     let name = main.metadata.name.clone().unwrap_or_default();
     let size = bytes_of(parts.iter().chain([&main]));
-    Err(Error::RecordTooLarge { record: format!("{}/{name}", record.namespace), size, limit: MAX_RECORD_BYTES })
+    Err(Error::RecordTooLarge {
+        record: format!("{}/{name}", record.namespace),
+        size,
+        limit: MAX_RECORD_BYTES,
+    })
 }
 
 impl Shape {
@@ -191,7 +195,8 @@ impl Shape {
         let size = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
         let large = |streams: &Streams| streams.release.len() + size(&streams.private) > limit;
         if large(&streams) && self.large == Large::SeparateManifests && !record.manifest.is_empty() {
-            let manifest = blob::pack(record.manifest.as_bytes(), self.compression).map_err(unserialisable)?;
+            let manifest =
+                blob::pack(record.manifest.as_bytes(), self.compression).map_err(unserialisable)?;
             streams.manifest = Some(manifest);
             streams.release = text(&Record { manifest: String::new(), ..record.clone() })?;
             streams.private = sealed(&streams)?;
@@ -230,8 +235,13 @@ impl Shape {
             .get_or_insert_default()
             .extend(inline.map(|(key, bytes)| (key.to_owned(), ByteString(bytes))));
         // A few bytes more make a part more: the same room as above.
-        within(parts.len(), if fresh { MAX_PARTS - 2 } else { MAX_PARTS })
-            .map_err(|_| Error::RecordTooLarge { record: subject(), size: bytes_of(&parts), limit: MAX_PARTS * parts::PART_BYTES })?;
+        within(parts.len(), if fresh { MAX_PARTS - 2 } else { MAX_PARTS }).map_err(|_| {
+            Error::RecordTooLarge {
+                record: subject(),
+                size: bytes_of(&parts),
+                limit: MAX_PARTS * parts::PART_BYTES,
+            }
+        })?;
         Ok(Encoded { main, parts })
     }
 }
@@ -286,7 +296,8 @@ pub(super) fn decode_whole(secret: &Secret, parts: &Parts, key: &MacKey) -> Resu
     // Whoever may create a Secret in one namespace must not speak for another, or for another release.
     let found = Record::key_of(&stem(namespace, &record.namespace, &record.name), record.version);
     if found != name {
-        let text = format!("the record inside is {}/{}, not the Secret's own", record.namespace, record.key());
+        let text =
+            format!("the record inside is {}/{}, not the Secret's own", record.namespace, record.key());
         return Err(fail(Fault::ForeignName, text));
     }
     for (key, inside) in [
@@ -301,7 +312,8 @@ pub(super) fn decode_whole(secret: &Secret, parts: &Parts, key: &MacKey) -> Resu
         }
     }
 
-    let sealed = sealed.filter(|sealed| sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(sealed) <= MAX_JSON_NODES);
+    let sealed =
+        sealed.filter(|sealed| sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(sealed) <= MAX_JSON_NODES);
     let opened =
         sealed.map(|sealed| seal::open(namespace, name, &release, manifest.as_deref(), &sealed, key));
     let (private, provenance) = match opened {
@@ -324,12 +336,7 @@ pub(super) fn bytes_of<'a>(objects: impl IntoIterator<Item = &'a Secret>) -> usi
     data.map(|bytes| bytes.0.len()).sum()
 }
 
-fn labels(
-    record: &Record,
-    driver: &str,
-    compression: Compression,
-    head: bool,
-) -> BTreeMap<String, String> {
+fn labels(record: &Record, driver: &str, compression: Compression, head: bool) -> BTreeMap<String, String> {
     let mut labels: BTreeMap<String, String> = [
         (names::MANAGED_BY, names::MANAGED_BY_SHERPACK),
         (names::RELEASE_NAME, &record.name),

@@ -321,9 +321,11 @@ fn listed(main: &Secret) -> Result<(Listings, Option<Index>), Unreadable> {
         Some(text) => serde_json::from_slice(&text.0)
             .map_err(|e| damaged(main, format!("its list of parts is not understood: {e}")))?,
     };
-    let chunked = main.metadata.labels.as_ref().is_some_and(|labels| {
-        labels.get(names::CHUNKED).is_some_and(|value| value == "true")
-    });
+    let chunked = main
+        .metadata
+        .labels
+        .as_ref()
+        .is_some_and(|labels| labels.get(names::CHUNKED).is_some_and(|value| value == "true"));
     let index: Option<Index> = match data(names::DATA_INDEX) {
         Some(text) => Some(
             serde_json::from_slice(&text.0)
@@ -339,7 +341,8 @@ fn listed(main: &Secret) -> Result<(Listings, Option<Index>), Unreadable> {
     // A record must not make us fetch what is not its own.
     let strange = all().flat_map(|listing| &listing.names).find(|name| {
         let own = name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
-        !own || name.len() > 253 || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+        !own || name.len() > 253
+            || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
     });
     if let Some(strange) = strange {
         let strange: String = strange.chars().take(80).collect();

@@ -28,6 +28,20 @@ impl MacKey {
     pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
+
+    pub(in crate::storage) fn bytes(&self) -> [u8; KEY_BYTES] {
+        self.0
+    }
+
+    /// For the file of an export, and nothing else.
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The inverse of [`to_hex`](Self::to_hex).
+    pub fn from_hex(text: &str) -> Option<Self> {
+        lowercase_hex(text).map(Self)
+    }
 }
 
 impl fmt::Debug for MacKey {
@@ -198,7 +212,8 @@ mod tests {
 
     #[test]
     fn another_spelling_of_the_same_content_is_not_ours() {
-        let text = String::from_utf8(seal("apps", "name", b"blob", None, &private(1), &KEY).unwrap()).unwrap();
+        let text =
+            String::from_utf8(seal("apps", "name", b"blob", None, &private(1), &KEY).unwrap()).unwrap();
         for other in [text.replacen(':', ": ", 1), format!("{text}\n"), text.to_uppercase()] {
             assert_eq!(open("apps", "name", b"blob", None, other.as_bytes(), &KEY), Ok(None), "{other}");
         }
