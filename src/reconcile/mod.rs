@@ -171,7 +171,10 @@ impl Pass<'_> {
                     self.let_go().await?;
                     Progress::Gone
                 }
-                Operation::Orphan => Progress::Gone,
+                Operation::Orphan => {
+                    self.clear_up_records().await?;
+                    Progress::Gone
+                }
                 Operation::Hold(Hold::InputsUnknown) => match source_error {
                     Some(error) => Progress::Blocked(error),
                     None => Progress::Nothing,

@@ -43,13 +43,7 @@ impl Pass<'_> {
     /// Deletes the objects and the records; returns while objects are still going.
     pub(super) async fn uninstall(&mut self) -> Result<Progress, Error> {
         self.mem.running = None;
-        let Some((Head::Ours(head), _)) = &self.mem.head else {
-            if self.past_objects() {
-                // A process died between the last record and what is left of it.
-                self.remove_records().await?;
-            }
-            return Ok(Progress::Gone);
-        };
+        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(Progress::Gone) };
         let mut head = (**head).clone();
         let started = match &head.record.state {
             State::PendingUninstall { started_at, .. } => *started_at,
@@ -79,6 +73,12 @@ impl Pass<'_> {
         }
         self.remove_records().await?;
         Ok(Progress::Gone)
+    }
+
+    /// A process may have died between the last record and what is left of it.
+    pub(super) async fn clear_up_records(&self) -> Result<(), Error> {
+        let gone = matches!(self.mem.head, None | Some((Head::None, _)));
+        if gone && self.past_objects() { self.remove_records().await } else { Ok(()) }
     }
 
     /// Oldest first: as long as the newest is there, a later process knows what this is about.

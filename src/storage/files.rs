@@ -275,6 +275,12 @@ impl Files {
                 }
                 _ => {}
             }
+            // Before anything is made below it.
+            match fs::symlink_metadata(&path) {
+                Ok(meta) if meta.is_dir() => {}
+                Ok(_) => return Err(failed("open", &path, not_plain("it is no directory, or a link"))),
+                Err(error) => return Err(failed("open", &path, error)),
+            }
         }
         let place = self.place(namespace, release)?;
         let place = place.ok_or_else(|| failed("open", &path, io::ErrorKind::NotFound.into()))?;
