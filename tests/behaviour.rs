@@ -25,6 +25,10 @@ mod behaviour {
     mod ownership;
     mod pending_records;
     mod process;
+    mod record_drivers;
+    mod record_places;
+    mod record_storage;
+    mod record_transfer;
     mod refusals;
     mod requests;
     mod restarts;

@@ -73,25 +73,28 @@ pub struct History {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// Where revisions are stored: `Secret`, `ConfigMap` or `File`. Unset: Secret. ConfigMap and File are not supported
-    /// yet. Immutable.
+    /// Where revisions are stored: `Secret`, `ConfigMap`, or `File`, which needs an operator with `--storage-dir`. Values
+    /// and manifests in a ConfigMap can be read by many. Unset: Secret. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<HistoryStorage>,
-    /// Namespace of the stored revisions. Unset: the target namespace. Another one is not supported yet. Immutable.
+    /// Namespace of the stored revisions. Unset: the target namespace; another one needs an operator with
+    /// `--allow-storage-namespace`. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub namespace: Option<String>,
     /// How revisions are compressed: `Zstd`, `Gzip` or `None`. Unset: Zstd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<Compression>,
-    /// What happens to a revision that does not fit into one Secret: `Chunked` splits it, `SeparateManifests` stores its
-    /// manifest apart. Unset: Chunked. SeparateManifests is not supported yet.
+    /// What happens to a revision that does not fit into one Secret or ConfigMap: `Chunked` splits it,
+    /// `SeparateManifests` stores its manifest apart. Unset: Chunked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub large: Option<LargeRevision>,
 }
 
 /// Where revisions are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum HistoryStorage {
     #[default]
     Secret,

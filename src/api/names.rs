@@ -46,6 +46,8 @@ pub const CHUNKED: &str = "sherpack.io/chunked";
 pub const CHUNK_INDEX: &str = "sherpack.io/chunk-index";
 /// On a chunk: the key of its record, or a hash of it when that is longer than a label value may be.
 pub const CHUNK_PARENT: &str = "sherpack.io/chunk-parent";
+/// `"true"` on a record of ours of which something stands in other objects; see [`DATA_PARTS`].
+pub const PARTS: &str = "sherpack.io/parts";
 /// Kubernetes' recommended label; ours says [`MANAGED_BY_SHERPACK`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`] on records.
@@ -70,6 +72,8 @@ pub const DATA_RELEASE: &str = "release";
 pub const DATA_PRIVATE: &str = "private";
 /// Data key of a chunked record's index, and of a chunk's place.
 pub const DATA_INDEX: &str = "index";
+/// Data key of the names of the objects that hold the rest of a record of ours.
+pub const DATA_PARTS: &str = "parts";
 /// Data key of a chunk's bytes.
 pub const DATA_CHUNK: &str = "chunk";
 

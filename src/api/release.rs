@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::duration;
-use super::guard::{Drift, History};
+use super::guard::{Drift, History, HistoryStorage};
 use super::operations::{Crds, Install, Test, Uninstall, Upgrade, Waves};
 use super::source::{Dependency, Lock, PackSource, Values, ValuesReference, values_schema};
 use super::status::SherpackReleaseStatus;
@@ -190,6 +190,21 @@ impl SherpackRelease {
     pub fn release_name(&self) -> &str {
         let name = self.spec.release_name.as_deref();
         name.or(self.metadata.name.as_deref()).unwrap_or_default()
+    }
+
+    /// Where revisions are stored: `spec.history.storage`, else Secrets.
+    #[must_use]
+    pub fn history_storage(&self) -> HistoryStorage {
+        self.spec.history.as_ref().and_then(|history| history.storage).unwrap_or_default()
+    }
+
+    /// The namespace of the stored revisions: `spec.history.namespace`, else that of the target. Files are always kept
+    /// by target.
+    #[must_use]
+    pub fn history_namespace(&self) -> &str {
+        let namespace = self.spec.history.as_ref().and_then(|history| history.namespace.as_deref());
+        let namespace = namespace.filter(|_| self.history_storage() != HistoryStorage::File);
+        namespace.unwrap_or_else(|| self.target_namespace())
     }
 
     /// The namespace in effect: `spec.targetNamespace`, else `metadata.namespace`. Empty when neither is set.

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::validate::{requests, uninstall_settings};
-use super::{Adopt, Compression, DriftMode, ReferenceKind, SherpackRelease, UninstallPolicy};
+use super::{
+    Adopt, Compression, DriftMode, HistoryStorage, LargeRevision, ReferenceKind, SherpackRelease, UninstallPolicy,
+};
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
@@ -54,8 +56,14 @@ pub struct Settings {
     pub uninstall: UninstallSettings,
     /// How many revisions are kept; at least 1.
     pub history_limit: u32,
+    /// Where revisions are stored.
+    pub history_storage: HistoryStorage,
+    /// The namespace in which they are; for files that of the target, whatever the spec says.
+    pub history_namespace: String,
     /// How revisions are compressed.
     pub compression: Compression,
+    /// What happens to a revision that does not fit into one object.
+    pub large: LargeRevision,
     /// Whether changes made by others are put back.
     pub drift: DriftMode,
     /// What was asked for by annotation.
@@ -155,7 +163,10 @@ impl Settings {
             paused: false,
             uninstall: uninstall_settings(release),
             history_limit: HISTORY_LIMIT,
+            history_storage: release.history_storage(),
+            history_namespace: release.history_namespace().to_owned(),
             compression: Compression::default(),
+            large: LargeRevision::default(),
             drift: release.spec.drift.as_ref().and_then(|drift| drift.mode).unwrap_or_default(),
             requests: requests(release).unwrap_or_default(),
         }

@@ -5,9 +5,8 @@
 
 use super::names::TEST_AT;
 use super::{
-    Approval, Crds, Drift, History, HistoryStorage, ImmutableFields, Install, InstallFailure, LargeRevision,
-    PackSource, SherpackRelease, SherpackReleaseSpec, StrictDrift, Test, Uninstall, Upgrade, UpgradeFailure,
-    Waves, duration,
+    Approval, Crds, Drift, ImmutableFields, Install, InstallFailure, PackSource, SherpackRelease,
+    SherpackReleaseSpec, StrictDrift, Test, Uninstall, Upgrade, UpgradeFailure, Waves, duration,
 };
 
 /// Default of `spec.waves.timeout`.
@@ -39,7 +38,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         uninstall,
         crds,
         drift,
-        history,
+        history: _,
         approval,
     } = &release.spec;
     let pack = pack.clone().unwrap_or_default();
@@ -56,10 +55,8 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let Uninstall { policy: _, wait: _, keep_history, timeout: _ } = &uninstall;
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode: _, strict, ignore } = &drift;
-    let history = history.clone().unwrap_or_default();
-    let History { limit: _, storage, namespace: history_namespace, compression: _, large } = &history;
 
-    let table: [(&'static str, bool); 22] = [
+    let table: [(&'static str, bool); 19] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
@@ -80,12 +77,6 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         ("spec.crds", crds.as_ref().is_some_and(says_anything)),
         ("spec.drift.strict", strict.as_ref().is_some_and(|StrictDrift { managers }| has_entries(managers))),
         ("spec.drift.ignore", has_entries(ignore)),
-        ("spec.history.storage", differs(storage, HistoryStorage::Secret)),
-        (
-            "spec.history.namespace",
-            history_namespace.as_ref().is_some_and(|namespace| namespace != release.target_namespace()),
-        ),
-        ("spec.history.large", differs(large, LargeRevision::Chunked)),
         ("spec.approval", differs(approval, Approval::Automatic)),
         ("metadata.annotations[sherpack.io/test-at]", has_annotation(release, TEST_AT)),
     ];

@@ -14,15 +14,19 @@ use super::settings::{
     VALUES_FROM_MAX, VALUES_KEY, ValuesFrom,
 };
 use super::{
-    Class, Drift, History, HttpSource, Install, ObjectKey, PackSource, ReferenceKind, SherpackRelease,
+    Class, Drift, History, HistoryStorage, HttpSource, Install, ObjectKey, PackSource, ReferenceKind, SherpackRelease,
     SherpackReleaseSpec, Uninstall, Upgrade, ValuesReference, duration, reasons, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Whether `--pack-dir` was given.
     pub pack_dir_enabled: bool,
+    /// Whether `--storage-dir` was given.
+    pub storage_dir_enabled: bool,
+    /// Namespaces, besides that of the target, in which revisions may be stored; `*` stands for all.
+    pub storage_namespaces: Vec<String>,
 }
 
 /// A release that cannot be acted on until its author changes it.
@@ -95,7 +99,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode, strict: _, ignore: _ } = drift;
     let history = history.clone().unwrap_or_default();
-    let History { limit, storage: _, namespace: _, compression, large: _ } = history;
+    let History { limit, storage, namespace: _, compression, large } = history;
 
     if pack.is_some() == lock.is_some() {
         return Err(Invalid::spec("spec.pack", "set exactly one of spec.pack and spec.lock"));
@@ -113,6 +117,8 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     if history_limit == 0 {
         return Err(Invalid::spec("spec.history.limit", "is 0: at least 1 revision must be kept"));
     }
+    let history_storage = storage.unwrap_or_default();
+    let history_namespace = checked_history_namespace(release, policy)?;
     // Of no effect yet, but a typing error is better told now than when it begins to matter.
     let wave_timeout = waves.as_ref().and_then(|waves| waves.timeout.as_deref());
     positive("spec.waves.timeout", wave_timeout, TIMEOUT)?;
@@ -140,7 +146,10 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         paused: paused.unwrap_or(false),
         uninstall,
         history_limit,
+        history_storage,
+        history_namespace,
         compression: compression.unwrap_or_default(),
+        large: large.unwrap_or_default(),
         drift: mode.unwrap_or_default(),
         requests,
     })
@@ -320,6 +329,42 @@ fn checked_target_namespace(release: &SherpackRelease) -> Result<String, Invalid
         "`{namespace}` is no name for a namespace: use at most 63 of a-z, 0-9 and `-`, with a letter or digit at both ends"
     );
     Err(Invalid::spec(field, message))
+}
+
+/// Where revisions go. Whoever may write a release must not fill namespaces with them that are not its own.
+fn checked_history_namespace(release: &SherpackRelease, policy: &Policy) -> Result<String, Invalid> {
+    let asked = release.spec.history.as_ref().and_then(|history| history.namespace.as_deref());
+    let target = release.target_namespace();
+    let asked = asked.filter(|asked| *asked != target);
+    if release.history_storage() == HistoryStorage::File {
+        if !policy.storage_dir_enabled {
+            return Err(Invalid::spec(
+                "spec.history.storage",
+                "the operator was started without a directory for revisions: start it with --storage-dir, or use Secret",
+            ));
+        }
+        if asked.is_some() {
+            return Err(Invalid::spec(
+                "spec.history.namespace",
+                "revisions in files are kept by the target namespace: remove this field",
+            ));
+        }
+    }
+    let Some(asked) = asked else { return Ok(target.to_owned()) };
+    if !is_dns_label(asked) {
+        let message = format!(
+            "`{asked}` is no name for a namespace: use at most 63 of a-z, 0-9 and `-`, with a letter or digit at both ends"
+        );
+        return Err(Invalid::spec("spec.history.namespace", message));
+    }
+    if !policy.storage_namespaces.iter().any(|allowed| allowed == asked || allowed == "*") {
+        let message = format!(
+            "revisions may not be stored in `{asked}`: start the operator with --allow-storage-namespace={asked}, or \
+             remove this field"
+        );
+        return Err(Invalid::spec("spec.history.namespace", message));
+    }
+    Ok(asked.to_owned())
 }
 
 /// A duration that is more than zero.

@@ -2,10 +2,12 @@ use serde_json::json;
 
 use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
-use crate::api::{Adopt, Compression, DriftMode, DriftPause, UninstallPolicy};
+use crate::api::{Adopt, Compression, DriftMode, DriftPause, LargeRevision, UninstallPolicy};
 
-const NO_DIR: Policy = Policy { pack_dir_enabled: false };
-const DIR: Policy = Policy { pack_dir_enabled: true };
+const NO_DIR: Policy =
+    Policy { pack_dir_enabled: false, storage_dir_enabled: false, storage_namespaces: Vec::new() };
+const DIR: Policy =
+    Policy { pack_dir_enabled: true, storage_dir_enabled: false, storage_namespaces: Vec::new() };
 
 /// A release with a pack in a ConfigMap, and `patch` merged over the whole object (null removes).
 fn release(patch: Value) -> SherpackRelease {
@@ -54,7 +56,10 @@ fn a_minimal_release_gets_the_documented_defaults() {
             timeout: Duration::from_secs(300),
         },
         history_limit: 10,
+        history_storage: HistoryStorage::Secret,
+        history_namespace: "apps".into(),
         compression: Compression::Zstd,
+        large: LargeRevision::Chunked,
         drift: DriftMode::Enabled,
         requests: Requests::default(),
     };
@@ -100,7 +105,10 @@ fn everything_supported_is_taken_over() {
             "install": {"retries": 0, "adopt": "Unowned"},
             "upgrade": {"retries": 7, "paused": true},
             "uninstall": {"policy": "Orphan", "wait": false, "timeout": "1m30s"},
-            "history": {"limit": 1, "compression": "Gzip", "namespace": "prod"},
+            "history": {
+                "limit": 1, "storage": "ConfigMap", "namespace": "prod", "compression": "Gzip",
+                "large": "SeparateManifests"
+            },
             "drift": {"mode": "Warn"}
         }
     }));
@@ -141,7 +149,10 @@ fn everything_supported_is_taken_over() {
             timeout: Duration::from_secs(90),
         },
         history_limit: 1,
+        history_storage: HistoryStorage::ConfigMap,
+        history_namespace: "prod".into(),
         compression: Compression::Gzip,
+        large: LargeRevision::SeparateManifests,
         drift: DriftMode::Warn,
         requests: Requests {
             reconcile_at: Some("a".into()),
@@ -150,6 +161,40 @@ fn everything_supported_is_taken_over() {
         },
     };
     assert_eq!(validate(&release, &DIR), Ok(expected));
+}
+
+#[test]
+fn revisions_go_only_where_the_operator_was_told_that_they_may() {
+    let with = |storage_dir_enabled, allowed: &[&str], history: Value| {
+        let policy = Policy {
+            storage_dir_enabled,
+            storage_namespaces: allowed.iter().map(|&name| name.to_owned()).collect(),
+            ..Policy::default()
+        };
+        validate(&release(json!({"spec": {"history": history}})), &policy)
+            .map(|settings| (settings.history_storage, settings.history_namespace))
+            .map_err(|invalid| (invalid.field.clone(), invalid.to_string()))
+    };
+    let vault = || json!({"namespace": "vault"});
+    for allowed in [&["vault"][..], &["*"], &["other", "vault"]] {
+        assert_eq!(with(false, allowed, vault()), Ok((HistoryStorage::Secret, "vault".to_owned())));
+    }
+    for allowed in [&[][..], &["other"]] {
+        let (field, text) = with(true, allowed, vault()).unwrap_err();
+        assert_eq!(field, "spec.history.namespace");
+        assert!(text.contains("--allow-storage-namespace=vault"), "{text}");
+    }
+    // The target needs no permission.
+    assert_eq!(
+        with(false, &[], json!({"namespace": "apps"})),
+        Ok((HistoryStorage::Secret, "apps".to_owned()))
+    );
+    let file = || json!({"storage": "File"});
+    assert_eq!(with(true, &[], file()), Ok((HistoryStorage::File, "apps".to_owned())));
+    let (field, text) = with(false, &["*"], file()).unwrap_err();
+    assert!(field == "spec.history.storage" && text.contains("--storage-dir"), "{text}");
+    let (field, _) = with(true, &["*"], json!({"storage": "File", "namespace": "vault"})).unwrap_err();
+    assert_eq!(field, "spec.history.namespace");
 }
 
 #[test]
@@ -184,10 +229,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.crds", json!({"crds": {"confirmDeletion": ["a"]}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["m"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec"]}]}})),
-        ("spec.history.storage", json!({"history": {"storage": "ConfigMap"}})),
-        ("spec.history.storage", json!({"history": {"storage": "File"}})),
-        ("spec.history.namespace", json!({"history": {"namespace": "other"}})),
-        ("spec.history.large", json!({"history": {"large": "SeparateManifests"}})),
         ("spec.approval", json!({"approval": "Manual"})),
     ];
     for (field, patch) in cases {

@@ -3,8 +3,10 @@
 //! Exit codes: 0 fine, 1 findings, 2 usage or IO error.
 
 mod crd;
+mod export;
 mod get;
 mod health;
+mod import;
 mod package;
 mod render;
 mod run;
@@ -33,6 +35,10 @@ enum Command {
     Get(get::Args),
     /// Judge the health of every document of a file.
     Health(health::Args),
+    /// Write all revisions of a release to a file.
+    Export(export::Args),
+    /// Store the revisions of a file that `export` wrote.
+    Import(import::Args),
 }
 
 impl Cli {
@@ -46,6 +52,8 @@ impl Cli {
             Command::Render(args) => render::run(args),
             Command::Get(args) => get::run(args),
             Command::Health(args) => health::run(args),
+            Command::Export(args) => export::run(args),
+            Command::Import(args) => import::run(args),
         }
     }
 }

@@ -42,6 +42,13 @@ pub(super) struct Args {
     /// What fetched packs may take in that directory, at least 32Mi
     #[arg(long, env = "SHERPACK_CACHE_SIZE", value_name = "SIZE", default_value = "256Mi", value_parser = cache_size)]
     cache_size: u64,
+    /// Directory of the revisions of releases with `spec.history.storage: File` [default: such releases are refused]
+    #[arg(long, env = "SHERPACK_STORAGE_DIR", value_name = "DIR")]
+    storage_dir: Option<PathBuf>,
+
+    /// Allow `spec.history.namespace` to be this one, besides the release's target; `*` allows all. Can be repeated
+    #[arg(long = "allow-storage-namespace", env = "SHERPACK_ALLOW_STORAGE_NAMESPACE", value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace_or_all)]
+    storage_namespaces: Vec<Namespace>,
 
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
@@ -125,6 +132,8 @@ fn config(args: Args, proxies: Proxies, default_holder: impl FnOnce() -> String)
         allow_source,
         cache_dir,
         cache_size,
+        storage_dir,
+        storage_namespaces,
         concurrency,
         listen,
         log_format: _,
@@ -145,6 +154,8 @@ fn config(args: Args, proxies: Proxies, default_holder: impl FnOnce() -> String)
             cache_dir: Some(cache_dir.unwrap_or_else(|| std::env::temp_dir().join("sherpack-operator"))),
             cache_bytes: cache_size,
         },
+        storage_dir,
+        storage_namespaces: storage_namespaces.into_iter().map(|namespace| namespace.0).collect(),
         concurrency,
         listen,
         holder: holder.unwrap_or_else(default_holder),
@@ -224,6 +235,10 @@ fn proxies(variable: impl Fn(&str) -> Option<String>) -> Proxies {
     }
 }
 
+fn namespace_or_all(text: &str) -> Result<Namespace, String> {
+    if text == "*" { Ok(Namespace(text.to_owned())) } else { namespace(text) }
+}
+
 fn holder(text: &str) -> Result<String, String> {
     if (1..=200).contains(&text.len()) && text.chars().all(|letter| letter.is_ascii_graphic()) {
         return Ok(text.to_owned());
@@ -276,6 +291,9 @@ mod tests {
             "--allow-source=localhost,[::1]:80",
             "--cache-dir=/cache",
             "--cache-size=2Gi",
+            "--storage-dir=/records",
+            "--allow-storage-namespace=vault",
+            "--allow-storage-namespace=*",
             "--concurrency=3",
             "--listen=127.0.0.1:0",
             "--kubeconfig=/kube",
@@ -290,6 +308,8 @@ mod tests {
         assert_eq!(config.sources.allow, allowed);
         assert_eq!(config.sources.cache_dir, Some(PathBuf::from("/cache")));
         assert_eq!(config.sources.cache_bytes, 2 << 30);
+        assert_eq!(config.storage_dir, Some(PathBuf::from("/records")));
+        assert_eq!(config.storage_namespaces, ["vault", "*"]);
         assert_eq!(config.concurrency.get(), 3);
         assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
         assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
@@ -302,10 +322,11 @@ mod tests {
     fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
         let config = parse(&["--operator-namespace=sherpack-system"]).unwrap();
         assert_eq!(config.watch_namespace, None);
-        assert_eq!(config.pack_dir, None);
         assert!(config.sources.allow.is_empty());
         assert_eq!(config.sources.cache_dir, Some(std::env::temp_dir().join("sherpack-operator")));
         assert_eq!(config.sources.cache_bytes, 256 << 20);
+        assert_eq!((config.pack_dir, config.storage_dir), (None, None));
+        assert!(config.storage_namespaces.is_empty());
         assert_eq!(config.concurrency.get(), 10);
         assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
         assert_eq!(config.holder, "me");
@@ -317,6 +338,7 @@ mod tests {
             "--watch-namespace=Apps",
             "--watch-namespace=-a",
             "--operator-namespace=",
+            "--allow-storage-namespace=Vault",
             "--concurrency=0",
             "--worker-threads=0",
             "--listen=8080",

@@ -23,6 +23,10 @@ pub struct Config {
     pub pack_dir: Option<PathBuf>,
     /// How packs are fetched from URLs, and where they are kept.
     pub sources: Options,
+    /// The directory of records that are kept in files; `None`: releases that want that are refused.
+    pub storage_dir: Option<PathBuf>,
+    /// Namespaces in which records of releases of other namespaces may be kept; `*` stands for all.
+    pub storage_namespaces: Vec<String>,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -50,6 +54,8 @@ impl fmt::Debug for Config {
             operator_namespace,
             pack_dir,
             sources,
+            storage_dir,
+            storage_namespaces,
             concurrency,
             listen,
             holder,
@@ -61,6 +67,8 @@ impl fmt::Debug for Config {
             .field("operator_namespace", operator_namespace)
             .field("pack_dir", pack_dir)
             .field("sources", sources)
+            .field("storage_dir", storage_dir)
+            .field("storage_namespaces", storage_namespaces)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("holder", holder)

@@ -17,7 +17,7 @@ use super::metrics::Metrics;
 use super::report::Outside;
 use super::server::{Gate, Readiness};
 use super::{Config, Error, controller};
-use crate::api::{Policy, SherpackRelease};
+use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
 use crate::pack::Limits;
 use crate::reconcile::{Context, Memory, Packs, ValuesKept, slim_head};
@@ -25,7 +25,7 @@ use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
 use crate::source::http::{self, Fetcher, OnFetch};
-use crate::storage::{self, Head, MacKey, Records, SecretRecords};
+use crate::storage::{self, Head, Keeping, MacKey, Records, Stores};
 use crate::watch::{ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
 
 /// Between two looks for something that has to be there before work can begin.
@@ -78,10 +78,14 @@ pub(super) async fn work(
         let metrics = Arc::clone(metrics);
         Arc::new(move |kind| metrics.watch_restarted(kind))
     };
-    let records = SecretRecords::new(client.clone(), key);
+    let records = Stores::new(client.clone(), key, config.storage_dir.clone());
     let objects = ObjectWatches::new(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
-    let (preloaded, outdated) = preload(&records, &objects).await;
+    let Preloaded { newest: preloaded, outdated, in_files } = preload(&records, &objects).await;
     let record_watch = RecordWatch::start(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
+    for (of, revision, version) in in_files {
+        // No watch tells of files.
+        record_watch.wrote(&of, revision, version);
+    }
     record_watch.listed().await;
     drop(records_gate);
 
@@ -104,7 +108,11 @@ pub(super) async fn work(
         preloaded: Mutex::new(preloaded),
         outdated: Mutex::new(outdated),
         capabilities: Arc::new(capabilities),
-        policy: Policy { pack_dir_enabled: config.pack_dir.is_some() },
+        policy: Policy {
+            pack_dir_enabled: config.pack_dir.is_some(),
+            storage_dir_enabled: config.storage_dir.is_some(),
+            storage_namespaces: config.storage_namespaces.clone(),
+        },
         holder: config.holder.clone(),
         report: Arc::new(report),
     });
@@ -186,35 +194,40 @@ async fn load_key(client: &Client, config: &Config) -> MacKey {
     }
 }
 
+/// What the lists of newest records told.
+#[derive(Default)]
+struct Preloaded {
+    /// The newest record of each name.
+    newest: HashMap<RecordsOf, Head>,
+    /// Older revisions that still call themselves the newest.
+    outdated: HashMap<RecordsOf, Vec<u32>>,
+    /// Revision and version of those in files, also of unreadable ones.
+    in_files: Vec<(RecordsOf, u32, u64)>,
+}
+
 /// Lists the newest records and notes what the deployed ones expect of their objects.
-///
-/// Gives the newest record of each name, and the older revisions that still call themselves the newest.
-async fn preload(
-    records: &SecretRecords,
-    objects: &ObjectWatches,
-) -> (HashMap<RecordsOf, Head>, HashMap<RecordsOf, Vec<u32>>) {
-    let mut said = false;
-    let heads = loop {
-        match records.heads(None).map_ok(slim_head).try_collect::<Vec<Head>>().await {
-            Ok(heads) => break heads,
-            Err(error) => {
-                if !said {
-                    tracing::warn!(%error, "the revision records cannot be listed: trying again");
-                    said = true;
-                }
-                tokio::time::sleep(LOOK_AGAIN).await;
+async fn preload(stores: &Stores, objects: &ObjectWatches) -> Preloaded {
+    let Preloaded { mut newest, mut outdated, mut in_files } = Preloaded::default();
+    for storage in stores.kinds() {
+        for head in heads(stores, storage).await {
+            let (Some(namespace), Some(stem), Some(revision)) =
+                (head.namespace(), head.stem(), head.revision())
+            else {
+                continue;
+            };
+            let of = RecordsOf { storage, namespace: namespace.to_owned(), stem: stem.to_owned() };
+            if storage == HistoryStorage::File {
+                let version = head.stored().and_then(|stored| stored.resource_version.parse().ok());
+                in_files.push((of.clone(), revision, version.unwrap_or(0)));
             }
+            if head.stored().is_none() {
+                // One that cannot be read is read again, and explained, by the pass of its release.
+                continue;
+            }
+            let older = newest.get(&of).is_some_and(|known| known.revision() >= head.revision());
+            let out = if older { Some(head) } else { newest.insert(of.clone(), head) };
+            outdated.entry(of).or_default().extend(out.and_then(|head| head.revision()));
         }
-    };
-    let mut newest: HashMap<RecordsOf, Head> = HashMap::new();
-    let mut outdated: HashMap<RecordsOf, Vec<u32>> = HashMap::new();
-    for head in heads {
-        // One that cannot be read is read again, and explained, by the pass of its release.
-        let Some(stored) = head.stored() else { continue };
-        let of = (stored.namespace.clone(), stored.record.name.clone());
-        let older = newest.get(&of).is_some_and(|known| known.revision() >= head.revision());
-        let out = if older { Some(head) } else { newest.insert(of.clone(), head) };
-        outdated.entry(of).or_default().extend(out.and_then(|head| head.revision()));
     }
     let mut table = objects.table();
     for stored in newest.values().filter_map(Head::stored) {
@@ -231,5 +244,23 @@ async fn preload(
     }
     drop(table);
     outdated.retain(|_, revisions| !revisions.is_empty());
-    (newest, outdated)
+    Preloaded { newest, outdated, in_files }
+}
+
+/// The newest records in one kind of place, without their bulk.
+async fn heads(stores: &Stores, storage: HistoryStorage) -> Vec<Head> {
+    let records = stores.of(&Keeping { storage, ..Keeping::default() });
+    let mut said = false;
+    loop {
+        match records.heads(None).map_ok(slim_head).try_collect::<Vec<Head>>().await {
+            Ok(heads) => return heads,
+            Err(error) => {
+                if !said {
+                    tracing::warn!(%error, ?storage, "the revision records cannot be listed: trying again");
+                    said = true;
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        }
+    }
 }

@@ -12,9 +12,9 @@ use super::prepare::Prepared;
 use super::status::{self, Finished, Progress, Run};
 use super::wait::{LOOK_AGAIN, bearable, describe};
 use super::{Error, Pass};
-use crate::api::{self, Class};
+use crate::api::Class;
 use crate::release::{Action, Private, State};
-use crate::storage::{self, Head, Records, SecretRecords, Stored};
+use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
 
 impl Pass<'_> {
     /// Stores the pending revision and begins to act on it.
@@ -200,14 +200,15 @@ impl Pass<'_> {
         Ok(written?)
     }
 
-    /// The driver, writing as this release wants its records written.
-    pub(super) fn records(&self) -> SecretRecords {
-        let compression = match self.settings.compression {
-            api::Compression::Zstd => storage::Compression::Zstd,
-            api::Compression::Gzip => storage::Compression::Gzip,
-            api::Compression::None => storage::Compression::None,
-        };
-        self.ctx.records.clone().compressing(compression)
+    /// The driver, writing where and as this release wants its records written.
+    pub(super) fn records(&self) -> AnyRecords {
+        let settings = &self.settings;
+        self.ctx.records.of(&Keeping {
+            storage: settings.history_storage,
+            namespace: Some(settings.history_namespace.clone()),
+            compression: settings.compression.into(),
+            large: settings.large.into(),
+        })
     }
 
     /// Remembers a record that we wrote, without its bulk.

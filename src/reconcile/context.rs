@@ -20,7 +20,7 @@ use crate::cluster::{Cluster, version_of};
 use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
-use crate::storage::{Head, SecretRecords};
+use crate::storage::{Head, Stores};
 use crate::watch::{ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
 
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -28,7 +28,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// Shared by all passes.
 pub struct Context {
     pub cluster: Cluster,
-    pub records: SecretRecords,
+    pub records: Stores,
     pub objects: ObjectWatches,
     pub record_watch: RecordWatch,
     pub references: ReferenceWatch,

@@ -60,7 +60,7 @@ impl Pass<'_> {
 
     async fn supersede(&mut self, old: u32) -> Result<(), Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        match self.ctx.records.get(namespace, name, old).await? {
+        match self.records().get(namespace, name, old).await? {
             Head::Ours(stored) | Head::Foreign(stored) => self.superseded(*stored).await,
             Head::None | Head::Unreadable(_) => Ok(()),
         }
@@ -73,7 +73,8 @@ impl Pass<'_> {
         };
         let mut found = Vec::new();
         {
-            let mut history = std::pin::pin!(self.ctx.records.history(namespace, name));
+            let records = self.records();
+            let mut history = std::pin::pin!(records.history(namespace, name));
             while let Some(head) = history.try_next().await? {
                 if let Head::Ours(stored) | Head::Foreign(stored) = head
                     && outdated(&stored)
@@ -95,7 +96,7 @@ impl Pass<'_> {
             stored.record.updated_at = self.now;
             self.save(&stored, false).await?;
         } else if stored.head {
-            self.ctx.records.set_head(&stored, false).await?;
+            self.records().set_head(&stored, false).await?;
         }
         Ok(())
     }
@@ -110,7 +111,8 @@ impl Pass<'_> {
         let mut metas = BTreeMap::new();
         let mut all = Vec::new();
         {
-            let mut history = std::pin::pin!(self.ctx.records.history(namespace, name));
+            let records = self.records();
+            let mut history = std::pin::pin!(records.history(namespace, name));
             while let Some(head) = history.try_next().await? {
                 let Some(stored) = head.stored() else { continue };
                 let is_ours = matches!(head, Head::Ours(_));
@@ -121,7 +123,7 @@ impl Pass<'_> {
         }
         for revision in surplus(&all, usize::try_from(limit).unwrap_or(usize::MAX)) {
             if let Some(meta) = metas.get(&revision) {
-                self.ctx.records.delete(meta).await?;
+                self.records().delete(meta).await?;
             }
         }
         Ok(())

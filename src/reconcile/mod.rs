@@ -40,6 +40,7 @@ use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::pack::layers::Layer;
 use crate::release::decide::{self, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey};
+use crate::storage;
 use crate::watch::RecordsOf;
 use memory::Remembered;
 use status::{Outcome, Progress};
@@ -197,7 +198,10 @@ impl Pass<'_> {
                     self.let_go().await?;
                     Progress::Gone
                 }
-                Operation::Orphan => Progress::Gone,
+                Operation::Orphan => {
+                    self.clear_up_records().await?;
+                    Progress::Gone
+                }
                 Operation::Hold(Hold::InputsUnknown) => match source_error {
                     Some(error) => Progress::Blocked(error),
                     None => Progress::Nothing,
@@ -274,7 +278,13 @@ impl Pass<'_> {
     }
 
     fn records_of(&self) -> RecordsOf {
-        (self.settings.target_namespace.clone(), self.settings.release_name.clone())
+        let Settings { history_storage, history_namespace, target_namespace, release_name, .. } =
+            &self.settings;
+        RecordsOf {
+            storage: *history_storage,
+            namespace: history_namespace.clone(),
+            stem: storage::stem(history_namespace, target_namespace, release_name),
+        }
     }
 
     /// A request by annotation that the status does not acknowledge yet.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::act::slim;
 use super::{Error, Pass};
-use crate::api::{DriftMode, DriftPause};
+use crate::api::{DriftMode, DriftPause, Settings};
 use crate::release::decide::{Deletion, HeadState, Observation, OurHead, Retries};
 use crate::release::{State, decide};
 use crate::storage::{Head, Records, Stored};
@@ -26,7 +26,10 @@ impl Pass<'_> {
         let head = match (self.ctx.preloaded(&of), newest) {
             (_, Newest::None) => Head::None,
             (Some(head), newest) if head.stored().is_some_and(|stored| same_record(stored, newest)) => head,
-            _ => self.ctx.records.newest(&of.0, &of.1).await?,
+            _ => {
+                let Settings { target_namespace, release_name, .. } = &self.settings;
+                self.records().newest(target_namespace, release_name).await?
+            }
         };
         let at = match &head {
             Head::None => Newest::None,
@@ -55,7 +58,7 @@ impl Pass<'_> {
             _ => 0,
         };
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let read = self.ctx.records.get(namespace, name, revision).await?;
+        let read = self.records().get(namespace, name, revision).await?;
         match read {
             Head::Ours(stored) => Ok(*stored),
             Head::None | Head::Foreign(_) | Head::Unreadable(_) => {

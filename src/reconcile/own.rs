@@ -272,7 +272,7 @@ impl Pass<'_> {
             Some(Head::Ours(stored) | Head::Foreign(stored)) => stored.record.version,
             _ => return Ok(()),
         };
-        let read = self.ctx.records.get(&namespace, &name, revision).await?;
+        let read = self.records().get(&namespace, &name, revision).await?;
         let (Head::Ours(mut stored) | Head::Foreign(mut stored)) = read else {
             self.mem.doubt_head();
             return Err(Error::RecordChanged { revision });
@@ -301,7 +301,7 @@ impl Pass<'_> {
 
     /// A revision number that no record has, read from the records themselves.
     pub(super) async fn next_free_revision(&mut self) -> Result<u32, Error> {
-        let all = self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let all = self.records().list(&self.settings.target_namespace, &self.settings.release_name).await?;
         let newest = all.last().map(|meta| meta.revision);
         Ok(newest.unwrap_or(0).max(self.known_revision()) + 1)
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::memory::Going;
 use super::{Error, Pass, Progress};
-use crate::api::{UninstallPolicy, names, reasons};
+use crate::api::{HistoryStorage, UninstallPolicy, names, reasons};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
 use crate::release::decide::Deletion;
@@ -71,13 +71,21 @@ impl Pass<'_> {
             self.ctx.report.event(self.release, false, reasons::UNINSTALL_SUCCEEDED, "Uninstall", note);
             self.checkpoint_records().await?;
         }
-        // Oldest first: as long as the newest is there, a later process knows what this is about.
-        for meta in
-            self.ctx.records.list(&self.settings.target_namespace, &self.settings.release_name).await?
-        {
-            self.ctx.records.delete(&meta).await?;
-        }
+        self.remove_records().await?;
         Ok(Progress::Gone)
+    }
+
+    /// A process may have died between the last record and what is left of it.
+    pub(super) async fn clear_up_records(&self) -> Result<(), Error> {
+        let gone = matches!(self.mem.head, None | Some((Head::None, _)));
+        if gone && self.past_objects() { self.remove_records().await } else { Ok(()) }
+    }
+
+    /// Oldest first: as long as the newest is there, a later process knows what this is about.
+    async fn remove_records(&self) -> Result<(), Error> {
+        self.records().remove_all(&self.settings.target_namespace, &self.settings.release_name).await?;
+        self.ctx.record_watch.removed(&self.records_of());
+        Ok(())
     }
 
     fn past_objects(&self) -> bool {
@@ -174,6 +182,13 @@ impl Pass<'_> {
             .collect();
         for entry in plan::deletion_order(entries) {
             self.delete_ours(&entry, &private.owner.uid).await?;
+        }
+        let settings = &self.settings;
+        if settings.history_storage == HistoryStorage::File
+            || settings.history_namespace != settings.target_namespace
+        {
+            // Records that do not go with the namespace.
+            self.remove_records().await?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use kube::core::Status;
 use super::codec::MAX_RECORD_BYTES;
 use crate::api::Class;
 
-/// An error of a storage call. Every message names the Secret, or the namespace when a list failed.
+/// An error of a storage call. Every message names the object, or the namespace when a list failed.
 ///
 /// A record that can be fetched but not understood is not an error; see [`Head`](super::Head).
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum Error {
     )]
     Missing { what: String },
     /// No answer in time. The call may still take effect.
-    #[error("{what}: no answer from the API server within {} s", .after.as_secs())]
+    #[error("{what}: no answer within {} s", .after.as_secs())]
     Timeout { what: String, after: Duration },
     #[error("{what}: not permitted: {message}; give the operator's service account this right")]
     Forbidden { what: String, message: String },
@@ -30,15 +30,26 @@ pub enum Error {
     #[error("namespace {namespace:?} is being deleted; nothing can be stored in it")]
     NamespaceTerminating { namespace: String },
     #[error(
-        "revision record {secret} takes {size} bytes and a Secret holds {MAX_RECORD_BYTES}; splitting records is not \
-         supported yet: move large files out of the pack's manifests or values"
+        "revision record {record} takes {size} bytes, and {limit} are allowed: move large files out of the pack's \
+         manifests or values"
     )]
-    RecordTooLarge { secret: String, size: usize },
+    RecordTooLarge { record: String, size: usize, limit: usize },
+    #[error(
+        "revision record {record} holds more than {limit} values: shorten the lists in the pack's values, or make \
+         several releases of it"
+    )]
+    RecordTooMany { record: String, limit: usize },
     /// The API server, or an admission webhook, does not take it.
     #[error("{what}: refused: {message}")]
     Rejected { what: String, message: String },
-    #[error("revision record {secret} cannot be serialised: {source}")]
-    Encode { secret: String, source: io::Error },
+    #[error("revision record {record} cannot be serialised: {source}")]
+    Encode { record: String, source: io::Error },
+    #[error(
+        "records are kept in files, and the operator was started without a place for them: start it with --storage-dir"
+    )]
+    NoStorageDir,
+    #[error("{what}: {source}")]
+    File { what: String, source: io::Error },
     #[error(
         "Secret {secret} holds no usable record key: {message}; restore it from a backup, or delete it to let a new \
          one be made: records sealed with the old one then count as another tool's"
@@ -58,12 +69,14 @@ impl Error {
             | Self::Missing { .. }
             | Self::Timeout { .. }
             | Self::Random(_)
+            | Self::File { .. }
             | Self::Api { .. } => Class::Retry,
-            Self::RecordTooLarge { .. } | Self::Encode { .. } => Class::FixSpec,
+            Self::RecordTooLarge { .. } | Self::RecordTooMany { .. } | Self::Encode { .. } => Class::FixSpec,
             Self::Forbidden { .. }
             | Self::NamespaceNotFound { .. }
             | Self::NamespaceTerminating { .. }
             | Self::Rejected { .. }
+            | Self::NoStorageDir
             | Self::KeyInvalid { .. } => Class::FixCluster,
         }
     }
@@ -77,12 +90,19 @@ impl Error {
             Self::Forbidden { .. } => "StorageForbidden",
             Self::NamespaceNotFound { .. } => "NamespaceNotFound",
             Self::NamespaceTerminating { .. } => "NamespaceTerminating",
-            Self::RecordTooLarge { .. } => "RecordTooLarge",
+            Self::RecordTooLarge { .. } | Self::RecordTooMany { .. } => "RecordTooLarge",
             Self::Rejected { .. } => "RecordRejected",
             Self::Encode { .. } => "RecordNotSerialisable",
             Self::KeyInvalid { .. } => "RecordKeyInvalid",
-            Self::Random(_) | Self::Api { .. } => "StorageUnavailable",
+            Self::Random(_) | Self::NoStorageDir | Self::File { .. } | Self::Api { .. } => {
+                "StorageUnavailable"
+            }
         }
+    }
+
+    /// The server forgot the snapshot that a continue token refers to.
+    pub(super) fn is_expired(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if matches!(&**source, kube::Error::Api(status) if status.code == 410))
     }
 
     /// Sorts an answer of the API server. `what` is the call and its object; `size` the bytes that were sent.
@@ -94,7 +114,7 @@ impl Error {
         let message = || status.message.clone();
         let namespace = || namespace.to_owned();
         if is_too_large(status) {
-            Self::RecordTooLarge { secret: what, size }
+            Self::RecordTooLarge { record: what, size, limit: MAX_RECORD_BYTES }
         } else if status.is_conflict() || status.is_already_exists() {
             Self::Conflict { what }
         } else if status.is_not_found() && kind_in(status) == Some("namespaces") {
@@ -173,7 +193,8 @@ mod tests {
 
     #[test]
     fn a_message_says_where_and_what_to_do() {
-        let text = Error::RecordTooLarge { secret: "apps/x".into(), size: 1_200_000 }.to_string();
+        let text =
+            Error::RecordTooLarge { record: "apps/x".into(), size: 1_200_000, limit: 1_000_000 }.to_string();
         assert!(text.contains("apps/x") && text.contains("1200000") && text.contains("1000000"), "{text}");
         assert!(answer(403, "Forbidden", "secrets", "").to_string().contains("create Secret apps/x"));
     }

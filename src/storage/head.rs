@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 
 use super::{
-    codec::{self, Decoded, MacKey, Provenance},
+    codec::{self, Decoded, MacKey, Parts, Provenance},
     unreadable::Unreadable,
 };
 use crate::{
@@ -36,13 +36,19 @@ pub struct Stored {
     /// Present exactly when `provenance` is [`Provenance::Ours`].
     pub private: Option<Private>,
     pub provenance: Provenance,
+    /// What a later write is compared with: the resourceVersion of the Secret, or the number of a file's last write.
     pub resource_version: String,
     pub uid: String,
+    /// Name of the Secret, or of what stands in its place.
     pub secret_name: String,
     /// Namespace of the Secret.
     pub namespace: String,
     /// Marked as the newest revision. A hint only: see [`Records::newest`](super::Records::newest).
     pub head: bool,
+    /// Names of the objects that hold parts of it, as far as it lists them.
+    pub(super) parts: Vec<String>,
+    /// Parts of it stand in other objects.
+    pub(super) in_parts: bool,
     pub(super) carried: Carried,
 }
 
@@ -56,6 +62,9 @@ pub struct Meta {
     pub head: bool,
     pub uid: String,
     pub resource_version: String,
+    pub(super) release: String,
+    /// Parts of it stand in other objects.
+    pub(super) in_parts: bool,
 }
 
 /// What others put on the Secret and a whole-object write must not lose.
@@ -85,11 +94,30 @@ impl Head {
         }
     }
 
-    pub(super) fn of(secret: &Secret, key: &MacKey) -> Self {
-        match codec::decode(secret, key) {
+    /// How its release is called in its name; see [`stem`](codec::stem). `None` if its name is no record's.
+    pub fn stem(&self) -> Option<&str> {
+        let name = match self {
+            Self::Ours(stored) | Self::Foreign(stored) => &stored.secret_name,
+            Self::Unreadable(unreadable) => &unreadable.name,
+            Self::None => return None,
+        };
+        revision_of(name).map(|(stem, _)| stem)
+    }
+
+    /// Namespace of the stored object.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Ours(stored) | Self::Foreign(stored) => Some(&stored.namespace),
+            Self::Unreadable(unreadable) => Some(&unreadable.namespace),
+            Self::None => None,
+        }
+    }
+
+    pub(super) fn of(secret: &Secret, parts: &Parts, key: &MacKey) -> Self {
+        match codec::decode_whole(secret, parts, key) {
             Err(unreadable) => Self::Unreadable(unreadable),
             Ok(decoded) => {
-                let stored = Box::new(Stored::new(decoded, &secret.metadata));
+                let stored = Box::new(Stored::new(decoded, &secret.metadata, codec::names_in(secret)));
                 match stored.provenance {
                     Provenance::Ours => Self::Ours(stored),
                     Provenance::Foreign(_) => Self::Foreign(stored),
@@ -100,7 +128,7 @@ impl Head {
 }
 
 impl Stored {
-    pub(super) fn new(decoded: Decoded, meta: &ObjectMeta) -> Self {
+    pub(super) fn new(decoded: Decoded, meta: &ObjectMeta, parts: Vec<String>) -> Self {
         let Decoded { record, private, provenance } = decoded;
         Self {
             record,
@@ -111,6 +139,8 @@ impl Stored {
             secret_name: meta.name.clone().unwrap_or_default(),
             namespace: meta.namespace.clone().unwrap_or_default(),
             head: codec::is_marked_head(meta),
+            parts,
+            in_parts: is_in_parts(meta),
             carried: Carried::of(meta),
         }
     }
@@ -124,17 +154,24 @@ impl Stored {
             head: self.head,
             uid: self.uid.clone(),
             resource_version: self.resource_version.clone(),
+            release: self.record.name.clone(),
+            in_parts: self.in_parts,
         }
     }
 
     /// What was just written, as the server answered it.
-    pub(super) fn written(record: &Record, private: Option<&Private>, meta: &ObjectMeta) -> Self {
+    pub(super) fn written(
+        record: &Record,
+        private: Option<&Private>,
+        meta: &ObjectMeta,
+        parts: Vec<String>,
+    ) -> Self {
         let provenance = if private.is_some() {
             Provenance::Ours
         } else {
             Provenance::Foreign(codec::Because::NoPrivatePart)
         };
-        Self::new(Decoded { record: record.clone(), private: private.cloned(), provenance }, meta)
+        Self::new(Decoded { record: record.clone(), private: private.cloned(), provenance }, meta, parts)
     }
 
     /// Makes a freshly encoded Secret the successor of this one: same object, same carried metadata.
@@ -152,7 +189,7 @@ impl Stored {
 
 impl Carried {
     fn of(meta: &ObjectMeta) -> Self {
-        const OURS: [&str; 9] = [
+        const OURS: [&str; 10] = [
             names::MANAGED_BY,
             names::RELEASE_NAME,
             names::RELEASE_NAMESPACE,
@@ -162,6 +199,7 @@ impl Carried {
             names::HEAD,
             names::CHUNKED,
             names::CHUNK_PARENT,
+            names::PARTS,
         ];
         let others = meta.labels.iter().flatten().filter(|(key, _)| !OURS.contains(&key.as_str()));
         Self {
@@ -175,9 +213,10 @@ impl Carried {
 
 impl Meta {
     /// `None` for whatever is not a record of this release: chunks, and Secrets that only wear its labels.
-    pub(super) fn of(meta: &ObjectMeta, release: &str) -> Option<Self> {
+    /// `stem` is what [`stem`](codec::stem) gives.
+    pub(super) fn of(meta: &ObjectMeta, stem: &str) -> Option<Self> {
         let name = meta.name.as_deref()?;
-        let (_, revision) = revision_of(name).filter(|(of, _)| *of == release)?;
+        let (_, revision) = revision_of(name).filter(|(of, _)| *of == stem)?;
         if is_chunk(meta) {
             return None;
         }
@@ -188,21 +227,21 @@ impl Meta {
             head: codec::is_marked_head(meta),
             uid: meta.uid.clone()?,
             resource_version: meta.resource_version.clone()?,
+            release: meta.labels.as_ref().and_then(|labels| labels.get(names::RELEASE_NAME))?.clone(),
+            in_parts: is_in_parts(meta),
         })
     }
 }
 
-/// A part of a record in chunks, which is not a record by itself.
+/// A part of a record, which is not a record by itself.
 pub(super) fn is_chunk(meta: &ObjectMeta) -> bool {
-    meta.labels.as_ref().is_some_and(|labels| labels.contains_key(names::CHUNK_PARENT))
+    has_label(meta, names::CHUNK_PARENT)
 }
 
-/// Selects the records of one release.
-pub(super) fn release_selector(release: &str) -> String {
-    format!("{}={release},{}={}", names::RELEASE_NAME, names::MANAGED_BY, names::MANAGED_BY_SHERPACK)
+fn is_in_parts(meta: &ObjectMeta) -> bool {
+    [names::CHUNKED, names::PARTS].iter().any(|label| has_label(meta, label))
 }
 
-/// Selects the records that are marked as the newest of their release.
-pub(super) fn heads_selector() -> String {
-    format!("{},{}={}", names::HEAD, names::MANAGED_BY, names::MANAGED_BY_SHERPACK)
+fn has_label(meta: &ObjectMeta, label: &str) -> bool {
+    meta.labels.as_ref().is_some_and(|labels| labels.contains_key(label))
 }

@@ -14,7 +14,7 @@ use kube::{Api, Client, api::PostParams};
 use super::{
     Error,
     codec::{KEY_BYTES, MacKey},
-    secrets::bounded,
+    shelf::bounded,
 };
 use crate::api::names;
 
@@ -33,12 +33,23 @@ const DESCRIPTION: &str = "Seals the revision records of sherpack-operator. Back
 /// # Errors
 /// [`Error::KeyInvalid`] if the Secret is there without 32 bytes in it; otherwise those of the API server.
 pub async fn load_key(client: &Client, namespace: &str) -> Result<MacKey, Error> {
+    load_key_or(client, namespace, None).await
+}
+
+/// As [`load_key`]; the key that is made is `given`, if there is one.
+///
+/// # Errors
+/// As [`load_key`].
+pub async fn load_key_or(client: &Client, namespace: &str, given: Option<MacKey>) -> Result<MacKey, Error> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     if let Some(found) = read(&api, namespace).await? {
         return parse(&found, namespace);
     }
     let mut bytes = [0; KEY_BYTES];
-    getrandom::fill(&mut bytes).map_err(Error::Random)?;
+    match given {
+        Some(given) => bytes = given.bytes(),
+        None => getrandom::fill(&mut bytes).map_err(Error::Random)?,
+    }
     let secret = key_secret(namespace, bytes);
     let post = PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PostParams::default() };
     let what = format!("create Secret {namespace}/{RECORD_KEY_SECRET}");

@@ -1,24 +1,22 @@
 //! Records in memory, for tests and benches of what stands above.
 //!
-//! Keeps the Secrets that the codec makes, with the API server's rules for creating, replacing and deleting, and counts
-//! every operation. Nothing survives the process.
+//! Keeps objects with the API server's rules for creating, replacing and deleting, and counts every operation. Nothing
+//! survives the process.
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use futures::{Stream, stream};
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use super::{
-    Error, Head, Meta, Records, Stored,
-    codec::{self, Compression, MacKey},
+    Error,
+    codec::{self, MacKey},
+    driver::Driver,
+    shelf::{Page, Selector, Shelf, names_of},
 };
-use crate::{
-    api::names,
-    release::{Private, Record},
-};
+use crate::api::names;
 
 /// How often each kind of call was made. Refused ones count too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,81 +33,57 @@ pub struct Operations {
 }
 
 /// The driver that needs no cluster.
-#[derive(Debug)]
-pub struct MemoryRecords {
-    key: MacKey,
-    state: Mutex<Memory>,
-}
+pub type MemoryRecords = Driver<InMemory>;
+
+/// Objects in memory. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct InMemory(Arc<Mutex<Memory>>);
 
 #[derive(Debug, Default)]
 struct Memory {
-    secrets: BTreeMap<(String, String), Secret>,
+    objects: BTreeMap<(String, String), Secret>,
     clock: u64,
     operations: Operations,
+    /// Writes that are still carried out; the rest never arrive.
+    writes_left: Option<u32>,
 }
 
 impl MemoryRecords {
     pub fn new(key: MacKey) -> Self {
-        Self { key, state: Mutex::default() }
+        Self::on(InMemory::default(), Arc::new(key))
     }
 
     /// The calls so far.
     pub fn operations(&self) -> Operations {
-        self.lock().operations
+        self.shelf.lock().operations
     }
 
     /// Puts a Secret there as if another tool had written it; its labels decide whether it is found.
     pub fn put(&self, secret: Secret) {
-        self.lock().store(secret);
+        self.shelf.lock().store(secret);
     }
 
-    // A panic elsewhere leaves whole Secrets behind: each change is one insert or remove.
+    /// Carries out so many more writes; then every one ends in an error and changes nothing, as for a process that was
+    /// killed. `None`: no end.
+    pub fn die_after(&self, writes: Option<u32>) {
+        self.shelf.lock().writes_left = writes;
+    }
+
+    /// Names of all objects that are there.
+    pub fn objects(&self) -> Vec<String> {
+        self.shelf.lock().objects.keys().map(|(namespace, name)| format!("{namespace}/{name}")).collect()
+    }
+
+    /// Takes an object away, as a person does.
+    pub fn lose(&self, namespace: &str, name: &str) -> Option<Secret> {
+        self.shelf.lock().objects.remove(&(namespace.to_owned(), name.to_owned()))
+    }
+}
+
+impl InMemory {
+    // A panic elsewhere leaves whole objects behind: each change is one insert or remove.
     fn lock(&self) -> MutexGuard<'_, Memory> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The records that `wanted` selects, with a label check like a selector's.
-    fn select(
-        &self,
-        memory: &Memory,
-        namespace: Option<&str>,
-        wanted: impl Fn(&ObjectMeta) -> bool,
-    ) -> Vec<Secret> {
-        let managed = |meta: &ObjectMeta| label(meta, names::MANAGED_BY) == Some(names::MANAGED_BY_SHERPACK);
-        let selected = memory.secrets.values().filter(|secret| {
-            let meta = &secret.metadata;
-            namespace.is_none_or(|n| meta.namespace.as_deref() == Some(n)) && managed(meta) && wanted(meta)
-        });
-        selected.cloned().collect()
-    }
-
-    fn metas(&self, namespace: &str, release: &str) -> Vec<Meta> {
-        let mut memory = self.lock();
-        memory.operations.lists += 1;
-        let of_release = |meta: &ObjectMeta| label(meta, names::RELEASE_NAME) == Some(release);
-        let secrets = self.select(&memory, Some(namespace), of_release);
-        let mut metas: Vec<_> = secrets.iter().filter_map(|s| Meta::of(&s.metadata, release)).collect();
-        metas.sort_by_key(|meta| meta.revision);
-        metas
-    }
-
-    fn one(&self, namespace: &str, release: &str, revision: u32) -> Head {
-        let mut memory = self.lock();
-        memory.operations.gets += 1;
-        let key = (namespace.to_owned(), Record::key_of(release, revision));
-        memory.secrets.get(&key).map_or(Head::None, |secret| Head::of(secret, &self.key))
-    }
-
-    fn scan(
-        &self,
-        namespace: Option<&str>,
-        wanted: impl Fn(&ObjectMeta) -> bool,
-    ) -> impl Stream<Item = Result<Head, Error>> + Send {
-        let mut memory = self.lock();
-        memory.operations.scans += 1;
-        let secrets = self.select(&memory, namespace, wanted);
-        let heads: Vec<_> = secrets.iter().map(|secret| Ok(Head::of(secret, &self.key))).collect();
-        stream::iter(heads)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,102 +94,146 @@ impl Memory {
         let fresh = || format!("uid-{}", self.clock);
         secret.metadata.uid = Some(secret.metadata.uid.take().unwrap_or_else(fresh));
         let meta = secret.metadata.clone();
-        let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        self.secrets.insert((part(&meta.namespace), part(&meta.name)), secret);
+        self.objects.insert(key_of(&secret), secret);
         meta
     }
 
-    /// The Secret under `meta`, if it is still the one that was read.
-    fn current(&self, what: &str, meta: &Meta) -> Result<&Secret, Error> {
-        let key = (meta.namespace.clone(), meta.secret_name.clone());
-        let what = || format!("{what} Secret {}/{}", meta.namespace, meta.secret_name);
-        let found = self.secrets.get(&key).ok_or_else(|| Error::Missing { what: what() })?;
-        let version = found.metadata.resource_version.as_ref();
-        if version != Some(&meta.resource_version) || found.metadata.uid.as_ref() != Some(&meta.uid) {
+    fn write(&mut self) -> Result<(), Error> {
+        match &mut self.writes_left {
+            Some(0) => {
+                let source = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                Err(Error::File { what: "the process was killed".to_owned(), source })
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The object under this name, if it is still the one that was read.
+    fn current(
+        &self,
+        verb: &str,
+        key: &(String, String),
+        uid: Option<&str>,
+        resource_version: Option<&str>,
+    ) -> Result<&Secret, Error> {
+        let what = || format!("{verb} Secret {}/{}", key.0, key.1);
+        let found = self.objects.get(key).ok_or_else(|| Error::Missing { what: what() })?;
+        let meta = &found.metadata;
+        let differs = |wanted: Option<&str>, found: &Option<String>| {
+            wanted.is_some_and(|wanted| found.as_deref() != Some(wanted))
+        };
+        if differs(uid, &meta.uid) || differs(resource_version, &meta.resource_version) {
             return Err(Error::Conflict { what: what() });
         }
         Ok(found)
     }
 }
 
-impl Records for MemoryRecords {
-    async fn create(&self, record: &Record, private: &Private) -> Result<Stored, Error> {
-        let secret = codec::encode(record, Some(private), Compression::Zstd, &self.key, true)?;
+impl Shelf for InMemory {
+    const KIND: &'static str = "Secret";
+    const DRIVER: &'static str = names::DRIVER_SECRETS;
+
+    async fn create(&self, object: &Secret) -> Result<ObjectMeta, Error> {
         let mut memory = self.lock();
         memory.operations.creates += 1;
-        let key = (record.namespace.clone(), record.key());
-        if let Some(found) = memory.secrets.get(&key) {
-            if found.data == secret.data {
-                return Ok(Stored::written(record, Some(private), &found.metadata));
-            }
+        memory.write()?;
+        let key = key_of(object);
+        if memory.objects.contains_key(&key) {
             return Err(Error::Conflict { what: format!("create Secret {}/{}", key.0, key.1) });
         }
-        Ok(Stored::written(record, Some(private), &memory.store(secret)))
+        Ok(memory.store(object.clone()))
     }
 
-    async fn update(
-        &self,
-        stored: &Stored,
-        record: &Record,
-        private: Option<&Private>,
-        head: bool,
-    ) -> Result<Stored, Error> {
-        let mut secret = codec::encode(record, private, Compression::Zstd, &self.key, head)?;
-        stored.succeed(&mut secret);
+    async fn replace(&self, object: &Secret) -> Result<ObjectMeta, Error> {
         let mut memory = self.lock();
         memory.operations.updates += 1;
-        memory.current("update", &stored.meta())?;
-        Ok(Stored::written(record, private, &memory.store(secret)))
+        memory.write()?;
+        let meta = &object.metadata;
+        let key = key_of(object);
+        let found = memory.current("update", &key, meta.uid.as_deref(), meta.resource_version.as_deref())?;
+        let mut object = object.clone();
+        object.metadata.uid.clone_from(&found.metadata.uid);
+        Ok(memory.store(object))
     }
 
-    async fn set_head(&self, stored: &Stored, head: bool) -> Result<String, Error> {
+    async fn mark(
+        &self,
+        namespace: &str,
+        name: &str,
+        resource_version: &str,
+        head: bool,
+    ) -> Result<ObjectMeta, Error> {
         let mut memory = self.lock();
         memory.operations.label_patches += 1;
-        let mut secret = memory.current("patch", &stored.meta())?.clone();
+        memory.write()?;
+        let key = (namespace.to_owned(), name.to_owned());
+        let mut secret = memory.current("patch", &key, None, Some(resource_version))?.clone();
         let labels = secret.metadata.labels.get_or_insert_default();
         if head {
             labels.insert(names::HEAD.to_owned(), codec::HEAD_VALUE.to_owned());
         } else {
             labels.remove(names::HEAD);
         }
-        Ok(memory.store(secret).resource_version.unwrap_or_default())
+        Ok(memory.store(secret))
     }
 
-    async fn get(&self, namespace: &str, release: &str, revision: u32) -> Result<Head, Error> {
-        Ok(self.one(namespace, release, revision))
+    async fn get(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Error> {
+        let mut memory = self.lock();
+        memory.operations.gets += 1;
+        Ok(memory.objects.get(&(namespace.to_owned(), name.to_owned())).cloned())
     }
 
-    async fn list(&self, namespace: &str, release: &str) -> Result<Vec<Meta>, Error> {
-        Ok(self.metas(namespace, release))
+    async fn list(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+        _token: &str,
+    ) -> Result<Page<ObjectMeta>, Error> {
+        let mut memory = self.lock();
+        memory.operations.lists += 1;
+        let found = memory
+            .objects
+            .iter()
+            .filter(|(key, object)| key.0 == namespace && selector.matches(&object.metadata));
+        Ok(Page { items: found.map(|(_, object)| object.metadata.clone()).collect(), next: None })
     }
 
-    async fn newest(&self, namespace: &str, release: &str) -> Result<Head, Error> {
-        let newest = self.metas(namespace, release).pop();
-        Ok(newest.map_or(Head::None, |meta| self.one(namespace, release, meta.revision)))
+    async fn scan(
+        &self,
+        namespace: Option<&str>,
+        selector: &Selector,
+        _token: &str,
+    ) -> Result<Page<Secret>, Error> {
+        let mut memory = self.lock();
+        memory.operations.scans += 1;
+        let found = memory.objects.iter().filter(|(key, object)| {
+            namespace.is_none_or(|namespace| key.0 == namespace) && selector.matches(&object.metadata)
+        });
+        Ok(Page { items: found.map(|(_, object)| object.clone()).collect(), next: None })
     }
 
-    fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
-        self.scan(Some(namespace), |meta| label(meta, names::RELEASE_NAME) == Some(release))
-    }
-
-    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send {
-        self.scan(namespace, |meta| label(meta, names::HEAD).is_some())
-    }
-
-    async fn delete(&self, meta: &Meta) -> Result<(), Error> {
+    async fn delete(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        resource_version: Option<&str>,
+    ) -> Result<(), Error> {
         let mut memory = self.lock();
         memory.operations.deletes += 1;
-        match memory.current("delete", meta) {
-            Ok(_) => {
-                memory.secrets.remove(&(meta.namespace.clone(), meta.secret_name.clone()));
-                Ok(())
-            }
-            Err(Error::Missing { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+        memory.write()?;
+        let key = (namespace.to_owned(), name.to_owned());
+        memory.current("delete", &key, Some(uid), resource_version)?;
+        memory.objects.remove(&key);
+        Ok(())
     }
 }
 
-fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    meta.labels.as_ref()?.get(key).map(String::as_str)
+fn key_of(object: &Secret) -> (String, String) {
+    let (namespace, name) = names_of(object);
+    (namespace.to_owned(), name.to_owned())
 }

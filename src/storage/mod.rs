@@ -1,6 +1,8 @@
 //! Revision records: where they are kept and how they are read, written and found again.
 //!
-//! May import `release` and below. [`codec`] is pure; the drivers around it are thin. Invariants:
+//! May import `release` and below. [`codec`] is pure: a record as a Secret, or as several when it is large. The drivers
+//! stand around it: [`Driver`] on whatever keeps objects (Secrets, ConfigMaps, memory), [`FileRecords`] in a directory;
+//! [`AnyRecords`] is the one that a release asks for, and [`Stores`] knows them all. Invariants:
 //!
 //! * A record is created once (create-only) and every later write carries the resourceVersion that was read, so of two
 //!   writers one gets [`Error::Conflict`] and must stop.
@@ -15,14 +17,18 @@
 //! and the label `sherpack.io/head` do not disturb it. Its writes replace the whole object and wipe both; such a record
 //! is foreign from then on. It silently skips what it cannot read, so nothing but its nine states is ever stored. It
 //! refuses to upgrade a pending release, and takes a pending one for stuck after `started_at + timeout`. It would apply
-//! hook documents left in `manifest` as ordinary objects; ours are in `hooks` only.
+//! hook documents left in `manifest` as ordinary objects; ours are in `hooks` only. It knows no namespace for records
+//! but the release's own, so it does not find those that stand elsewhere. Large records: see `codec::parts`.
 
+mod any;
 pub mod codec;
+mod driver;
 mod error;
+mod files;
 mod head;
 mod key;
 mod memory;
-mod secrets;
+mod shelf;
 mod unreadable;
 pub mod unsealed;
 
@@ -31,12 +37,15 @@ use std::{future::Future, time::Duration};
 use futures::Stream;
 
 pub use self::{
-    codec::{Because, Compression, MacKey, Provenance},
+    any::{AnyRecords, Keeping, Stores},
+    codec::{Because, Compression, Large, MacKey, Provenance, stem},
+    driver::{ConfigMapRecords, Driver, SecretRecords},
     error::Error,
+    files::FileRecords,
     head::{Head, Meta, Stored},
-    key::{RECORD_KEY_DATA, RECORD_KEY_SECRET, load_key},
-    memory::{MemoryRecords, Operations},
-    secrets::SecretRecords,
+    key::{RECORD_KEY_DATA, RECORD_KEY_SECRET, load_key, load_key_or},
+    memory::{InMemory, MemoryRecords, Operations},
+    shelf::{Holds, InCluster, Page, Selector, Shelf},
     unreadable::{Fault, Unreadable},
 };
 use crate::release::{Private, Record};
@@ -49,7 +58,7 @@ pub const PAGE: u32 = 50;
 
 /// Where revision records are kept.
 ///
-/// Methods that name a namespace mean the namespace of the release, which is where its records are.
+/// Methods that name a namespace mean the namespace of the release, wherever its records are.
 pub trait Records: Send + Sync {
     /// Stores a new revision, marked as the newest.
     ///
@@ -116,7 +125,22 @@ pub trait Records: Send + Sync {
     /// # Errors
     /// [`Error::Conflict`] if it was changed or replaced since.
     fn delete(&self, meta: &Meta) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Deletes all revisions of a release, oldest first, and whatever a crash may have left of them.
+    ///
+    /// # Errors
+    /// As for [`delete`](Self::delete).
+    fn remove_all(&self, namespace: &str, release: &str) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
+#[cfg(test)]
+use self::codec::tests::{private, record};
+#[cfg(test)]
+use crate::release::State;
+
+#[cfg(test)]
+mod large_tests;
+#[cfg(test)]
+pub(crate) mod round_trip;
 #[cfg(test)]
 mod tests;

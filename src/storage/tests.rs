@@ -1,13 +1,11 @@
 use futures::TryStreamExt;
 
 use super::{
-    codec::{
-        encode,
-        tests::{KEY, private, record},
-    },
+    codec::{encode, tests::KEY},
+    round_trip::round_trip,
     *,
 };
-use crate::{api::names, release::State};
+use crate::api::names;
 
 fn records() -> MemoryRecords {
     MemoryRecords::new(KEY.clone())
@@ -15,6 +13,23 @@ fn records() -> MemoryRecords {
 
 fn deployed(revision: u32) -> Record {
     Record { state: State::Deployed, ..record(revision) }
+}
+
+#[tokio::test]
+async fn records_in_memory_do_what_every_driver_does() {
+    for (compression, large) in [
+        (Compression::Zstd, Large::Chunked),
+        (Compression::Zstd, Large::SeparateManifests),
+        (Compression::Gzip, Large::SeparateManifests),
+        (Compression::None, Large::Chunked),
+    ] {
+        let records = records().compressing(compression).splitting(large);
+        round_trip(&records, "apps", "web").await;
+        assert_eq!(records.objects(), Vec::<String>::new(), "{compression:?} {large:?}");
+    }
+    let elsewhere = records().within("vault");
+    round_trip(&elsewhere, "apps", "web").await;
+    assert_eq!(elsewhere.objects(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ pub enum Fault {
     ForeignName,
     /// Unpacks to more than a reader should hold in memory.
     TooLarge,
-    /// Stored in chunks, which is not supported yet.
+    /// One of several objects of a record, read without the others.
     Chunked,
     /// Sealed by a newer version of this operator.
     NewerFormat,
@@ -72,6 +72,6 @@ impl Unreadable {
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secret {}/{} cannot be read as a revision: {}", self.namespace, self.name, self.message)
+        write!(f, "record {}/{} cannot be read as a revision: {}", self.namespace, self.name, self.message)
     }
 }

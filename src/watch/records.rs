@@ -1,28 +1,36 @@
-//! A metadata-only watch of revision records: notices what somebody else does to them.
+//! Metadata-only watches of revision records: they notice what somebody else does to them.
 //!
-//! Kept for each release name: the newest revision and its resourceVersion. The head that a pass remembers
-//! is compared with it; a difference means that the record must be read again.
+//! One for Secrets and one for ConfigMaps; nobody tells of files, so of those only what we read and wrote ourselves is
+//! known. Kept for each release name: the newest revision and its resourceVersion. The head that a pass remembers is
+//! compared with it; a difference means that the record must be read again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, channel::mpsc::UnboundedSender};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Client;
 use kube::api::{Api, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Resource};
 use tokio::sync::watch;
 
 use super::objects::{OnRestart, lock};
-use crate::api::names;
+use crate::api::{HistoryStorage, names};
 use crate::cluster::version_of;
-use crate::release::ReleaseKey;
+use crate::release::{ReleaseKey, revision_of};
 
 const PAGE: u32 = 250;
 
-/// Namespace and release name, which is how records are named.
-pub type RecordsOf = (String, String);
+/// Which records belong together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RecordsOf {
+    pub storage: HistoryStorage,
+    /// Namespace of the records.
+    pub namespace: String,
+    /// What their names have in common: the release's name, and before it its namespace when that is another one.
+    pub stem: String,
+}
 
 /// The newest record of a release as the watch knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,28 +87,37 @@ impl State {
     }
 }
 
-/// The watch of all revision records.
+/// The watches of all revision records.
 pub struct RecordWatch {
     state: Arc<Mutex<State>>,
-    listed_rx: watch::Receiver<bool>,
-    task: tokio::task::AbortHandle,
+    watches: Vec<(watch::Receiver<bool>, tokio::task::AbortHandle)>,
 }
 
 impl RecordWatch {
-    /// Starts the watch; changes wake the release that claims the name.
+    /// Starts the watches; changes wake the release that claims the name.
     #[must_use]
     pub fn start(client: Client, wake_tx: UnboundedSender<ReleaseKey>, on_restart: OnRestart) -> Self {
         let state: Arc<Mutex<State>> = Arc::default();
-        let (listed_tx, listed_rx) = watch::channel(false);
-        let task =
-            tokio::spawn(run(client, Arc::clone(&state), wake_tx, listed_tx, on_restart)).abort_handle();
-        Self { state, listed_rx, task }
+        let watched = |storage, driver, kind| Watched {
+            storage,
+            driver,
+            kind,
+            state: Arc::clone(&state),
+            wake_tx: wake_tx.clone(),
+            on_restart: Arc::clone(&on_restart),
+        };
+        let secrets = watched(HistoryStorage::Secret, names::DRIVER_SECRETS, "Secret");
+        let config_maps = watched(HistoryStorage::ConfigMap, names::DRIVER_CONFIGMAP, "ConfigMap");
+        let watches = vec![secrets.start::<Secret>(client.clone()), config_maps.start::<ConfigMap>(client)];
+        Self { state, watches }
     }
 
-    /// Waits for the first list.
+    /// Waits for the first lists.
     pub async fn listed(&self) {
-        // The sender lives in the task; when that is gone the process is stopping.
-        let _ = self.listed_rx.clone().wait_for(|listed| *listed).await;
+        for (listed_rx, _) in &self.watches {
+            // The sender lives in the task; when that is gone the process is stopping.
+            let _ = listed_rx.clone().wait_for(|listed| *listed).await;
+        }
     }
 
     /// Says which release the records of `of` belong to.
@@ -124,6 +141,13 @@ impl RecordWatch {
         lock(&self.state).saw(of.clone(), revision, version);
     }
 
+    /// Takes note that we deleted all records of a name of which no watch tells.
+    pub fn removed(&self, of: &RecordsOf) {
+        if of.storage == HistoryStorage::File {
+            lock(&self.state).newest.remove(of);
+        }
+    }
+
     /// Takes note of what a read found to be newest, unless the watch knows more than `before` the read.
     pub fn read(&self, of: &RecordsOf, before: Newest, found: Newest) {
         lock(&self.state).read(of, before, found);
@@ -132,100 +156,132 @@ impl RecordWatch {
 
 impl Drop for RecordWatch {
     fn drop(&mut self) {
-        self.task.abort();
+        for (_, task) in &self.watches {
+            task.abort();
+        }
     }
 }
 
-async fn run(
-    client: Client,
+/// One of the watches.
+struct Watched {
+    storage: HistoryStorage,
+    /// Value of the label that names the driver.
+    driver: &'static str,
+    kind: &'static str,
     state: Arc<Mutex<State>>,
     wake_tx: UnboundedSender<ReleaseKey>,
-    listed_tx: watch::Sender<bool>,
     on_restart: OnRestart,
-) {
-    let api: Api<PartialObjectMeta<Secret>> = Api::all(client);
-    let selector = format!("{},{}=secrets", names::RELEASE_NAME, names::STORAGE_DRIVER);
-    let config = watcher::Config::default().labels(&selector).page_size(PAGE);
-    let mut events = watcher(api, config).default_backoff().boxed();
-    while let Some(event) = events.next().await {
-        let mut woken = Vec::new();
-        {
-            let mut state = lock(&state);
-            let mut news = |state: &State, of: &RecordsOf| woken.extend(state.claims.get(of).cloned());
-            match event {
-                Ok(watcher::Event::Init) => state.listing.clear(),
-                Ok(watcher::Event::InitApply(secret)) => {
-                    if let Some((of, revision)) = record(&secret.metadata) {
-                        let version = version_of(&secret.metadata);
-                        let listed = state.listing.entry(of).or_insert(Newest::None);
-                        let newer =
-                            !matches!(listed, Newest::At { revision: known, .. } if *known >= revision);
-                        if newer {
-                            *listed = Newest::At { revision, version };
-                        }
-                    }
-                }
-                Ok(watcher::Event::InitDone) => {
-                    let listed = std::mem::take(&mut state.listing);
-                    let gone: Vec<RecordsOf> =
-                        state.newest.keys().filter(|of| !listed.contains_key(*of)).cloned().collect();
-                    for of in gone {
-                        state.newest.insert(of.clone(), Newest::Lost);
-                        news(&state, &of);
-                    }
-                    for (of, newest) in listed {
-                        if let Newest::At { revision, version } = newest
-                            && state.saw(of.clone(), revision, version)
-                        {
-                            news(&state, &of);
-                        }
-                    }
-                    listed_tx.send_replace(true);
-                }
-                Ok(watcher::Event::Apply(secret)) => {
-                    if let Some((of, revision)) = record(&secret.metadata)
-                        && state.saw(of.clone(), revision, version_of(&secret.metadata))
-                    {
-                        news(&state, &of);
-                    }
-                }
-                Ok(watcher::Event::Delete(secret)) => {
-                    if let Some((of, revision)) = record(&secret.metadata)
-                        && state.lost(of.clone(), revision)
-                    {
-                        news(&state, &of);
-                    }
-                }
-                Err(error) => {
-                    on_restart("Secret");
-                    tracing::debug!(%error, "the watch of revision records starts again");
-                }
-            }
-        }
-        for release in woken {
-            let _ = wake_tx.unbounded_send(release);
-        }
-    }
 }
 
-/// Which record a Secret is, by its labels. Chunks of a record are no records.
-fn record(meta: &ObjectMeta) -> Option<(RecordsOf, u32)> {
-    let labels = meta.labels.as_ref()?;
-    if labels.contains_key(names::CHUNK_PARENT) {
-        return None;
+impl Watched {
+    fn start<K>(self, client: Client) -> (watch::Receiver<bool>, tokio::task::AbortHandle)
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
+    {
+        let (listed_tx, listed_rx) = watch::channel(false);
+        let task = tokio::spawn(self.run::<K>(client, listed_tx)).abort_handle();
+        (listed_rx, task)
     }
-    let name = labels.get(names::RELEASE_NAME)?;
-    let revision = labels.get(names::RELEASE_VERSION)?.parse().ok()?;
-    Some(((meta.namespace.clone()?, name.clone()), revision))
+
+    async fn run<K>(self, client: Client, listed_tx: watch::Sender<bool>)
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
+    {
+        let api: Api<PartialObjectMeta<K>> = Api::all(client);
+        let selector = format!("{},{}={}", names::RELEASE_NAME, names::STORAGE_DRIVER, self.driver);
+        let config = watcher::Config::default().labels(&selector).page_size(PAGE);
+        let mut events = watcher(api, config).default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            for release in self.take(event, &listed_tx) {
+                let _ = self.wake_tx.unbounded_send(release);
+            }
+        }
+    }
+
+    /// Takes note of an event; gives whom it concerns.
+    fn take<K>(
+        &self,
+        event: Result<watcher::Event<PartialObjectMeta<K>>, watcher::Error>,
+        listed_tx: &watch::Sender<bool>,
+    ) -> Vec<ReleaseKey> {
+        let mut woken = Vec::new();
+        let mut state = lock(&self.state);
+        let mut news = |state: &State, of: &RecordsOf| woken.extend(state.claims.get(of).cloned());
+        match event {
+            Ok(watcher::Event::Init) => state.listing.retain(|of, _| of.storage != self.storage),
+            Ok(watcher::Event::InitApply(object)) => {
+                if let Some((of, revision)) = self.record(&object.metadata) {
+                    let version = version_of(&object.metadata);
+                    let listed = state.listing.entry(of).or_insert(Newest::None);
+                    let newer = !matches!(listed, Newest::At { revision: known, .. } if *known >= revision);
+                    if newer {
+                        *listed = Newest::At { revision, version };
+                    }
+                }
+            }
+            Ok(watcher::Event::InitDone) => {
+                let listed: HashMap<RecordsOf, Newest> =
+                    state.listing.extract_if(|of, _| of.storage == self.storage).collect();
+                let gone = |of: &&RecordsOf| of.storage == self.storage && !listed.contains_key(*of);
+                let gone: Vec<RecordsOf> = state.newest.keys().filter(gone).cloned().collect();
+                for of in gone {
+                    state.newest.insert(of.clone(), Newest::Lost);
+                    news(&state, &of);
+                }
+                for (of, newest) in listed {
+                    if let Newest::At { revision, version } = newest
+                        && state.saw(of.clone(), revision, version)
+                    {
+                        news(&state, &of);
+                    }
+                }
+                listed_tx.send_replace(true);
+            }
+            Ok(watcher::Event::Apply(object)) => {
+                if let Some((of, revision)) = self.record(&object.metadata)
+                    && state.saw(of.clone(), revision, version_of(&object.metadata))
+                {
+                    news(&state, &of);
+                }
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                if let Some((of, revision)) = self.record(&object.metadata)
+                    && state.lost(of.clone(), revision)
+                {
+                    news(&state, &of);
+                }
+            }
+            Err(error) => {
+                (self.on_restart)(self.kind);
+                tracing::debug!(%error, kind = self.kind, "the watch of revision records starts again");
+            }
+        }
+        woken
+    }
+
+    /// Which record an object is, by its name, which unlike its labels never changes. Parts of a record are no records.
+    fn record(&self, meta: &ObjectMeta) -> Option<(RecordsOf, u32)> {
+        if meta.labels.as_ref()?.contains_key(names::CHUNK_PARENT) {
+            return None;
+        }
+        let (stem, revision) = revision_of(meta.name.as_deref()?)?;
+        let of =
+            RecordsOf { storage: self.storage, namespace: meta.namespace.clone()?, stem: stem.to_owned() };
+        Some((of, revision))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn records_of() -> RecordsOf {
+        RecordsOf { storage: HistoryStorage::Secret, namespace: "apps".to_owned(), stem: "web".to_owned() }
+    }
+
     #[test]
     fn a_read_does_not_take_back_what_the_watch_told_meanwhile() {
-        let (mut state, of) = (State::default(), ("apps".to_owned(), "web".to_owned()));
+        let (mut state, of) = (State::default(), records_of());
         let at = |revision, version| Newest::At { revision, version };
         assert!(state.saw(of.clone(), 1, 10));
         let before = state.newest(&of);

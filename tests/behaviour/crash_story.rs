@@ -82,16 +82,21 @@ async fn story(h: &Harness) {
     }
 }
 
-/// Lives the story once for each of its writes and kills the operator there. `false`: it was never killed, because the
-/// story has fewer writes.
-async fn killed_at(effect: Effect, name: &str, write: usize) -> bool {
+/// Lives the story once for each of its writes that count and kills the operator there. `false`: it was never killed,
+/// because the story has fewer of them.
+async fn killed_at(
+    effect: Effect,
+    name: &str,
+    write: usize,
+    counts: fn(&Request) -> bool,
+    story: &impl AsyncFn(&Harness),
+) -> bool {
     let h = Harness::new(&format!("{name}-{write}")).await;
     let reached = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&reached);
     h.wire.fault(
         Fault::new(effect, move |request: &Request| {
-            let counts = request.is_write() && !request.is_about("leases");
-            counts && counter.fetch_add(1, Ordering::SeqCst) + 1 == write
+            counts(request) && counter.fetch_add(1, Ordering::SeqCst) + 1 == write
         })
         .once(),
     );
@@ -99,18 +104,27 @@ async fn killed_at(effect: Effect, name: &str, write: usize) -> bool {
     reached.load(Ordering::SeqCst) >= write
 }
 
-/// One of four lanes, so that four operators at a time are enough.
-async fn lane(effect: Effect, name: &str, lane: usize) -> usize {
-    let mut write = lane;
-    while killed_at(effect.clone(), name, write).await {
-        write += 4;
-    }
-    write
+/// Lives the story once for each of its writes that count, in four lanes, so that four operators at a time are enough.
+/// Gives at which write each lane ended.
+pub(super) async fn killed_at_each(
+    effect: Effect,
+    name: &str,
+    counts: fn(&Request) -> bool,
+    story: impl AsyncFn(&Harness),
+) -> Vec<usize> {
+    let (effect, story) = (&effect, &story);
+    let lanes = (1..=4).map(|mut write| async move {
+        while killed_at(effect.clone(), name, write, counts, story).await {
+            write += 4;
+        }
+        write
+    });
+    futures::future::join_all(lanes).await
 }
 
 async fn every_write(effect: Effect, name: &str) {
-    let lanes = (1..=4).map(|number| lane(effect.clone(), name, number));
-    let ends = futures::future::join_all(lanes).await;
+    let counts = |request: &Request| request.is_write() && !request.is_about("leases");
+    let ends = killed_at_each(effect, name, counts, story).await;
     // Three phases with at least a record, three objects, a record and a status each.
     assert!(ends.iter().all(|write| *write > 20), "the story has fewer writes than it must have: {ends:?}");
 }

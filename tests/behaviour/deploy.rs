@@ -156,6 +156,8 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         operator_namespace: "sherpack-system".to_owned(),
         pack_dir: None,
         sources: Options::default(),
+        storage_dir: None,
+        storage_namespaces: Vec::new(),
         holder: "deployed".to_owned(),
     };
     let h = Harness::of(control_plane, "deployed", settings).await;
@@ -167,7 +169,9 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     h.deploy(
         "db",
         &Pack::sample("database"),
-        json!({"targetNamespace": "deployed-db", "createNamespace": true}),
+        json!({
+            "targetNamespace": "deployed-db", "createNamespace": true, "history": {"storage": "ConfigMap"},
+        }),
     )
     .await;
     h.objects
@@ -231,7 +235,8 @@ async fn the_chart_installs_with_the_same_permissions() {
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
     tool(control_plane, "kubectl", &apply, &template(&[]));
     // Every switch thrown the other way gives something that is valid too.
-    let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,\
+    let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,storageDir=/records,\
+                 allowStorageNamespaces[0]=vault,\
                  priorityClassName=system-cluster-critical,serviceAccount.name=other,\
                  nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull,\
                  allowSources[0]=charts.local:8080,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\

@@ -37,9 +37,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
         ("spec.crds", json!({"crds": {"upgrade": "Force"}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})),
-        ("spec.history.storage", json!({"history": {"storage": "ConfigMap"}})),
-        ("spec.history.namespace", json!({"history": {"namespace": "elsewhere"}})),
-        ("spec.history.large", json!({"history": {"large": "SeparateManifests"}})),
         ("spec.pack.oci", json!({"pack": {"oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})),
     ];
     for (number, (field, more)) in asks.iter().enumerate() {

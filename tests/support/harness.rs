@@ -56,6 +56,8 @@ impl Harness {
             operator_namespace: name.to_owned(),
             pack_dir: None,
             sources: Options::default(),
+            storage_dir: None,
+            storage_namespaces: Vec::new(),
             holder: format!("{name}-1"),
         };
         Self::of(control_plane, name, settings).await

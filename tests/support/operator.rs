@@ -23,6 +23,8 @@ pub struct Settings {
     pub operator_namespace: String,
     pub pack_dir: Option<PathBuf>,
     pub sources: Options,
+    pub storage_dir: Option<PathBuf>,
+    pub storage_namespaces: Vec<String>,
     pub holder: String,
 }
 
@@ -55,6 +57,8 @@ impl Operator {
             operator_namespace: settings.operator_namespace.clone(),
             pack_dir: settings.pack_dir.clone(),
             sources: settings.sources.clone(),
+            storage_dir: settings.storage_dir.clone(),
+            storage_namespaces: settings.storage_namespaces.clone(),
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             holder: settings.holder.clone(),

@@ -1,12 +1,15 @@
 //! Revision records, opened and rewritten: as another tool, a thief or a broken disk would.
 
+use futures::TryStreamExt;
 use k8s_openapi::Resource;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
 use sherpack_operator::release::{Private, Record, State};
 use sherpack_operator::storage::codec::{self, Decoded};
-use sherpack_operator::storage::{Compression, MacKey, RECORD_KEY_DATA, RECORD_KEY_SECRET};
+use sherpack_operator::storage::{
+    AnyRecords, Compression, Head, Keeping, MacKey, RECORD_KEY_DATA, RECORD_KEY_SECRET, Records, Stores,
+};
 
 use super::Harness;
 use super::wait::wait_for;
@@ -24,9 +27,36 @@ impl Harness {
     }
 
     /// The key of this operator's records.
-    async fn record_key(&self) -> MacKey {
+    pub async fn record_key(&self) -> MacKey {
         let secret = self.secrets().get(RECORD_KEY_SECRET).await.unwrap();
         MacKey::new(secret.data.unwrap()[RECORD_KEY_DATA].0.as_slice().try_into().unwrap())
+    }
+
+    /// The records of this operator, wherever they are.
+    pub async fn kept(&self, keeping: &Keeping) -> AnyRecords {
+        let directory = self.settings.storage_dir.clone();
+        Stores::new(self.client.clone(), self.record_key().await, directory).of(keeping)
+    }
+
+    /// Waits until the revisions of a release that is kept like this are in these states, oldest first.
+    pub async fn keeps_states(&self, keeping: &Keeping, target: &str, release: &str, expected: &[&str]) {
+        let records = self.kept(keeping).await;
+        wait_for(&format!("the revisions of {release} are {expected:?}"), async || {
+            let found: Vec<Head> =
+                records.history(target, release).try_collect().await.map_err(|error| error.to_string())?;
+            let mut states: Vec<String> = found
+                .iter()
+                .map(|head| match head {
+                    Head::Ours(stored) => {
+                        format!("{} {}", stored.record.version, stored.record.state.name())
+                    }
+                    other => format!("{other:?}"),
+                })
+                .collect();
+            states.sort();
+            if states == expected { Ok(()) } else { Err(format!("{states:?}")) }
+        })
+        .await;
     }
 
     /// A revision as the operator reads it.

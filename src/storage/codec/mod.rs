@@ -8,14 +8,18 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod blob;
+mod parts;
 mod seal;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
+pub(super) use self::parts::{MAX_PARTS, Needs, Parts, names_in, needs, part_of};
+use self::parts::{Stream, Streams};
 pub use self::{
     blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES},
+    parts::Large,
     seal::{KEY_BYTES, MacKey},
 };
 use super::{
@@ -27,10 +31,16 @@ use crate::{
     release::{Private, Record},
 };
 
-/// Most bytes of all data keys of one record together.
+/// Most bytes of all data keys of one object together.
 ///
 /// The API server's own limit is 1,048,576 in all; the published format draws the line here.
 pub const MAX_RECORD_BYTES: usize = 1_000_000;
+
+/// Most bytes of a sealed private part.
+pub const MAX_PRIVATE_BYTES: usize = 8 * 1024 * 1024;
+
+/// A private part above this size stands in parts, if the record needs parts at all.
+const PRIVATE_INLINE_BYTES: usize = 250_000;
 
 /// Value of the label that marks the newest record.
 pub(super) const HEAD_VALUE: &str = "true";
@@ -74,13 +84,40 @@ pub struct Decoded {
     pub provenance: Provenance,
 }
 
+/// Where and how a record is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Namespace of the stored object; `None`: that of the record.
+    pub(super) namespace: Option<String>,
+    /// Value of the label that names the driver.
+    pub(super) driver: &'static str,
+    pub(super) compression: Compression,
+    pub(super) large: Large,
+    /// Most bytes of one object; `None`: everything always stands in one.
+    pub(super) limit: Option<usize>,
+}
+
+/// A record as it is stored.
+#[derive(Clone, Debug)]
+pub(super) struct Encoded {
+    pub(super) main: Secret,
+    /// To be created before `main` is written.
+    pub(super) parts: Vec<Secret>,
+}
+
+/// How a release is called in the names of its records: by its name alone in its own namespace, else with its namespace,
+/// because two namespaces may each have a release of one name. Neither name contains a dot.
+pub fn stem(stored_in: &str, namespace: &str, release: &str) -> String {
+    if stored_in == namespace { release.to_owned() } else { format!("{namespace}.{release}") }
+}
+
 /// Makes the Secret of one revision, to be created or to replace the one that is there.
 ///
 /// It stands in the namespace that the record names. With `private` it carries the sealed private part; without,
 /// it is a record as any tool would write it. `head` marks the newest record.
 ///
 /// # Errors
-/// [`Error::RecordTooLarge`] above [`MAX_RECORD_BYTES`]; [`Error::Encode`] if the record cannot be serialised.
+/// [`Error::RecordTooLarge`] if it does not fit into one Secret; [`Error::Encode`] if the record cannot be serialised.
 pub fn encode(
     record: &Record,
     private: Option<&Private>,
@@ -88,33 +125,125 @@ pub fn encode(
     key: &MacKey,
     head: bool,
 ) -> Result<Secret, Error> {
-    let name = record.key();
-    let unserialisable = |source| Error::Encode { secret: format!("{}/{name}", record.namespace), source };
-    let json = serde_json::to_vec(record).map_err(|e| unserialisable(e.into()))?;
-    let release = blob::pack(&json, compression).map_err(unserialisable)?;
-    let mut data = BTreeMap::new();
-    if let Some(private) = private {
-        let sealed = seal::seal(&record.namespace, &name, &release, private, key)
-            .map_err(|e| unserialisable(e.into()))?;
-        data.insert(names::DATA_PRIVATE.to_owned(), ByteString(sealed));
+    let shape = Shape {
+        namespace: None,
+        driver: names::DRIVER_SECRETS,
+        compression,
+        large: Large::Chunked,
+        limit: Some(MAX_RECORD_BYTES),
+    };
+    let Encoded { main, parts } = shape.encode(record, private, key, head, false)?;
+    if parts.is_empty() {
+        return Ok(main);
     }
-    data.insert(names::DATA_RELEASE.to_owned(), ByteString(release));
-
-    let size: usize = data.values().map(|bytes| bytes.0.len()).sum();
-    if size > MAX_RECORD_BYTES {
-        return Err(Error::RecordTooLarge { secret: format!("{}/{name}", record.namespace), size });
-    }
-    Ok(Secret {
-        metadata: ObjectMeta {
-            namespace: Some(record.namespace.clone()),
-            labels: Some(labels(record, compression, head)),
-            name: Some(name),
-            ..ObjectMeta::default()
-        },
-        type_: Some(names::RECORD_TYPE.to_owned()),
-        data: Some(data),
-        ..Secret::default()
+    let name = main.metadata.name.clone().unwrap_or_default();
+    let size = bytes_of(parts.iter().chain([&main]));
+    Err(Error::RecordTooLarge {
+        record: format!("{}/{name}", record.namespace),
+        size,
+        limit: MAX_RECORD_BYTES,
     })
+}
+
+impl Shape {
+    /// Makes the objects of one revision.
+    ///
+    /// `fresh` says that the record will be written again with more in it: what its objects are like, how the operation
+    /// ended. Then room is kept for that, so that a record that could be created can be finished too.
+    ///
+    /// # Errors
+    /// [`Error::RecordTooLarge`] if it is more than a reader takes; [`Error::Encode`] if it cannot be serialised.
+    pub(super) fn encode(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        key: &MacKey,
+        head: bool,
+        fresh: bool,
+    ) -> Result<Encoded, Error> {
+        let namespace = self.namespace.as_deref().unwrap_or(&record.namespace);
+        let name = Record::key_of(&stem(namespace, &record.namespace, &record.name), record.version);
+        let subject = || format!("{namespace}/{name}");
+        let unserialisable = |source| Error::Encode { record: subject(), source };
+        let within = |size: usize, limit: usize| {
+            if size <= limit { Ok(()) } else { Err(Error::RecordTooLarge { record: subject(), size, limit }) }
+        };
+        let json = |record: &Record| -> Result<Vec<u8>, Error> {
+            let json = serde_json::to_vec(record).map_err(|e| unserialisable(e.into()))?;
+            within(json.len(), if fresh { MAX_JSON_BYTES - (1 << 20) } else { MAX_JSON_BYTES })?;
+            if blob::nodes(&json) > MAX_JSON_NODES {
+                return Err(Error::RecordTooMany { record: subject(), limit: MAX_JSON_NODES });
+            }
+            Ok(json)
+        };
+        let text = |record: &Record| blob::pack(&json(record)?, self.compression).map_err(unserialisable);
+        let sealed = |streams: &Streams| -> Result<Option<Vec<u8>>, Error> {
+            let Some(private) = private else { return Ok(None) };
+            let sealed =
+                seal::seal(namespace, &name, &streams.release, streams.manifest.as_deref(), private, key)
+                    .map_err(|e| unserialisable(e.into()))?;
+            within(sealed.len(), if fresh { MAX_PRIVATE_BYTES / 2 } else { MAX_PRIVATE_BYTES })?;
+            if blob::nodes(&sealed) > MAX_JSON_NODES {
+                return Err(Error::RecordTooMany { record: subject(), limit: MAX_JSON_NODES });
+            }
+            Ok(Some(sealed))
+        };
+
+        let mut streams = Streams { release: text(record)?, ..Streams::default() };
+        streams.private = sealed(&streams)?;
+        let limit = self.limit.unwrap_or(usize::MAX);
+        let size = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let large = |streams: &Streams| streams.release.len() + size(&streams.private) > limit;
+        if large(&streams) && self.large == Large::SeparateManifests && !record.manifest.is_empty() {
+            let manifest =
+                blob::pack(record.manifest.as_bytes(), self.compression).map_err(unserialisable)?;
+            streams.manifest = Some(manifest);
+            streams.release = text(&Record { manifest: String::new(), ..record.clone() })?;
+            streams.private = sealed(&streams)?;
+        }
+
+        let mut main = Secret {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.to_owned()),
+                labels: Some(labels(record, self.driver, self.compression, head)),
+                name: Some(name.clone()),
+                ..ObjectMeta::default()
+            },
+            type_: Some(names::RECORD_TYPE.to_owned()),
+            ..Secret::default()
+        };
+        let mut parts = Vec::new();
+        let mut cut = |main: &mut Secret, stream, text: &[u8]| {
+            parts.extend(parts::cut(main, stream, text, self.compression.label()));
+        };
+        if let Some(manifest) = &streams.manifest {
+            cut(&mut main, Stream::Manifest, manifest);
+        }
+        if large(&streams)
+            && let Some(private) = streams.private.take_if(|private| private.len() > PRIVATE_INLINE_BYTES)
+        {
+            cut(&mut main, Stream::Private, &private);
+        }
+        let data = if large(&streams) {
+            cut(&mut main, Stream::Release, &streams.release);
+            None
+        } else {
+            Some((names::DATA_RELEASE, streams.release))
+        };
+        let inline = data.into_iter().chain(streams.private.map(|private| (names::DATA_PRIVATE, private)));
+        main.data
+            .get_or_insert_default()
+            .extend(inline.map(|(key, bytes)| (key.to_owned(), ByteString(bytes))));
+        // A few bytes more make a part more: the same room as above.
+        within(parts.len(), if fresh { MAX_PARTS - 2 } else { MAX_PARTS }).map_err(|_| {
+            Error::RecordTooLarge {
+                record: subject(),
+                size: bytes_of(&parts),
+                limit: MAX_PARTS * parts::PART_BYTES,
+            }
+        })?;
+        Ok(Encoded { main, parts })
+    }
 }
 
 /// Reads the Secret of one revision.
@@ -123,36 +252,52 @@ pub fn encode(
 ///
 /// # Errors
 /// [`Unreadable`] for everything that must not be guessed at: another type, a name, namespace or revision inside
-/// that is not the Secret's own, a cut-off or oversized blob, a record in chunks, a private part of a newer operator.
+/// that is not the Secret's own, a cut-off or oversized blob, a record in several objects, a private part of a newer
+/// operator.
 pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
+    match needs(secret)? {
+        Needs::Nothing => decode_whole(secret, &Parts::default(), key),
+        Needs::Named(_) | Needs::Labelled { .. } => {
+            let text = "it is stored in several objects, and this is only one of them".to_owned();
+            Err(Unreadable::of(&secret.metadata, Fault::Chunked, text))
+        }
+    }
+}
+
+/// As [`decode`], of a record whose parts were fetched.
+pub(super) fn decode_whole(secret: &Secret, parts: &Parts, key: &MacKey) -> Result<Decoded, Unreadable> {
     let fail = |fault, message: String| Unreadable::of(&secret.metadata, fault, message);
     let name = secret.metadata.name.as_deref().unwrap_or_default();
     let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
     let label = |label: &str| secret.metadata.labels.as_ref().and_then(|l| l.get(label)).map(String::as_str);
-    let data = |key: &str| secret.data.as_ref().and_then(|d| d.get(key)).map(|bytes| bytes.0.as_slice());
 
     if secret.type_.as_deref() != Some(names::RECORD_TYPE) {
         let found = secret.type_.as_deref().unwrap_or("none");
         return Err(fail(Fault::WrongType, format!("its type is {found:?}, not {:?}", names::RECORD_TYPE)));
     }
-    if label(names::CHUNKED) == Some("true") {
-        let text = "it is stored in chunks, which this version cannot read; \
-                    shrink the release below 1,000,000 bytes with the tool that wrote it";
-        return Err(fail(Fault::Chunked, text.to_owned()));
-    }
-    let Some(release) = data(names::DATA_RELEASE) else {
-        return Err(fail(Fault::Damaged, format!("it has no data key {:?}", names::DATA_RELEASE)));
-    };
+    let Streams { release, private: sealed, manifest } = parts::assemble(secret, parts)?;
     let compression = Compression::of_label(label(names::COMPRESSION));
-    let json = blob::unpack(release, compression).map_err(|(fault, message)| fail(fault, message))?;
-    let record: Record = serde_json::from_slice(&json)
+    let unpack = |text: &[u8], limit| {
+        blob::unpack(text, compression, limit).map_err(|(fault, message)| fail(fault, message))
+    };
+    let json = unpack(&release, MAX_JSON_BYTES)?;
+    if blob::nodes(&json) > MAX_JSON_NODES {
+        return Err(fail(Fault::TooLarge, format!("it holds more than {MAX_JSON_NODES} JSON values")));
+    }
+    let mut record: Record = serde_json::from_slice(&json)
         .map_err(|e| fail(Fault::Damaged, format!("its JSON is not a revision record: {e}")))?;
+    if let Some(manifest) = &manifest {
+        let manifest = unpack(manifest, MAX_JSON_BYTES - json.len())?;
+        record.manifest = String::from_utf8(manifest)
+            .map_err(|_| fail(Fault::Damaged, "its manifest is not UTF-8".to_owned()))?;
+    }
     drop(json);
 
     // Whoever may create a Secret in one namespace must not speak for another, or for another release.
-    let found = (record.key(), record.namespace.as_str());
-    if (found.0.as_str(), found.1) != (name, namespace) {
-        let text = format!("the record inside is {}/{}, not the Secret's own", found.1, found.0);
+    let found = Record::key_of(&stem(namespace, &record.namespace, &record.name), record.version);
+    if found != name {
+        let text =
+            format!("the record inside is {}/{}, not the Secret's own", record.namespace, record.key());
         return Err(fail(Fault::ForeignName, text));
     }
     for (key, inside) in [
@@ -167,8 +312,10 @@ pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
         }
     }
 
-    let sealed = data(names::DATA_PRIVATE);
-    let opened = sealed.map(|sealed| seal::open(namespace, name, release, sealed, key));
+    let sealed =
+        sealed.filter(|sealed| sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(sealed) <= MAX_JSON_NODES);
+    let opened =
+        sealed.map(|sealed| seal::open(namespace, name, &release, manifest.as_deref(), &sealed, key));
     let (private, provenance) = match opened {
         None => (None, Provenance::Foreign(Because::NoPrivatePart)),
         Some(Ok(Some(private))) => (Some(private), Provenance::Ours),
@@ -183,13 +330,19 @@ pub fn is_marked_head(meta: &ObjectMeta) -> bool {
     meta.labels.as_ref().is_some_and(|labels| labels.get(names::HEAD).is_some_and(|v| v == HEAD_VALUE))
 }
 
-fn labels(record: &Record, compression: Compression, head: bool) -> BTreeMap<String, String> {
+/// Bytes of all data of these objects.
+pub(super) fn bytes_of<'a>(objects: impl IntoIterator<Item = &'a Secret>) -> usize {
+    let data = objects.into_iter().flat_map(|object| &object.data).flat_map(BTreeMap::values);
+    data.map(|bytes| bytes.0.len()).sum()
+}
+
+fn labels(record: &Record, driver: &str, compression: Compression, head: bool) -> BTreeMap<String, String> {
     let mut labels: BTreeMap<String, String> = [
         (names::MANAGED_BY, names::MANAGED_BY_SHERPACK),
         (names::RELEASE_NAME, &record.name),
         (names::RELEASE_VERSION, &record.version.to_string()),
         (names::RELEASE_NAMESPACE, &record.namespace),
-        (names::STORAGE_DRIVER, names::DRIVER_SECRETS),
+        (names::STORAGE_DRIVER, driver),
         (names::COMPRESSION, compression.label()),
     ]
     .into_iter()

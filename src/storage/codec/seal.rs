@@ -28,6 +28,20 @@ impl MacKey {
     pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
+
+    pub(in crate::storage) fn bytes(&self) -> [u8; KEY_BYTES] {
+        self.0
+    }
+
+    /// For the file of an export, and nothing else.
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The inverse of [`to_hex`](Self::to_hex).
+    pub fn from_hex(text: &str) -> Option<Self> {
+        lowercase_hex(text).map(Self)
+    }
 }
 
 impl fmt::Debug for MacKey {
@@ -47,13 +61,14 @@ pub(super) fn seal(
     namespace: &str,
     name: &str,
     release: &[u8],
+    manifest: Option<&[u8]>,
     private: &Private,
     key: &MacKey,
 ) -> Result<Vec<u8>, serde_json::Error> {
     // Through a Value: its maps are sorted, so the text is the same whoever serialises it.
     let private = serde_json::to_value(private)?;
     let text = serde_json::to_vec(&private)?;
-    let tag = mac(namespace, name, release, &text, key).finalize().into_bytes();
+    let tag = mac(namespace, name, release, manifest, &text, key).finalize().into_bytes();
     let mac: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
     serde_json::to_vec(&Envelope { mac: &mac, private: &private, version: PRIVATE_VERSION })
 }
@@ -67,10 +82,11 @@ pub(super) fn open(
     namespace: &str,
     name: &str,
     release: &[u8],
+    manifest: Option<&[u8]>,
     sealed: &[u8],
     key: &MacKey,
 ) -> Result<Option<Private>, String> {
-    let Some((private, text)) = verified(namespace, name, release, sealed, key) else {
+    let Some((private, text)) = verified(namespace, name, release, manifest, sealed, key) else {
         return Ok(None);
     };
     let version = private.get("version").and_then(Value::as_u64);
@@ -92,6 +108,7 @@ fn verified(
     namespace: &str,
     name: &str,
     release: &[u8],
+    manifest: Option<&[u8]>,
     sealed: &[u8],
     key: &MacKey,
 ) -> Option<(Value, Vec<u8>)> {
@@ -110,16 +127,25 @@ fn verified(
     }
     let text = serde_json::to_vec(&private).ok()?;
     // `verify_slice` compares in constant time.
-    mac(namespace, name, release, &text, key).verify_slice(&tag).ok()?;
+    mac(namespace, name, release, manifest, &text, key).verify_slice(&tag).ok()?;
     Some((private, text))
 }
 
-fn mac(namespace: &str, name: &str, release: &[u8], private: &[u8], key: &MacKey) -> Hmac<Sha256> {
+fn mac(
+    namespace: &str,
+    name: &str,
+    release: &[u8],
+    manifest: Option<&[u8]>,
+    private: &[u8],
+    key: &MacKey,
+) -> Hmac<Sha256> {
     // HMAC fills a short key up with zeros to one block itself; doing it here leaves no length that could be wrong.
     let mut block = [0; 64];
     block[..KEY_BYTES].copy_from_slice(&key.0);
     let mut mac = Hmac::<Sha256>::new(&block.into());
-    for part in [DOMAIN, namespace.as_bytes(), name.as_bytes(), release, private] {
+    // A manifest that stands apart comes last: what is sealed without one is sealed as ever.
+    let parts = [DOMAIN, namespace.as_bytes(), name.as_bytes(), release, private];
+    for part in parts.into_iter().chain(manifest) {
         // Lengths first: no byte can move from one part to the next unnoticed.
         mac.update(&(part.len() as u64).to_be_bytes());
         mac.update(part);
@@ -153,7 +179,7 @@ mod tests {
     /// Seals any JSON, as an operator of another version would.
     fn sealed(private: &Value, key: &MacKey) -> Vec<u8> {
         let text = serde_json::to_vec(private).unwrap();
-        let tag = mac("apps", "name", b"blob", &text, key).finalize().into_bytes();
+        let tag = mac("apps", "name", b"blob", None, &text, key).finalize().into_bytes();
         let mac: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
         serde_json::to_vec(&json!({"mac": mac, "private": private, "version": private["version"]})).unwrap()
     }
@@ -165,14 +191,15 @@ mod tests {
 
     #[test]
     fn a_seal_holds_only_for_its_key_and_its_secret_and_its_record() {
-        let text = seal("apps", "name", b"blob", &private(1), &KEY).unwrap();
-        assert_eq!(open("apps", "name", b"blob", &text, &KEY), Ok(Some(private(1))));
-        assert_eq!(open("apps", "name", b"blob", &text, &MacKey::new([8; 32])), Ok(None));
-        assert_eq!(open("other", "name", b"blob", &text, &KEY), Ok(None));
-        assert_eq!(open("apps", "eman", b"blob", &text, &KEY), Ok(None));
-        assert_eq!(open("apps", "name", b"blub", &text, &KEY), Ok(None));
+        let text = seal("apps", "name", b"blob", None, &private(1), &KEY).unwrap();
+        assert_eq!(open("apps", "name", b"blob", None, &text, &KEY), Ok(Some(private(1))));
+        assert_eq!(open("apps", "name", b"blob", None, &text, &MacKey::new([8; 32])), Ok(None));
+        assert_eq!(open("other", "name", b"blob", None, &text, &KEY), Ok(None));
+        assert_eq!(open("apps", "eman", b"blob", None, &text, &KEY), Ok(None));
+        assert_eq!(open("apps", "name", b"blub", None, &text, &KEY), Ok(None));
+        assert_eq!(open("apps", "name", b"blob", Some(b""), &text, &KEY), Ok(None));
         // The same bytes, cut at another place.
-        assert_eq!(open("appsn", "ame", b"blob", &text, &KEY), Ok(None));
+        assert_eq!(open("appsn", "ame", b"blob", None, &text, &KEY), Ok(None));
     }
 
     #[test]
@@ -185,24 +212,25 @@ mod tests {
 
     #[test]
     fn another_spelling_of_the_same_content_is_not_ours() {
-        let text = String::from_utf8(seal("apps", "name", b"blob", &private(1), &KEY).unwrap()).unwrap();
+        let text =
+            String::from_utf8(seal("apps", "name", b"blob", None, &private(1), &KEY).unwrap()).unwrap();
         for other in [text.replacen(':', ": ", 1), format!("{text}\n"), text.to_uppercase()] {
-            assert_eq!(open("apps", "name", b"blob", other.as_bytes(), &KEY), Ok(None), "{other}");
+            assert_eq!(open("apps", "name", b"blob", None, other.as_bytes(), &KEY), Ok(None), "{other}");
         }
     }
 
     #[test]
     fn a_newer_private_part_is_refused_and_not_taken_for_another_tools() {
         let newer = sealed(&json!({"version": 2, "shape": "unknown"}), &KEY);
-        assert!(open("apps", "name", b"blob", &newer, &KEY).unwrap_err().contains("format 2"));
+        assert!(open("apps", "name", b"blob", None, &newer, &KEY).unwrap_err().contains("format 2"));
         let strange = sealed(&json!({"version": 1, "owner": 5}), &KEY);
-        assert!(open("apps", "name", b"blob", &strange, &KEY).unwrap_err().contains("not understood"));
+        assert!(open("apps", "name", b"blob", None, &strange, &KEY).unwrap_err().contains("not understood"));
     }
 
     #[test]
     fn a_field_that_a_newer_version_added_does_not_break_the_seal() {
         let mut newer = serde_json::to_value(private(1)).unwrap();
         newer["added"] = json!(true);
-        assert_eq!(open("apps", "name", b"blob", &sealed(&newer, &KEY), &KEY), Ok(Some(private(1))));
+        assert_eq!(open("apps", "name", b"blob", None, &sealed(&newer, &KEY), &KEY), Ok(Some(private(1))));
     }
 }

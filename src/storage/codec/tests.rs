@@ -193,10 +193,10 @@ fn a_record_without_labels_is_still_ours() {
 }
 
 #[test]
-fn a_record_in_chunks_another_type_and_an_empty_secret_are_unreadable() {
+fn a_record_marked_as_chunked_another_type_and_an_empty_secret_are_unreadable() {
     let mut chunked = ours(7);
     label(&mut chunked, names::CHUNKED, "true");
-    assert_eq!(fault(&chunked), Fault::Chunked);
+    assert_eq!(fault(&chunked), Fault::Damaged);
     let mut opaque = ours(7);
     opaque.type_ = Some("Opaque".into());
     assert_eq!(fault(&opaque), Fault::WrongType);
@@ -221,7 +221,7 @@ fn an_unreadable_record_says_which_and_why() {
     data(&mut cut, "release").truncate(8);
     let unreadable = decode(&cut, &KEY).unwrap_err();
     assert_eq!((unreadable.release.as_deref(), unreadable.revision), (Some("web"), Some(7)));
-    assert!(unreadable.to_string().starts_with("Secret apps/sh.sherpack.release.v1.web.v7 cannot be read"));
+    assert!(unreadable.to_string().starts_with("record apps/sh.sherpack.release.v1.web.v7 cannot be read"));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn size_counts_all_data_keys() {
         |record: &Record, private: &Private| encode(record, Some(private), Compression::None, &KEY, true);
     record.manifest = "x".repeat(600_000);
     assert!(encode(&record, &private).is_ok());
-    private.holder = "x".repeat(300_000);
+    private.holder = "x".repeat(200_001);
     let Err(error) = encode(&record, &private) else { panic!("two keys of 800,000 and 300,000 bytes fit") };
     assert_eq!(error.reason(), "RecordTooLarge");
     assert!(error.to_string().contains("apps/sh.sherpack.release.v1.web.v7"), "{error}");

@@ -1,0 +1,205 @@
+//! `export`: all revisions of a release in one file, for another cluster or a backup.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use futures::TryStreamExt as _;
+use kube::Client;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{self, HistoryStorage, SherpackRelease};
+use crate::cluster::client::{self, ApiObserver};
+use crate::release::{Private, Record};
+use crate::storage::{self, AnyRecords, Head, Keeping, Records as _, Stores};
+
+/// What `import` expects of the field `format`.
+pub(super) const FORMAT: &str = "sherpack-operator/export/v1";
+
+/// Where the API server, the key of the records and records in files are.
+#[derive(Debug, clap::Args)]
+pub(super) struct Place {
+    /// Where the operator keeps the key that seals revisions
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "sherpack-system")]
+    pub(super) operator_namespace: String,
+
+    /// Directory of revisions that are kept in files, as given to the operator
+    #[arg(long, env = "SHERPACK_STORAGE_DIR", value_name = "DIR")]
+    pub(super) storage_dir: Option<PathBuf>,
+
+    /// Use this kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+    #[arg(long, env = "SHERPACK_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Use this context of the kubeconfig [default: its current context]
+    #[arg(long, env = "SHERPACK_CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// Write all revisions of a release to a file.
+///
+/// The file holds values and manifests in clear, secrets too, and whoever imports it lets it decide what the operator
+/// does: it is made readable for you alone. Objects of the release are not in it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Name of the SherpackRelease
+    release: String,
+
+    /// Namespace of the SherpackRelease
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+
+    /// The file to write; it must not exist
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Add the key that seals revisions, for a cluster whose operator has none yet
+    #[arg(long)]
+    with_key: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// The file.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Export {
+    pub(super) format: String,
+    /// Name and namespace of the release in records.
+    pub(super) release: String,
+    pub(super) namespace: String,
+    pub(super) storage: HistoryStorage,
+    pub(super) storage_namespace: String,
+    pub(super) compression: api::Compression,
+    pub(super) large: api::LargeRevision,
+    /// Hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+    /// Oldest first.
+    pub(super) revisions: Vec<Revision>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Revision {
+    pub(super) record: Record,
+    /// Without it the revision is another tool's.
+    pub(super) private: Option<Private>,
+}
+
+/// Exit code 0 when the file is written, 2 when not.
+#[expect(clippy::print_stderr, reason = "stderr is the story")]
+pub(super) fn run(args: Args) -> ExitCode {
+    let Args { release, namespace, output, with_key, place } = args;
+    let what = format!("{namespace}/{release}");
+    let exported = on_runtime(export(&place, &namespace, &release, with_key))
+        .and_then(|export| write(&export, &output).map(|()| export));
+    match exported {
+        Ok(export) => {
+            let key = if export.key.is_some() { ", and the key that seals revisions" } else { "" };
+            eprintln!(
+                "{}: {} revisions of {what}, with all secrets in their values and manifests{key}: keep it as secret as those",
+                output.display(),
+                export.revisions.len()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn export(place: &Place, namespace: &str, release: &str, with_key: bool) -> Result<Export, String> {
+    let client = connect(place).await?;
+    let api: kube::Api<SherpackRelease> = kube::Api::namespaced(client.clone(), namespace);
+    let found = api.get_opt(release).await.map_err(|error| {
+        format!("SherpackRelease {namespace}/{release}: {}", crate::cluster::describe(&error))
+    })?;
+    let found = found.ok_or_else(|| format!("there is no SherpackRelease {namespace}/{release}"))?;
+    let key = storage::load_key(&client, &place.operator_namespace).await.map_err(|e| e.to_string())?;
+    let history = found.spec.history.clone().unwrap_or_default();
+    let mut export = Export {
+        format: FORMAT.to_owned(),
+        release: found.release_name().to_owned(),
+        namespace: found.target_namespace().to_owned(),
+        storage: found.history_storage(),
+        storage_namespace: found.history_namespace().to_owned(),
+        compression: history.compression.unwrap_or_default(),
+        large: history.large.unwrap_or_default(),
+        key: with_key.then(|| key.to_hex()),
+        revisions: Vec::new(),
+    };
+    let records = export.records(&Stores::new(client, key, place.storage_dir.clone()));
+    let failed = |error: storage::Error| error.to_string();
+    let mut all: Vec<Head> =
+        records.history(&export.namespace, &export.release).try_collect().await.map_err(failed)?;
+    all.sort_by_key(Head::revision);
+    all.dedup_by_key(|head| head.revision());
+    for head in all {
+        match head {
+            Head::Ours(stored) | Head::Foreign(stored) => {
+                export.revisions.push(Revision { record: stored.record, private: stored.private });
+            }
+            Head::Unreadable(unreadable) => return Err(unreadable.to_string()),
+            Head::None => {}
+        }
+    }
+    match export.revisions.last() {
+        None => Err(format!("{namespace}/{release} has no revisions")),
+        Some(newest) if newest.record.state.is_pending() => Err(format!(
+            "revision {} of {namespace}/{release} is {}: export it when that has ended, or two operators would go on \
+             with it",
+            newest.record.version,
+            newest.record.state.name()
+        )),
+        Some(_) => Ok(export),
+    }
+}
+
+impl Export {
+    /// The driver that keeps these revisions.
+    pub(super) fn records(&self, stores: &Stores) -> AnyRecords {
+        stores.of(&Keeping {
+            storage: self.storage,
+            namespace: Some(self.storage_namespace.clone()),
+            compression: self.compression.into(),
+            large: self.large.into(),
+        })
+    }
+}
+
+fn write(export: &Export, path: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let text = serde_json::to_vec(export).map_err(|error| failed(error.into()))?;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)
+}
+
+/// Nobody counts the requests of a command.
+struct Uncounted;
+
+impl ApiObserver for Uncounted {
+    fn record(&self, _verb: &'static str, _code: u16, _seconds: f64) {}
+}
+
+pub(super) async fn connect(place: &Place) -> Result<Client, String> {
+    let failed =
+        |error: kube::Error| format!("no connection to a cluster: {}", crate::cluster::describe(&error));
+    let config =
+        client::load_config(place.kubeconfig.as_deref(), place.context.as_deref()).await.map_err(failed)?;
+    client::build(config, Arc::new(Uncounted)).map_err(failed)
+}
+
+pub(super) fn on_runtime<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no threads for the async runtime: {error}"))?;
+    runtime.block_on(work)
+}

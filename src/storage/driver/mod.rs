@@ -1,0 +1,350 @@
+//! Records on any [`Shelf`]: the one place that knows in which order the objects of a record are written and deleted.
+//!
+//! A record is written as its new parts first, then its main object, then the old parts go. Whatever breaks on the way,
+//! the main object lists either the old parts or the new ones, and all of them are there. What a crash leaves lying
+//! about is taken away by the next write of that revision that has parts, or with the revision, or at the latest with
+//! the release; see [`Records::remove_all`].
+
+mod read;
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::Client;
+
+use super::{
+    Error, Head, Meta, Records, Stored,
+    codec::{self, Compression, Encoded, Large, MAX_RECORD_BYTES, MacKey, Shape},
+    head::is_chunk,
+    shelf::{InCluster, Selector, Shelf, names_of},
+};
+use crate::release::{Private, Record, revision_of};
+
+/// Parts of one record that are read or written at once.
+const PARALLEL: usize = 4;
+
+/// A record with more text than this is packed and unpacked off the async threads.
+const LARGE_TEXT: usize = 256 * 1024;
+
+/// The default driver: Secrets.
+pub type SecretRecords = Driver<InCluster<Secret>>;
+
+/// As Secrets, for clusters in which nothing in a release is secret.
+pub type ConfigMapRecords = Driver<InCluster<ConfigMap>>;
+
+/// Records on a shelf.
+#[derive(Clone)]
+pub struct Driver<S> {
+    pub(super) shelf: S,
+    key: Arc<MacKey>,
+    shape: Shape,
+}
+
+impl SecretRecords {
+    /// `client` acts as the operator itself; `key` comes from [`load_key`](super::load_key).
+    pub fn new(client: Client, key: impl Into<Arc<MacKey>>) -> Self {
+        Self::on(InCluster::new(client), key.into())
+    }
+}
+
+impl ConfigMapRecords {
+    /// As [`SecretRecords::new`].
+    pub fn new(client: Client, key: impl Into<Arc<MacKey>>) -> Self {
+        Self::on(InCluster::new(client), key.into())
+    }
+}
+
+impl<S: Shelf> Driver<S> {
+    pub(super) fn on(shelf: S, key: Arc<MacKey>) -> Self {
+        let shape = Shape {
+            namespace: None,
+            driver: S::DRIVER,
+            compression: Compression::default(),
+            large: Large::default(),
+            limit: Some(MAX_RECORD_BYTES),
+        };
+        Self { shelf, key, shape }
+    }
+
+    /// The same driver, writing with another compression. All of them are read anyway.
+    #[must_use]
+    pub fn compressing(mut self, compression: Compression) -> Self {
+        self.shape.compression = compression;
+        self
+    }
+
+    /// The same driver, treating large records in this way. All of them are read anyway.
+    #[must_use]
+    pub fn splitting(mut self, large: Large) -> Self {
+        self.shape.large = large;
+        self
+    }
+
+    /// The same driver, with the records in this namespace instead of that of their release.
+    #[must_use]
+    pub fn within(mut self, namespace: impl Into<String>) -> Self {
+        self.shape.namespace = Some(namespace.into());
+        self
+    }
+
+    /// The namespace in which the records of a release of `namespace` are.
+    fn place<'a>(&'a self, namespace: &'a str) -> &'a str {
+        self.shape.namespace.as_deref().unwrap_or(namespace)
+    }
+
+    fn stem(&self, namespace: &str, release: &str) -> String {
+        codec::stem(self.place(namespace), namespace, release)
+    }
+
+    pub(super) async fn import(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+    ) -> Result<Stored, Error> {
+        let encoded = self.encode(record, private, head, false).await?;
+        self.create_as(record, private, encoded).await
+    }
+
+    async fn create_as(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        encoded: Encoded,
+    ) -> Result<Stored, Error> {
+        let Encoded { main, parts } = encoded;
+        self.put_parts(&parts, &[]).await?;
+        let answer = self.shelf.create(&main).await;
+        let created = self.settle(&main, answer).await?;
+        let stored = Stored::written(record, private, &created, codec::names_in(&main));
+        if !parts.is_empty() {
+            self.sweep(&stored).await;
+        }
+        Ok(stored)
+    }
+
+    async fn encode(
+        &self,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+        fresh: bool,
+    ) -> Result<Encoded, Error> {
+        if record.manifest.len() <= LARGE_TEXT {
+            return self.shape.encode(record, private, &self.key, head, fresh);
+        }
+        let (shape, key) = (self.shape.clone(), Arc::clone(&self.key));
+        let (record, private) = (record.clone(), private.cloned());
+        off_thread("pack a record", move || shape.encode(&record, private.as_ref(), &key, head, fresh))
+            .await?
+    }
+
+    /// After a refusal for being too late: is what is stored there just what we sent? The client repeats a send that
+    /// got no clear answer, and then runs into its own first one.
+    async fn settle(&self, sent: &Secret, answer: Result<ObjectMeta, Error>) -> Result<ObjectMeta, Error> {
+        let Err(Error::Conflict { what }) = answer else { return answer };
+        let (namespace, name) = names_of(sent);
+        let found = self.shelf.get(namespace, name).await?;
+        let own =
+            found.filter(|found| found.data == sent.data && found.metadata.labels == sent.metadata.labels);
+        own.map(|own| own.metadata).ok_or(Error::Conflict { what })
+    }
+
+    /// Stores parts, but for those that are `there` already.
+    async fn put_parts(&self, parts: &[Secret], there: &[String]) -> Result<(), Error> {
+        let new = parts.iter().filter(|part| !there.iter().any(|name| name == names_of(part).1));
+        stream::iter(new).map(Ok).try_for_each_concurrent(PARALLEL, |part| self.put_part(part)).await
+    }
+
+    async fn put_part(&self, part: &Secret) -> Result<(), Error> {
+        let conflict = match self.shelf.create(part).await {
+            Ok(_) => return Ok(()),
+            Err(error @ Error::Conflict { .. }) => error,
+            Err(error) => return Err(error),
+        };
+        // Its name is a hash of its content, so it is the same one, unless somebody has damaged it.
+        let (namespace, name) = names_of(part);
+        let Some(found) = self.shelf.get(namespace, name).await? else { return Err(conflict) };
+        if found.data == part.data && found.metadata.labels == part.metadata.labels {
+            return Ok(());
+        }
+        let mut mended = part.clone();
+        mended.metadata.resource_version = found.metadata.resource_version;
+        self.shelf.replace(&mended).await.map(drop)
+    }
+
+    /// Takes away the parts that no record lists, after this one was written.
+    ///
+    /// What is left does no harm to us, so an error here is no error of the write.
+    async fn sweep(&self, stored: &Stored) {
+        if let Err(error) = self.try_sweep(stored).await {
+            let Stored { namespace, secret_name, .. } = stored;
+            tracing::debug!(namespace, record = secret_name, %error, "old parts of a record are left for later");
+        }
+    }
+
+    async fn try_sweep(&self, stored: &Stored) -> Result<(), Error> {
+        let Stored { namespace, secret_name, record, parts, .. } = stored;
+        let stem = codec::stem(namespace, &record.namespace, &record.name);
+        let found = self.all(namespace, &Selector::everything(&record.name)).await?;
+        let there: Vec<u32> =
+            found.iter().filter_map(|meta| Meta::of(meta, &stem)).map(|m| m.revision).collect();
+        let left = |name: &str| match codec::part_of(name) {
+            Some((of, revision)) if of == stem && revision == record.version => {
+                !parts.iter().any(|part| part == name)
+            }
+            // Of an older revision that is gone, and that nobody makes again.
+            Some((of, revision)) => of == stem && revision < record.version && !there.contains(&revision),
+            None => false,
+        };
+        let old = found.into_iter().filter(|meta| is_chunk(meta) && meta.name.as_deref().is_some_and(left));
+        let old: Vec<ObjectMeta> = old.collect();
+        if old.is_empty() {
+            return Ok(());
+        }
+        // Somebody else may have written the record since, and these may be the parts of that.
+        let now = self.shelf.get(namespace, secret_name).await?;
+        if now.and_then(|now| now.metadata.resource_version).as_ref() != Some(&stored.resource_version) {
+            return Ok(());
+        }
+        self.delete_parts(namespace, old).await
+    }
+
+    async fn delete_parts(&self, namespace: &str, parts: Vec<ObjectMeta>) -> Result<(), Error> {
+        let delete = |meta: ObjectMeta| async move {
+            let (name, uid) = (meta.name.unwrap_or_default(), meta.uid.unwrap_or_default());
+            match self.shelf.delete(namespace, &name, &uid, None).await {
+                Err(Error::Missing { .. } | Error::Conflict { .. }) | Ok(()) => Ok(()),
+                Err(error) => Err(error),
+            }
+        };
+        stream::iter(parts).map(Ok).try_for_each_concurrent(PARALLEL, delete).await
+    }
+
+    /// Deletes a main object; its parts are of no use to anybody then.
+    async fn delete_main(&self, meta: &Meta) -> Result<(), Error> {
+        let Meta { namespace, secret_name, uid, resource_version, .. } = meta;
+        match self.shelf.delete(namespace, secret_name, uid, Some(resource_version)).await {
+            Ok(()) | Err(Error::Missing { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<S: Shelf> Records for Driver<S> {
+    async fn create(&self, record: &Record, private: &Private) -> Result<Stored, Error> {
+        let encoded = self.encode(record, Some(private), true, true).await?;
+        self.create_as(record, Some(private), encoded).await
+    }
+
+    async fn update(
+        &self,
+        stored: &Stored,
+        record: &Record,
+        private: Option<&Private>,
+        head: bool,
+    ) -> Result<Stored, Error> {
+        let Encoded { mut main, parts } = self.encode(record, private, head, false).await?;
+        stored.succeed(&mut main);
+        self.put_parts(&parts, &stored.parts).await?;
+        let answer = self.shelf.replace(&main).await;
+        let updated = self.settle(&main, answer).await?;
+        let written = Stored::written(record, private, &updated, codec::names_in(&main));
+        if !parts.is_empty() || stored.in_parts {
+            self.sweep(&written).await;
+        }
+        Ok(written)
+    }
+
+    async fn set_head(&self, stored: &Stored, head: bool) -> Result<String, Error> {
+        let Stored { namespace, secret_name, resource_version, .. } = stored;
+        let patched = self.shelf.mark(namespace, secret_name, resource_version, head).await?;
+        Ok(patched.resource_version.unwrap_or_default())
+    }
+
+    async fn get(&self, namespace: &str, release: &str, revision: u32) -> Result<Head, Error> {
+        let name = Record::key_of(&self.stem(namespace, release), revision);
+        match self.shelf.get(self.place(namespace), &name).await? {
+            Some(main) => self.open(main).await,
+            None => Ok(Head::None),
+        }
+    }
+
+    async fn list(&self, namespace: &str, release: &str) -> Result<Vec<Meta>, Error> {
+        let stem = self.stem(namespace, release);
+        let all = self.all(self.place(namespace), &Selector::records(release)).await?;
+        let mut metas: Vec<Meta> = all.iter().filter_map(|meta| Meta::of(meta, &stem)).collect();
+        metas.sort_by_key(|meta| meta.revision);
+        Ok(metas)
+    }
+
+    async fn newest(&self, namespace: &str, release: &str) -> Result<Head, Error> {
+        let mut found = Head::None;
+        // Retention or an uninstall may take the record away between the two calls; the list is asked once more then.
+        for _ in 0..2 {
+            let Some(newest) = self.list(namespace, release).await?.pop() else {
+                return Ok(Head::None);
+            };
+            found = self.get(namespace, release, newest.revision).await?;
+            if !matches!(found, Head::None) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
+        let (stem, all) = (self.stem(namespace, release), Selector::records(release));
+        // In a namespace that keeps the records of several, another release may have the same name.
+        self.scan(Some(self.place(namespace)), all).try_filter(move |head| {
+            let own = head.stem().is_none_or(|of| of == stem);
+            std::future::ready(own)
+        })
+    }
+
+    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send {
+        self.scan(namespace.map(|namespace| self.place(namespace)), Selector::heads())
+    }
+
+    async fn delete(&self, meta: &Meta) -> Result<(), Error> {
+        self.delete_main(meta).await?;
+        let Meta { namespace, secret_name, release, revision, in_parts, .. } = meta;
+        let Some((stem, _)) = revision_of(secret_name).filter(|_| *in_parts) else { return Ok(()) };
+        let parts = self.all(namespace, &Selector::parts(release, *revision)).await?;
+        self.delete_parts(namespace, parts_of(parts, stem, Some(*revision))).await
+    }
+
+    async fn remove_all(&self, namespace: &str, release: &str) -> Result<(), Error> {
+        let (place, stem) = (self.place(namespace), self.stem(namespace, release));
+        let all = self.all(place, &Selector::everything(release)).await?;
+        let mut metas: Vec<Meta> = all.iter().filter_map(|meta| Meta::of(meta, &stem)).collect();
+        metas.sort_by_key(|meta| meta.revision);
+        for meta in &metas {
+            self.delete_main(meta).await?;
+        }
+        self.delete_parts(place, parts_of(all, &stem, None)).await
+    }
+}
+
+/// Those of these objects that are parts of a release, or of one revision of it.
+fn parts_of(all: Vec<ObjectMeta>, stem: &str, revision: Option<u32>) -> Vec<ObjectMeta> {
+    let wanted = |meta: &ObjectMeta| {
+        let of = meta.name.as_deref().and_then(codec::part_of);
+        is_chunk(meta)
+            && of.is_some_and(|(of, number)| of == stem && revision.is_none_or(|wanted| wanted == number))
+    };
+    all.into_iter().filter(wanted).collect()
+}
+
+async fn off_thread<T: Send + 'static>(
+    what: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::File { what: what.to_owned(), source: error.into() })
+}

@@ -1,0 +1,185 @@
+//! Reading: lists page by page, and records with the parts that they need.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+use super::{Driver, PARALLEL, off_thread};
+use crate::storage::{
+    Error, Head,
+    codec::{self, Needs, Parts},
+    head::is_chunk,
+    shelf::{Page, Selector, Shelf, names_of},
+    unreadable::{Fault, Unreadable},
+};
+
+/// How often a list that grew too old is started again before it counts as an error.
+const LIST_TRIES: u32 = 3;
+
+/// How often a record is read whose parts change while they are read.
+const READ_TRIES: u32 = 3;
+
+impl<S: Shelf> Driver<S> {
+    /// Metadata of everything that `selector` means.
+    pub(super) async fn all(&self, namespace: &str, selector: &Selector) -> Result<Vec<ObjectMeta>, Error> {
+        let (mut all, mut token, mut tries) = (Vec::new(), String::new(), LIST_TRIES);
+        loop {
+            match self.shelf.list(namespace, selector, &token).await {
+                Ok(Page { items, next }) => {
+                    all.extend(items);
+                    match next {
+                        Some(next) => token = next,
+                        None => return Ok(all),
+                    }
+                }
+                Err(error) if error.is_expired() && tries > 1 => {
+                    tries -= 1;
+                    token.clear();
+                    all.clear();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads the parts of a record, if it has any, and then the record.
+    pub(super) async fn open(&self, mut main: Secret) -> Result<Head, Error> {
+        for _ in 0..READ_TRIES {
+            let needs = match codec::needs(&main) {
+                Ok(needs) => needs,
+                Err(unreadable) => return Ok(Head::Unreadable(unreadable)),
+            };
+            let found = match needs {
+                Needs::Nothing => return Ok(Head::of(&main, &Parts::default(), &self.key)),
+                Needs::Named(names) => self.named(&main, names).await?,
+                Needs::Labelled { parent, count } => self.labelled(&main, &parent, count).await?,
+            };
+            let why = match found {
+                Ok(parts) => {
+                    let key = Arc::clone(&self.key);
+                    return off_thread("unpack a record", move || Head::of(&main, &parts, &key)).await;
+                }
+                Err(why) => why,
+            };
+            // Missing for good, or was the record just written anew?
+            let (namespace, name) = names_of(&main);
+            let Some(again) = self.shelf.get(namespace, name).await? else { return Ok(Head::None) };
+            if again.metadata.resource_version == main.metadata.resource_version {
+                let text = format!("{why}; restore it from a backup");
+                return Ok(Head::Unreadable(Unreadable::of(&main.metadata, Fault::Damaged, text)));
+            }
+            main = again;
+        }
+        let (namespace, name) = names_of(&main);
+        Err(Error::Conflict { what: format!("read {} {namespace}/{name}", S::KIND) })
+    }
+
+    /// The parts that a record lists, or why they are not all there.
+    async fn named(&self, main: &Secret, names: Vec<String>) -> Result<Result<Parts, String>, Error> {
+        let (namespace, _) = names_of(main);
+        let read = |name: String| async move {
+            let part = self.shelf.get(namespace, &name).await?;
+            Ok::<_, Error>(part.ok_or(name))
+        };
+        let mut reads = stream::iter(names).map(read).buffered(PARALLEL);
+        let mut parts = Parts::default();
+        while let Some(part) = reads.try_next().await? {
+            match part {
+                Ok(part) => parts.add(part),
+                Err(name) => return Ok(Err(format!("its part {name} is missing"))),
+            }
+        }
+        Ok(Ok(parts))
+    }
+
+    /// The parts of a record that another tool wrote, or why they are not exactly those.
+    async fn labelled(
+        &self,
+        main: &Secret,
+        parent: &str,
+        count: usize,
+    ) -> Result<Result<Parts, String>, Error> {
+        let (namespace, _) = names_of(main);
+        let (mut parts, mut token) = (Parts::default(), String::new());
+        loop {
+            let page = self.shelf.scan(Some(namespace), &Selector::siblings(parent), &token).await?;
+            for part in page.items {
+                if let Err(why) = parts.add_indexed(part) {
+                    return Ok(Err(why));
+                }
+                if parts.len() > count {
+                    return Ok(Err(format!("it has more than the {count} chunks that its index speaks of")));
+                }
+            }
+            match page.next {
+                Some(next) => token = next,
+                None if parts.len() < count => {
+                    return Ok(Err(format!("it has {} of {count} chunks", parts.len())));
+                }
+                None => return Ok(Ok(parts)),
+            }
+        }
+    }
+
+    pub(super) fn scan(
+        &self,
+        namespace: Option<&str>,
+        selector: Selector,
+    ) -> impl Stream<Item = Result<Head, Error>> + Send + use<S> {
+        let first = Scan {
+            driver: self.clone(),
+            namespace: namespace.map(str::to_owned),
+            selector,
+            page: VecDeque::new(),
+            next: Some(String::new()),
+            tries: LIST_TRIES,
+        };
+        stream::try_unfold(first, |mut scan| async move {
+            let found = scan.next().await?;
+            Ok(found.map(|head| (head, scan)))
+        })
+    }
+}
+
+/// A list that is read page by page. Objects wait packed; one at a time is unpacked.
+struct Scan<S> {
+    driver: Driver<S>,
+    namespace: Option<String>,
+    selector: Selector,
+    page: VecDeque<Secret>,
+    /// Token of the next page; empty for the first.
+    next: Option<String>,
+    tries: u32,
+}
+
+impl<S: Shelf> Scan<S> {
+    async fn next(&mut self) -> Result<Option<Head>, Error> {
+        loop {
+            if let Some(secret) = self.page.pop_front() {
+                if is_chunk(&secret.metadata) {
+                    continue;
+                }
+                match self.driver.open(secret).await? {
+                    // Deleted since it was listed.
+                    Head::None => {}
+                    head => return Ok(Some(head)),
+                }
+            } else if let Some(token) = self.next.take() {
+                match self.driver.shelf.scan(self.namespace.as_deref(), &self.selector, &token).await {
+                    Ok(Page { items, next }) => {
+                        self.next = next;
+                        self.page = items.into();
+                    }
+                    Err(error) if error.is_expired() && self.tries > 1 => {
+                        self.tries -= 1;
+                        self.next = Some(String::new());
+                    }
+                    Err(error) => return Err(error),
+                }
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Every driver of records that needs an API server does what all of them do.
+
+use sherpack_operator::manifest::{InventoryEntry, ObjectId};
+use sherpack_operator::release::{Action, Owner, PRIVATE_VERSION, Private, Record, State};
+use sherpack_operator::storage::{
+    Compression, ConfigMapRecords, Head, Large, MacKey, Records, SecretRecords,
+};
+
+use crate::support::Harness;
+
+#[path = "../../src/storage/round_trip.rs"]
+mod round_trip;
+
+fn record(revision: u32) -> Record {
+    let mut record: Record =
+        serde_json::from_str(include_str!("../../src/release/golden/record_full.json")).unwrap();
+    record.version = revision;
+    record
+}
+
+fn private(revision: u32) -> Private {
+    Private {
+        version: PRIVATE_VERSION,
+        owner: Owner { namespace: "apps".into(), name: "web".into(), uid: "6f1c".into() },
+        holder: "operator-0/9a".into(),
+        action: Action::Upgrade,
+        attempt: 1,
+        inputs: "sha256:aa".into(),
+        pack_digest: "sha256:bb".into(),
+        inventory: vec![InventoryEntry {
+            id: ObjectId {
+                group: "apps".into(),
+                kind: "Deployment".into(),
+                namespace: Some("apps".into()),
+                name: "web".into(),
+            },
+            api_version: "apps/v1".into(),
+            uid: Some("77".into()),
+            digest: "sha256:cc".into(),
+            changed_in: revision,
+            fingerprint: Some("dd".into()),
+            keep: false,
+            handed_over: Vec::new(),
+        }],
+        leftovers: Vec::new(),
+        operation: None,
+        last_deployed: Some(1),
+    }
+}
+
+/// Nothing is left of the releases in the namespace.
+async fn empty(h: &Harness) {
+    for kind in ["Secret", "ConfigMap"] {
+        let left = h.objects.list(kind, "app.kubernetes.io/managed-by=sherpack").await;
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_in_secrets_do_what_every_driver_does() {
+    let h = Harness::without_operator("driver-secret").await;
+    let driver = || SecretRecords::new(h.client.clone(), MacKey::new([7; 32]));
+    for compression in [Compression::Zstd, Compression::Gzip, Compression::None] {
+        round_trip::round_trip(&driver().compressing(compression), "driver-secret", "web").await;
+        empty(&h).await;
+    }
+    let separate = driver().splitting(Large::SeparateManifests);
+    round_trip::round_trip(&separate, "driver-secret", &"x".repeat(53)).await;
+    // In a namespace that is not the release's own.
+    round_trip::round_trip(&driver().within("driver-secret"), "elsewhere", "web").await;
+    empty(&h).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_in_config_maps_do_what_every_driver_does() {
+    let h = Harness::without_operator("driver-configmap").await;
+    let driver = || ConfigMapRecords::new(h.client.clone(), MacKey::new([7; 32]));
+    for large in [Large::Chunked, Large::SeparateManifests] {
+        round_trip::round_trip(&driver().splitting(large), "driver-configmap", "web").await;
+        empty(&h).await;
+    }
+    round_trip::round_trip(&driver().within("driver-configmap"), "elsewhere", "web").await;
+    empty(&h).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_in_a_config_map_has_the_published_shape() {
+    let h = Harness::without_operator("driver-shape").await;
+    let records = ConfigMapRecords::new(h.client.clone(), MacKey::new([7; 32]));
+    let small = Record { namespace: "driver-shape".into(), state: State::Deployed, ..record(7) };
+    records.create(&small, &private(7)).await.unwrap();
+    let found = h.objects.get("ConfigMap/sh.sherpack.release.v1.web.v7").await;
+    let labels = &found["metadata"]["labels"];
+    assert_eq!(labels["sherpack.io/storage-driver"], "configmap");
+    assert_eq!(labels["sherpack.io/release-version"], "7");
+    assert!(found["data"]["release"].as_str().unwrap().is_ascii());
+    assert!(found["binaryData"].is_null());
+}
