@@ -27,7 +27,9 @@ mod behaviour {
     mod restarts;
     mod retries;
     mod rollout;
+    mod schema;
     mod served_versions;
+    mod subpacks;
     mod unsupported;
     mod waits;
     mod watches;

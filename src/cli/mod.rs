@@ -4,6 +4,8 @@
 
 mod crd;
 mod health;
+mod init;
+mod lint;
 mod package;
 mod render;
 mod run;
@@ -24,6 +26,10 @@ enum Command {
     Run(Box<run::Args>),
     /// Print the CustomResourceDefinition of SherpackRelease as YAML.
     Crd(crd::Args),
+    /// Write the files of a new pack, ready to be installed and changed.
+    Init(init::Args),
+    /// Say what is wrong with a pack, without a cluster.
+    Lint(Box<lint::Args>),
     /// Write a pack directory as a deterministic archive.
     Package(package::Args),
     /// Print the manifests of a pack, the same bytes that the operator would apply.
@@ -39,6 +45,8 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(*args),
             Command::Crd(args) => crd::run(args),
+            Command::Init(args) => init::run(args),
+            Command::Lint(args) => lint::run(*args),
             Command::Package(args) => package::run(args),
             Command::Render(args) => render::run(args),
             Command::Health(args) => health::run(args),

@@ -21,8 +21,6 @@ const RENDER_DEADLINE: Duration = Duration::from_secs(30);
 /// What the release asks for, before rendering.
 pub(super) struct Wanted {
     pub pack: Arc<Pack>,
-    /// The values of the pack with those of the release on top.
-    pub values: Value,
     /// Digest of everything that decides the manifest.
     pub inputs: String,
 }
@@ -48,7 +46,7 @@ impl Pass<'_> {
             "releaseName": self.settings.release_name,
             "targetNamespace": self.settings.target_namespace,
         }));
-        Ok(Wanted { pack, values, inputs })
+        Ok(Wanted { pack, inputs })
     }
 
     /// Renders and checks everything that can be checked without touching an object.
@@ -61,7 +59,7 @@ impl Pass<'_> {
         start_over: bool,
     ) -> Result<Prepared, Error> {
         let rendered = self.render(wanted, action, revision).await?;
-        if let Some(unsupported) = render::unsupported(&wanted.pack, &rendered.objects) {
+        if let Some(unsupported) = render::unsupported(&rendered) {
             return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
         }
         let objects = self.objects(rendered.objects).await?;
@@ -88,7 +86,8 @@ impl Pass<'_> {
             version: revision,
             state: pending(action, self.now, timeout, revision),
             pack: identity(&wanted.pack),
-            values: wanted.values.clone(),
+            // With the sections of the packs inside.
+            values: rendered.values,
             values_provenance: crate::release::ValuesProvenance::default(),
             manifest: yaml::join(&bodies),
             hooks: Vec::new(),

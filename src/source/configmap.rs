@@ -93,7 +93,7 @@ mod tests {
             (&two, None, "SourceInvalid"),
             (&config_map(&[]), None, "SourceNotFound"),
             (&ConfigMap::default(), None, "SourceNotFound"),
-            (&bad, None, "PackInvalid"),
+            (&bad, None, "PackNotAnArchive"),
         ] {
             let error = pack_from(map, key, &Limits::default()).unwrap_err();
             assert_eq!(error.reason(), reason, "{error}");

@@ -47,14 +47,13 @@ impl Error {
         }
     }
 
-    /// Stable PascalCase reason for conditions and metric labels. [`pack::Error::reason`] of the inner
-    /// error says more.
+    /// Stable PascalCase reason for conditions and metric labels.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "SourceNotFound",
             Self::Invalid { .. } => "SourceInvalid",
-            Self::Pack { .. } => "PackInvalid",
+            Self::Pack { error, .. } => error.reason(),
             Self::Io { .. } => "SourceUnreadable",
         }
     }

@@ -191,11 +191,12 @@ mod tests {
     fn a_directory_is_read_within_the_limits() {
         let dir = Scratch::new("limits");
         for limits in [
-            Limits { unpacked: 20, ..Limits::default() },
-            Limits { entries: 2, ..Limits::default() },
-            Limits { path: 4, ..Limits::default() },
+            (Limits { unpacked: 20, ..Limits::default() }, "PackTooLarge"),
+            (Limits { entries: 2, ..Limits::default() }, "PackTooLarge"),
+            (Limits { path: 4, ..Limits::default() }, "PackPathRefused"),
         ] {
-            assert_eq!(reason(&dir.0, "web", &limits), "PackInvalid");
+            let (limits, expected) = limits;
+            assert_eq!(reason(&dir.0, "web", &limits), expected);
         }
     }
 }
