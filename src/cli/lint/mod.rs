@@ -21,6 +21,8 @@ use crate::source;
 const MANY: usize = 50;
 
 #[derive(Debug, clap::Args)]
+// The flattened arguments have the group of this name.
+#[group(skip)]
 pub(super) struct Args {
     #[command(flatten)]
     render: render::Args,

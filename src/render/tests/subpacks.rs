@@ -98,7 +98,7 @@ fn they_come_before_the_pack_around_them_by_name_and_are_themselves() {
 #[test]
 fn values_go_down_through_every_level() {
     let (a, b) = (inner("a", ""), inner("b", ""));
-    let says = object("b", "[values.x, values.y, values.z, values.global.g] | join(' ')");
+    let says = object("b", "values.x ~ ' ' ~ values.y ~ ' ' ~ values.z ~ ' ' ~ values.global.g");
     let pack = pack(
         "",
         &[
