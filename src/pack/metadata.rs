@@ -228,6 +228,11 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
     };
     if let Some(crds) = root.get("crds").and_then(Value::as_object) {
         unknown(crds, "crds.", CRDS_KEYS, &mut warnings);
+        for (key, known) in [("upgrade", &["enabled", "strategy"][..]), ("uninstall", &["keep"])] {
+            if let Some(inner) = crds.get(key).and_then(Value::as_object) {
+                unknown(inner, &format!("crds.{key}."), known, &mut warnings);
+            }
+        }
     }
     let crds = root.get("crds").cloned().unwrap_or(Value::Null);
     Ok(Definition { kind, metadata, strict, dependencies, crds, warnings: warnings.done() })
@@ -330,12 +335,14 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_warnings_that_name_the_path() {
-        let text = format!("{MINIMAL}replicas: 3\nengine: {{strct: true}}\n");
+        let text =
+            format!("{MINIMAL}replicas: 3\nengine: {{strct: true}}\ncrds: {{upgrade: {{force: true}}}}\n");
         assert_eq!(
             definition(&text).unwrap().warnings,
             [
                 "Pack.yaml: unknown key `replicas` is ignored",
-                "Pack.yaml: unknown key `engine.strct` is ignored"
+                "Pack.yaml: unknown key `engine.strct` is ignored",
+                "Pack.yaml: unknown key `crds.upgrade.force` is ignored"
             ]
         );
     }

@@ -86,7 +86,7 @@ impl Tree<'_, '_> {
             let message = format!("more than {INSTANCES} packs take part");
             return Err(Error::Limit { file: format!("{}Pack.yaml", place.files), line: 0, message });
         }
-        fits_cluster(pack, self.input)?;
+        fits_cluster(pack, self.input, place)?;
         let merged = values::merge(pack.values.clone(), over.clone());
         self.value_nodes += values::nodes(&merged);
         if self.value_nodes > NODES {
@@ -163,10 +163,12 @@ impl Tree<'_, '_> {
     }
 }
 
-fn fits_cluster(pack: &Pack, input: &Input<'_>) -> Result<(), Error> {
+fn fits_cluster(pack: &Pack, input: &Input<'_>, place: &Place) -> Result<(), Error> {
     let Some(range) = &pack.metadata.kube_version else { return Ok(()) };
     let found = &input.capabilities.kube_version;
-    if version::matches(range, found).map_err(|message| Error::KubeVersionRange { message })? {
+    if version::matches(range, found).map_err(|message| Error::KubeVersionRange {
+        message: if place.is_outermost() { message } else { format!("{}: {message}", place.files) },
+    })? {
         return Ok(());
     }
     Err(Error::KubeVersion { pack: pack.metadata.name.clone(), range: range.clone(), found: found.clone() })

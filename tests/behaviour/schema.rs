@@ -1,5 +1,7 @@
 //! Values that do not fit the schema of a pack, and schemas that cannot be used.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::support::harness::condition;
@@ -15,6 +17,23 @@ fn pack(schema: &str) -> Pack {
         .object(deployment("web", 0))
         .values("color: blue\n")
         .file("values.schema.yaml", schema)
+}
+
+/// A release of a pack that the tool which writes archives refuses.
+async fn apply_refused(h: &Harness, name: &str, pack: &Pack) {
+    let mut builder =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for (path, content) in &pack.files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, path, &content[..]).unwrap();
+    }
+    let archive = STANDARD.encode(builder.into_inner().unwrap().finish().unwrap());
+    let stored = format!("{name}-pack");
+    let body = json!({"binaryData": {"pack.tgz": archive}});
+    h.objects.server_side_apply(&format!("ConfigMap/{stored}"), "test-person", body).await;
+    h.release(name, json!({"pack": {"configMap": {"name": stored}}})).await;
 }
 
 fn message(release: &Value) -> String {
@@ -59,7 +78,7 @@ async fn a_schema_that_refers_to_elsewhere_is_refused_and_nothing_is_fetched() {
         ("broken", "SchemaInvalid", "type: object\nproperties: {a: {type: nothing}}\n".to_owned()),
     ];
     for (name, reason, schema) in &packs {
-        h.apply(name, &pack(schema), json!({})).await;
+        apply_refused(&h, name, &pack(schema)).await;
         let held = h.condition(name, "Ready", "False", Some(reason)).await;
         assert!(message(&held).contains("values.schema.yaml"), "{held}");
         assert_eq!(condition(&held, "Stalled")["status"], "True", "{held}");

@@ -4,11 +4,12 @@
 //! leads to another place of the same document, or is refused.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::rc::Rc;
 
 use serde_json::{Map, Number, Value};
 
-use super::{format::Format, pattern, short};
+use super::format::Format;
+use super::reference::{Draft, Lost, References, Scope, address};
+use super::{pattern, short};
 
 /// Number of a schema in [`Compiled::nodes`].
 pub(super) type Id = usize;
@@ -92,26 +93,9 @@ pub(super) enum Fault {
     Elsewhere(String),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Draft {
-    Four,
-    Six,
-    Seven,
-    Later,
-}
-
-/// Where a schema stands.
-#[derive(Clone)]
-struct Scope<'v> {
-    /// The nearest schema around with an identifier of its own, or the root.
-    resource: &'v Value,
-    uri: Rc<str>,
-}
-
 struct Compiler<'v> {
     draft: Draft,
-    resources: HashMap<String, &'v Value>,
-    anchors: HashMap<(usize, &'v str), &'v Value>,
+    references: References<'v>,
     ids: HashMap<usize, Id>,
     nodes: Vec<Node>,
     /// For each node the one that it was reached from, and the keys on the way.
@@ -121,23 +105,17 @@ struct Compiler<'v> {
 }
 
 pub(super) fn compile(root: &Value) -> Result<Compiled, Fault> {
-    let draft = match root.get("$schema").and_then(Value::as_str) {
-        Some(uri) if uri.contains("draft-03") || uri.contains("draft-04") => Draft::Four,
-        Some(uri) if uri.contains("draft-06") => Draft::Six,
-        Some(uri) if uri.contains("draft-07") => Draft::Seven,
-        _ => Draft::Later,
-    };
+    let draft = Draft::of(root);
+    let (references, scope) = References::of(root, draft);
     let mut compiler = Compiler {
         draft,
-        resources: HashMap::new(),
-        anchors: HashMap::new(),
+        references,
         ids: HashMap::new(),
         nodes: Vec::new(),
         places: Vec::new(),
         queue: VecDeque::new(),
         patterns: BTreeSet::new(),
     };
-    let scope = compiler.index(root);
     let start = compiler.id(root, &scope, 0, String::new());
     while let Some((id, value, scope)) = compiler.queue.pop_front() {
         compiler.nodes[id] = compiler.node(id, value, scope)?;
@@ -145,51 +123,7 @@ pub(super) fn compile(root: &Value) -> Result<Compiled, Fault> {
     Ok(Compiled { nodes: compiler.nodes, root: start })
 }
 
-/// Addresses tell the parts of one document apart.
-fn address(value: &Value) -> usize {
-    std::ptr::from_ref(value) as usize
-}
-
 impl<'v> Compiler<'v> {
-    /// Finds everything that a reference can name. Gives the scope of the root.
-    fn index(&mut self, root: &'v Value) -> Scope<'v> {
-        let outermost = Scope { resource: root, uri: "".into() };
-        let start = self.enter(root, &outermost);
-        self.resources.insert(start.uri.to_string(), root);
-        self.resources.insert(String::new(), root);
-        let mut todo = vec![(root, start.clone())];
-        while let Some((value, scope)) = todo.pop() {
-            let scope = if std::ptr::eq(value, root) { scope } else { self.enter(value, &scope) };
-            match value {
-                Value::Object(map) => {
-                    let own =
-                        if self.draft < Draft::Later { ["$id", "id"] } else { ["$anchor", "$dynamicAnchor"] };
-                    for name in own.into_iter().filter_map(|key| map.get(key)?.as_str()) {
-                        let name = name.strip_prefix('#').unwrap_or(name);
-                        self.anchors.entry((address(scope.resource), name)).or_insert(value);
-                    }
-                    todo.extend(map.values().map(|value| (value, scope.clone())));
-                }
-                Value::Array(items) => todo.extend(items.iter().map(|value| (value, scope.clone()))),
-                _ => {}
-            }
-        }
-        start
-    }
-
-    /// The scope inside a schema.
-    fn enter(&mut self, value: &'v Value, around: &Scope<'v>) -> Scope<'v> {
-        let key = if self.draft == Draft::Four { "id" } else { "$id" };
-        match value.get(key).and_then(Value::as_str) {
-            Some(own) if !own.starts_with('#') => {
-                let uri = join(&around.uri, own.trim_end_matches('#'));
-                self.resources.entry(uri.clone()).or_insert(value);
-                Scope { resource: value, uri: uri.into() }
-            }
-            _ => around.clone(),
-        }
-    }
-
     fn id(&mut self, value: &'v Value, scope: &Scope<'v>, from: Id, step: String) -> Id {
         if let Some(known) = self.ids.get(&address(value)) {
             return *known;
@@ -223,15 +157,29 @@ impl<'v> Compiler<'v> {
             Value::Object(map) => map,
             _ => return Err(self.fault(id, "a schema is an object, true or false")),
         };
-        let scope = self.enter(value, &scope);
+        let scope = self.references.inside(value, &scope);
         let mut rules = Vec::new();
         for key in ["$ref", "$dynamicRef", "$recursiveRef"] {
             let Some(reference) = map.get(key) else { continue };
             let Some(reference) = reference.as_str() else {
                 return Err(self.fault(id, &format!("`{key}` is not text")));
             };
-            let target = self.resolve(reference, &scope, id)?;
-            rules.push(Rule::Reference(target));
+            let (target, scope) = match self.references.follow(reference, &scope) {
+                Ok(found) => found,
+                Err(Lost::Elsewhere) => return Err(Fault::Elsewhere(short(reference))),
+                Err(Lost::Nowhere) => {
+                    let message = format!("`{key}: {}` leads nowhere", short(reference));
+                    return Err(self.fault(id, &message));
+                }
+            };
+            let step = format!("{key}({})", short(reference));
+            rules.push(Rule::Reference(self.id(target, &scope, id, step)));
+        }
+        // Also those that nothing refers to: a mistake there is one.
+        for key in ["definitions", "$defs"] {
+            for (name, value) in map.get(key).and_then(Value::as_object).into_iter().flatten() {
+                self.id(value, &scope, id, format!("{key}.{}", short(name)));
+            }
         }
         // Before draft 2019-09, nothing counts beside a reference.
         if rules.is_empty() || self.draft == Draft::Later {
@@ -241,33 +189,6 @@ impl<'v> Compiler<'v> {
             self.combinations(id, map, &scope, &mut rules)?;
         }
         Ok(if rules.is_empty() { Node::Always } else { Node::Rules(rules) })
-    }
-
-    fn resolve(&mut self, reference: &str, scope: &Scope<'v>, from: Id) -> Result<Id, Fault> {
-        let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let target = if document.is_empty() {
-            Some((scope.resource, Rc::clone(&scope.uri)))
-        } else {
-            let uri = join(&scope.uri, document);
-            self.resources.get(&uri).map(|value| (*value, uri.into()))
-        };
-        let Some((resource, uri)) = target else {
-            return Err(Fault::Elsewhere(reference.chars().take(120).flat_map(char::escape_debug).collect()));
-        };
-        let fragment = percent_decoded(fragment);
-        let found = if fragment.is_empty() {
-            Some(resource)
-        } else if fragment.starts_with('/') {
-            resource.pointer(&fragment)
-        } else {
-            self.anchors.get(&(address(resource), fragment.as_str())).copied()
-        };
-        let Some(found) = found else {
-            let shown: String = reference.chars().take(120).flat_map(char::escape_debug).collect();
-            return Err(self.fault(from, &format!("`$ref: {shown}` leads nowhere")));
-        };
-        let scope = Scope { resource, uri };
-        Ok(self.id(found, &scope, from, format!("$ref({})", short(reference))))
     }
 
     fn scalars(&mut self, id: Id, map: &'v Object, rules: &mut Vec<Rule>) -> Result<(), Fault> {
@@ -516,37 +437,4 @@ impl<'v> Compiler<'v> {
         }
         pattern::compile(text).map(|_| ()).map_err(|message| self.fault(id, &message))
     }
-}
-
-/// An identifier relative to another one. Only to compare them, never to follow them.
-fn join(base: &str, uri: &str) -> String {
-    let absolute = uri.split_once(':').is_some_and(|(scheme, _)| {
-        !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
-    });
-    if absolute {
-        return uri.to_owned();
-    }
-    let origin =
-        base.find("://").map_or(0, |at| base[at + 3..].find('/').map_or(base.len(), |end| at + 3 + end));
-    if uri.starts_with('/') {
-        return format!("{}{uri}", &base[..origin]);
-    }
-    let folder = base[origin..].rfind('/').map_or(origin, |at| origin + at);
-    if base.is_empty() { uri.to_owned() } else { format!("{}/{uri}", &base[..folder]) }
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = match rest {
-            [b'%', a, b, ..] => {
-                std::str::from_utf8(&[*a, *b]).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok())
-            }
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &rest[3..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

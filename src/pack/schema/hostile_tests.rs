@@ -120,6 +120,13 @@ fn wide_values_against_wide_schemas_end_at_the_limit() {
 }
 
 #[test]
+fn identifiers_do_not_multiply() {
+    let long = format!("https://example.com/{}/", "x".repeat(400_000));
+    let list: Vec<Value> = (0..15_000).map(|index| json!({"$id": format!("i{index}")})).collect();
+    assert!(schema(&json!({"$id": long, "allOf": list})).is_ok());
+}
+
+#[test]
 fn judging_ends_when_it_is_asked_to() {
     let schema = schema(&json!({"type": "object"})).unwrap();
     let verdict = schema.check(&json!({}), &mut Fuel { left: FUEL, stop: &|| true });

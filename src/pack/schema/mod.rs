@@ -10,7 +10,9 @@ mod compile;
 mod evaluated;
 mod format;
 mod pattern;
+mod reference;
 mod simple;
+mod wording;
 
 #[cfg(test)]
 mod hostile_tests;
@@ -121,7 +123,7 @@ fn is_json_schema(root: &Value) -> bool {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(60).flat_map(char::escape_debug).collect()
+    text.chars().take(100).flat_map(char::escape_debug).collect()
 }
 
 fn defaults(schema: &Value) -> Option<Value> {

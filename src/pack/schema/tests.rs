@@ -127,6 +127,7 @@ fn a_document_that_is_no_schema_is_named() {
             "`required` is not a list of names",
         ),
         ("values.schema.json", r##"{"$ref": "#/definitions/gone"}"##, "leads nowhere"),
+        ("values.schema.json", r#"{"$defs": {"unused": {"type": 1}}}"#, "`$defs.unused`: `type`"),
         ("values.schema.json", r#"{"allOf": []}"#, "`allOf` is empty"),
         ("values.schema.json", r#"{"items": 5}"#, "a schema is an object, true or false"),
     ] {
