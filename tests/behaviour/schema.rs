@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment};
+use crate::support::wait::eventually;
 use crate::support::{Harness, Pack};
 
 const SCHEMA: &str =
@@ -53,7 +54,7 @@ async fn values_that_do_not_fit_are_refused_the_release_stays_locked_and_recover
     assert!(!held["status"].to_string().contains("s3cret"), "the value is not shown: {held}");
     assert_eq!(condition(&held, "Stalled")["status"], "True");
     assert_eq!(condition(&held, "Released")["status"], "True", "{held}");
-    assert!(!h.events("web", "ValuesInvalid").await.is_empty(), "an Event tells of it");
+    eventually("an Event tells of it", async || !h.events("web", "ValuesInvalid").await.is_empty()).await;
     h.shows_states("web", &["1 deployed"]).await;
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
@@ -82,7 +83,7 @@ async fn a_schema_that_refers_to_elsewhere_is_refused_and_nothing_is_fetched() {
         let held = h.condition(name, "Ready", "False", Some(reason)).await;
         assert!(message(&held).contains("values.schema.yaml"), "{held}");
         assert_eq!(condition(&held, "Stalled")["status"], "True", "{held}");
-        assert!(!h.events(name, reason).await.is_empty(), "{name}: an Event tells of it");
+        eventually("an Event tells of it", async || !h.events(name, reason).await.is_empty()).await;
         assert_eq!(h.records(name).await.len(), 0, "{name}");
     }
     let nobody = tokio::time::timeout(std::time::Duration::from_millis(200), listener.accept()).await;

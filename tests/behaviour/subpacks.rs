@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::harness::condition;
 use crate::support::packs::config_map;
+use crate::support::wait::eventually;
 use crate::support::{Harness, Pack};
 
 fn message(release: &Value) -> String {
@@ -75,7 +76,7 @@ async fn a_missing_or_broken_dependency_is_named_and_the_release_recovers() {
             .await;
         assert_eq!(condition(&held, "Stalled")["status"], "True", "{held}");
         assert_eq!(condition(&held, "Released")["status"], "True", "{held}");
-        assert!(!h.events("web", reason).await.is_empty(), "an Event tells of {reason}");
+        eventually("an Event tells of it", async || !h.events("web", reason).await.is_empty()).await;
     }
     h.shows_states("web", &["1 deployed"]).await;
     h.objects.edit("ConfigMap/db", "kubectl-edit", json!({"data": {"a": "x"}})).await;
