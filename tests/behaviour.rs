@@ -34,8 +34,10 @@ mod behaviour {
     mod restarts;
     mod retries;
     mod rollout;
+    mod schema;
     mod secret_packs;
     mod served_versions;
+    mod subpacks;
     mod unsupported;
     mod values_from;
     mod waits;

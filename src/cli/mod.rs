@@ -7,6 +7,8 @@ mod export;
 mod get;
 mod health;
 mod import;
+mod init;
+mod lint;
 mod package;
 mod render;
 mod run;
@@ -27,6 +29,10 @@ enum Command {
     Run(Box<run::Args>),
     /// Print the CustomResourceDefinition of SherpackRelease as YAML.
     Crd(crd::Args),
+    /// Write the files of a new pack, ready to be installed and changed.
+    Init(init::Args),
+    /// Say what is wrong with a pack, without a cluster.
+    Lint(Box<lint::Args>),
     /// Write a pack directory as a deterministic archive.
     Package(package::Args),
     /// Print the manifests of a pack, the same bytes that the operator would apply.
@@ -48,6 +54,8 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(*args),
             Command::Crd(args) => crd::run(args),
+            Command::Init(args) => init::run(args),
+            Command::Lint(args) => lint::run(*args),
             Command::Package(args) => package::run(args),
             Command::Render(args) => render::run(args),
             Command::Get(args) => get::run(args),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::{self, Limits, Pack, values};
-use crate::render::{Capabilities, Input, Rendered, Stop, render, unsupported};
+use crate::render::{self, Capabilities, Input, Rendered, Stop, render, unsupported};
 use crate::source;
 
 /// What to assume of a cluster that is not asked: the oldest version that the operator supports.
@@ -37,13 +37,13 @@ const API_VERSIONS: [&str; 20] = [
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Pack: a directory with Pack.yaml, or an archive.
-    pack: PathBuf,
+    pub(super) pack: PathBuf,
     /// Name of the release; default: the name of the pack.
     #[arg(long)]
     name: Option<String>,
     /// Namespace of the release.
     #[arg(short, long, default_value = "default")]
-    namespace: String,
+    pub(super) namespace: String,
     /// File with values, laid on the defaults of the pack; may be repeated, the last one wins.
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -71,7 +71,7 @@ pub(super) fn run(args: Args) -> ExitCode {
     for warning in &pack.warnings {
         eprintln!("warning: {warning}");
     }
-    let refused = unsupported(&pack, &rendered.objects);
+    let refused = unsupported(&rendered);
     if let Some(found) = &refused {
         eprintln!("error: {found}: the operator will not install this pack");
     }
@@ -87,6 +87,15 @@ fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
     let what = format!("pack {}", args.pack.display());
     let pack = source::path::read(&args.pack, &what, &Limits::default()).map_err(source_failure)?;
     let values = read_values(args)?;
+    let mut rendered = render_with(args, &pack, &values).map_err(|error| (1, error.to_string()))?;
+    for document in &mut rendered.objects {
+        complete(document, &args.namespace).map_err(|error| (1, error.to_string()))?;
+    }
+    Ok((pack, rendered))
+}
+
+/// Renders for the release and cluster that the arguments describe.
+pub(super) fn render_with(args: &Args, pack: &Pack, values: &Value) -> Result<Rendered, render::Error> {
     let capabilities = Capabilities {
         kube_version: args.kube_version.clone(),
         api_versions: API_VERSIONS
@@ -100,21 +109,17 @@ fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
         namespace: &args.namespace,
         revision: 1,
         is_upgrade: false,
-        values: &values,
+        values,
         capabilities: &capabilities,
         // Whoever waits at the terminal can end it.
         stop: &Stop::default(),
     };
-    let mut rendered = render(&pack, &input).map_err(|error| (1, error.to_string()))?;
-    for document in &mut rendered.objects {
-        complete(document, &args.namespace).map_err(|error| (1, error.to_string()))?;
-    }
-    Ok((pack, rendered))
+    render(pack, &input)
 }
 
-/// The form in which the operator applies it. The namespace of a custom resource stays as its template says: only a
+/// The form in which the operator applies it; `namespace` is that of the release. The namespace of a custom resource stays as its template says: only a
 /// cluster knows whether it has one.
-fn complete(document: &mut Value, namespace: &str) -> Result<(), manifest::Error> {
+pub(super) fn complete(document: &mut Value, namespace: &str) -> Result<(), manifest::Error> {
     manifest::normalise(document);
     let object = Object::from_value(document.take())?;
     let scope = manifest::is_cluster_scoped(group_of(&object.api_version), &object.id.kind);
@@ -123,7 +128,8 @@ fn complete(document: &mut Value, namespace: &str) -> Result<(), manifest::Error
     Ok(())
 }
 
-fn read_values(args: &Args) -> Result<Value, (u8, String)> {
+/// The values that the arguments give, without the defaults of the pack.
+pub(super) fn read_values(args: &Args) -> Result<Value, (u8, String)> {
     let mut values = Value::Object(serde_json::Map::new());
     for file in &args.files {
         let name = file.display().to_string();

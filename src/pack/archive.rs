@@ -22,6 +22,11 @@ const MEMBERS: usize = 1000;
 /// A limit is exceeded; an entry is a link, a device or another special file; a path is absolute,
 /// contains `..` or is there twice; or the files are not a pack ([`from_files`]).
 pub fn read_archive(bytes: &[u8], limits: &Limits) -> Result<Pack, Error> {
+    from_files(unpack(bytes, limits)?, limits)
+}
+
+/// The files of an archive, whatever they are.
+pub(super) fn unpack(bytes: &[u8], limits: &Limits) -> Result<Files, Error> {
     if bytes.len() as u64 > limits.compressed {
         return Err(Error::TooLarge { what: "archive", limit: limits.compressed });
     }
@@ -32,7 +37,7 @@ pub fn read_archive(bytes: &[u8], limits: &Limits) -> Result<Pack, Error> {
     if stream.exceeded {
         return Err(Error::TooLarge { what: "unpacked archive", limit: limits.unpacked });
     }
-    from_files(strip_top_level(result?), limits)
+    Ok(strip_top_level(result?))
 }
 
 fn entries(stream: &mut Bounded<Members<'_>>, limits: &Limits) -> Result<Files, Error> {

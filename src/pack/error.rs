@@ -17,6 +17,24 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// Too many packs inside.
+    #[error("the pack has more than {limit} packs inside")]
+    TooManyPacks {
+        /// The limit.
+        limit: usize,
+    },
+    /// Packs inside packs inside packs.
+    #[error("the pack has packs nested more than {limit} levels deep")]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
+    /// The values, schemas and definitions of a pack and those inside are too much data.
+    #[error("the values, schemas and definitions of the pack have more than {limit} fields and items")]
+    TooManyFields {
+        /// The limit.
+        limit: usize,
+    },
     /// Not a gzip stream with a tar archive inside.
     #[error("the archive is not a gzip-compressed tar: {message}")]
     NotAnArchive {
@@ -98,6 +116,48 @@ pub enum Error {
         /// Where it does not fit.
         message: String,
     },
+    /// The schema of the values cannot be used.
+    #[error("{file}: {message}")]
+    Schema {
+        /// File of the schema, with the line when known.
+        file: String,
+        /// What is wrong and where.
+        message: String,
+    },
+    /// The schema refers to something outside of itself.
+    #[error(
+        "{file}: `$ref: {reference}` leads out of the schema, and nothing is ever fetched: copy what it names into the schema"
+    )]
+    SchemaReference {
+        /// File of the schema.
+        file: String,
+        /// The reference, shortened.
+        reference: String,
+    },
+    /// The values do not fit the schema of the pack.
+    #[error("the values do not fit {file}: {message}")]
+    Violations {
+        /// File of the schema.
+        file: String,
+        /// The first places and what the schema wants there.
+        message: String,
+    },
+    /// A pack below `charts/` that is needed is not there.
+    #[error("the dependency `{name}` is missing: {message}")]
+    DependencyMissing {
+        /// Name or alias.
+        name: String,
+        /// What to do.
+        message: String,
+    },
+    /// A pack below `charts/` cannot be used.
+    #[error("the dependency `{name}` cannot be used: {message}")]
+    DependencyInvalid {
+        /// Name, alias or place.
+        name: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// A `--set` expression is malformed.
     #[error("cannot set `{expression}`: {why}")]
     Set {
@@ -125,16 +185,24 @@ impl Error {
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::TooLarge { .. } | Self::TooManyEntries { .. } => "PackTooLarge",
+            Self::TooLarge { .. }
+            | Self::TooManyEntries { .. }
+            | Self::TooManyPacks { .. }
+            | Self::TooDeep { .. }
+            | Self::TooManyFields { .. } => "PackTooLarge",
             Self::NotAnArchive { .. } => "PackNotAnArchive",
             Self::Path { .. } => "PackPathRefused",
             Self::Link { .. } => "PackLinkRefused",
             Self::NotAFile { .. } => "PackEntryRefused",
             Self::Duplicate { .. } => "PackDuplicatePath",
             Self::NoPackYaml | Self::Definition { .. } | Self::Syntax { .. } => "PackInvalid",
-            Self::Values { .. } | Self::Set { .. } => "ValuesInvalid",
             Self::ValuesNotAnObject { .. } | Self::ValuesPath { .. } => "ValuesNotAnObject",
             Self::ValuesTooLarge { .. } => "ValuesTooLarge",
+            Self::Schema { .. } => "SchemaInvalid",
+            Self::SchemaReference { .. } => "SchemaReferenceRefused",
+            Self::DependencyMissing { .. } => "DependencyMissing",
+            Self::DependencyInvalid { .. } => "DependencyInvalid",
+            Self::Values { .. } | Self::Set { .. } | Self::Violations { .. } => "ValuesInvalid",
             Self::ManifestMismatch { .. } => "ManifestMismatch",
         }
     }

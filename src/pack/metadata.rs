@@ -80,15 +80,36 @@ pub struct Dependency {
     /// Dotted path in the values that switches it.
     #[serde(default)]
     pub condition: Option<String>,
-    /// `always`, `when-enabled` or `never`.
+    /// When it is fetched. What is vendored below `charts/` needs no fetching, so this changes no render.
     #[serde(default)]
-    pub resolve: Option<String>,
+    pub resolve: Resolve,
     /// Groups that can be switched together.
     #[serde(default)]
     pub tags: Vec<String>,
     /// Another name inside this pack.
     #[serde(default)]
     pub alias: Option<String>,
+}
+
+/// When a dependency is fetched by whoever vendors it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resolve {
+    /// Whatever its condition says.
+    Always,
+    /// When its condition holds.
+    #[default]
+    WhenEnabled,
+    /// It has to be there already.
+    Never,
+}
+
+impl Dependency {
+    /// What it is called inside this pack: the section of the values, and the folder in messages.
+    #[must_use]
+    pub fn effective_name(&self) -> &str {
+        self.alias.as_deref().unwrap_or(&self.name)
+    }
 }
 
 fn yes() -> bool {
@@ -185,6 +206,16 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
             serde_json::from_value(list.clone()).map_err(|error| wrong(format!("`dependencies`: {error}")))?
         }
     };
+    for (index, dependency) in dependencies.iter().enumerate() {
+        let name = dependency.effective_name();
+        check_name(name).map_err(|_| {
+            wrong(format!("`dependencies[{index}]` is called `{}`, which is no name of a pack", short(name)))
+        })?;
+        if name == "global" {
+            let message = format!("`dependencies[{index}]` is called `global`, which all packs share");
+            return Err(wrong(message));
+        }
+    }
     let strict = match root.get("engine") {
         None | Some(Value::Null) => true,
         Some(Value::Object(engine)) => {
@@ -199,6 +230,11 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
     };
     if let Some(crds) = root.get("crds").and_then(Value::as_object) {
         unknown(crds, "crds.", CRDS_KEYS, &mut warnings);
+        for (key, known) in [("upgrade", &["enabled", "strategy"][..]), ("uninstall", &["keep"])] {
+            if let Some(inner) = crds.get(key).and_then(Value::as_object) {
+                unknown(inner, &format!("crds.{key}."), known, &mut warnings);
+            }
+        }
     }
     let crds = root.get("crds").cloned().unwrap_or(Value::Null);
     Ok(Definition { kind, metadata, strict, dependencies, crds, warnings: warnings.done() })
@@ -301,12 +337,14 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_warnings_that_name_the_path() {
-        let text = format!("{MINIMAL}replicas: 3\nengine: {{strct: true}}\n");
+        let text =
+            format!("{MINIMAL}replicas: 3\nengine: {{strct: true}}\ncrds: {{upgrade: {{force: true}}}}\n");
         assert_eq!(
             definition(&text).unwrap().warnings,
             [
                 "Pack.yaml: unknown key `replicas` is ignored",
-                "Pack.yaml: unknown key `engine.strct` is ignored"
+                "Pack.yaml: unknown key `engine.strct` is ignored",
+                "Pack.yaml: unknown key `crds.upgrade.force` is ignored"
             ]
         );
     }
@@ -334,6 +372,14 @@ mod tests {
             (
                 "apiVersion: sherpack/v1\nengine: {strict: 1}\nmetadata: {name: a, version: 1.0.0}",
                 "engine.strict",
+            ),
+            (
+                "apiVersion: sherpack/v1\ndependencies: [{name: a, version: '1', repository: x, alias: a/b}]\nmetadata: {name: a, version: 1.0.0}",
+                "`dependencies[0]`",
+            ),
+            (
+                "apiVersion: sherpack/v1\ndependencies: [{name: a, version: '1', repository: x, resolve: often}]\nmetadata: {name: a, version: 1.0.0}",
+                "often",
             ),
             (
                 "apiVersion: sherpack/v1\ndependencies: [{name: a}]\nmetadata: {name: a, version: 1.0.0}",

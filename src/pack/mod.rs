@@ -1,9 +1,10 @@
 //! A pack: templates, default values and metadata, read from bytes and held in memory.
 //!
-//! Owns the archive format and its limits, `Pack.yaml`, `MANIFEST`, and what merging values means.
+//! Owns the archive format and its limits, `Pack.yaml`, `MANIFEST`, the schema of the values, the packs below `charts/`, and
+//! what merging values means.
 //! May import `api` and `manifest`. Pure: a pack is made from bytes, never from a path.
 //!
-//! Invariant: a [`Pack`] is bounded by [`Limits`], its file names are relative, clean and unique, and
+//! Invariant: a [`Pack`] is bounded by [`Limits`] together with all packs inside of it, its file names are relative, clean and unique, and
 //! the same files give the same [`Pack::digest`] whether they came from a directory or an archive.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -13,23 +14,25 @@ pub mod layers;
 mod listing;
 mod metadata;
 mod path;
+pub mod schema;
+pub mod subpacks;
 pub mod values;
 pub mod version;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 pub use archive::{read_archive, write_archive};
 pub use error::Error;
-pub use metadata::{Dependency, Kind, Maintainer, Metadata};
+pub use metadata::{Dependency, Kind, Maintainer, Metadata, Resolve};
 pub use path::clean;
+pub use schema::Schema;
+pub use subpacks::Subpack;
 
 /// The files of a pack by path relative to its root, `/` between the parts.
 pub type Files = BTreeMap<String, Vec<u8>>;
-
-/// File names that hold a schema of the values, in the order in which they are looked for.
-const SCHEMAS: [&str; 4] = ["values.schema.yaml", "values.schema.json", "schema.yaml", "schema.json"];
 
 /// Bytes of `MANIFEST`: thousands of files.
 const MANIFEST_BYTES: usize = 2 << 20;
@@ -66,43 +69,34 @@ pub struct Pack {
     pub dependencies: Vec<Dependency>,
     /// `crds` of `Pack.yaml` as it stands there; null when absent.
     pub crds: Value,
-    /// Default values: `values.yaml` as an object, empty when there is none.
+    /// What the values have to be like.
+    pub schema: Option<Schema>,
+    /// Default values: `values.yaml` laid on the defaults of the schema; an object, empty when there are none.
     pub values: Value,
-    /// Every file but `MANIFEST`.
-    pub files: Files,
+    /// The packs below `charts/`, in the order of their paths.
+    pub subpacks: Vec<Subpack>,
+    /// Every file but `MANIFEST`. Shared: templates may read them.
+    pub files: Arc<Files>,
     /// `sha256:` + hex over all paths and contents; the same for a directory and an archive of it.
     pub digest: String,
     /// What was understood but not used, such as unknown keys of `Pack.yaml`.
     pub warnings: Vec<String>,
 }
 
-impl Pack {
-    /// Path of the schema of the values, when the pack has one.
-    #[must_use]
-    pub fn schema(&self) -> Option<&'static str> {
-        SCHEMAS.into_iter().find(|name| self.files.contains_key(*name))
-    }
-}
-
 /// Makes a pack of the files of one directory.
 ///
-/// `MANIFEST`, when present, must list exactly these files with their hashes; it is then left out.
+/// `MANIFEST`, when present, must list exactly these files with their hashes; it is then left out. A pack below `charts/` that
+/// is not one is no error here: only a render knows whether it is needed.
 ///
 /// # Errors
-/// A limit is exceeded, a path is unclean, `MANIFEST` disagrees, or `Pack.yaml` or `values.yaml` is
-/// missing or wrong.
-pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
-    if files.len() > limits.entries {
-        return Err(Error::TooManyEntries { limit: limits.entries });
-    }
-    let mut size = 0_u64;
-    for (name, content) in &files {
-        clean(name, limits.path)?;
-        size = size.saturating_add(content.len() as u64);
-    }
-    if size > limits.unpacked {
-        return Err(Error::TooLarge { what: "unpacked pack", limit: limits.unpacked });
-    }
+/// A limit is exceeded, also by a pack inside; a path is unclean, `MANIFEST` disagrees, or `Pack.yaml`, `values.yaml` or the schema
+/// is missing or wrong.
+pub fn from_files(files: Files, limits: &Limits) -> Result<Pack, Error> {
+    subpacks::Allowance::new(limits).pack(files, 0)
+}
+
+/// The part of [`from_files`] that does not look below `charts/`.
+fn alone(mut files: Files) -> Result<Pack, Error> {
     let manifest = files.remove(listing::MANIFEST);
     if manifest.as_ref().is_some_and(|manifest| manifest.len() > MANIFEST_BYTES) {
         return Err(Error::TooLarge { what: listing::MANIFEST, limit: MANIFEST_BYTES as u64 });
@@ -112,10 +106,21 @@ pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
     if let Some(manifest) = manifest {
         listing::verify(&manifest, &listing)?;
     }
-    let values = match files.get("values.yaml") {
+    let schema = schema::read(&files)?;
+    let own = match files.get("values.yaml") {
         None => Value::Object(serde_json::Map::new()),
         Some(text) => values::parse(text, "values.yaml")?,
     };
+    let values = match &schema {
+        // A null in `values.yaml` is a value like others.
+        Some(schema) => values::overlay(schema.defaults(), own),
+        None => own,
+    };
+    let mut warnings = definition.warnings;
+    if let Some(schema) = &schema {
+        let unknown = schema.unknown.iter();
+        warnings.extend(unknown.map(|key| format!("{}: unknown key `{key}` is ignored", schema.file())));
+    }
     let digest = listing::digest(&listing);
     Ok(Pack {
         kind: definition.kind,
@@ -123,10 +128,12 @@ pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
         strict: definition.strict,
         dependencies: definition.dependencies,
         crds: definition.crds,
+        schema,
         values,
-        files,
+        subpacks: Vec::new(),
+        files: Arc::new(files),
         digest: format!("sha256:{digest}"),
-        warnings: definition.warnings,
+        warnings,
     })
 }
 
@@ -167,12 +174,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_schema_is_found_in_the_stated_order() {
+    fn the_defaults_of_the_schema_lie_below_the_values_of_the_pack() {
+        let schema = "type: object\nproperties: {a: {default: 1}, b: {default: 2}, c: {default: 3}}";
         let pack = from_files(
-            files(&[("Pack.yaml", MINIMAL), ("schema.json", "{}"), ("values.schema.json", "{}")]),
+            files(&[
+                ("Pack.yaml", MINIMAL),
+                ("values.schema.yaml", schema),
+                ("values.yaml", "a: 5\nc: null\nd:\n"),
+            ]),
             &Limits::default(),
         );
-        assert_eq!(pack.unwrap().schema(), Some("values.schema.json"));
+        assert_eq!(pack.unwrap().values, serde_json::json!({"a": 5, "b": 2, "c": null, "d": null}));
     }
 
     #[test]

@@ -40,6 +40,8 @@ impl Pass<'_> {
         if let Ok(Outcome { progress: Progress::Running(run), .. }) = &outcome {
             let quiet_until = run.started.checked_add(QUIET_FOR).unwrap_or(Timestamp::MAX);
             if self.now < quiet_until {
+                // What failed before is over: the next event concerns what runs now.
+                self.mem.retry_at = None;
                 return Ok(Some(until(self.now, run.until.min(quiet_until))));
             }
         }

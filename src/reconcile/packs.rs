@@ -149,11 +149,15 @@ impl Kept {
     }
 }
 
-/// About how much memory a pack takes.
+/// About how much memory a pack takes, with those inside of it.
 fn weight(pack: &Pack) -> usize {
     let files: usize = pack.files.iter().map(|(path, content)| path.len() + content.len()).sum();
+    let inside: usize =
+        pack.subpacks.iter().filter_map(|subpack| subpack.content.as_ref().ok()).map(weight).sum();
+    // A schema is kept as it stands and compiled.
+    let schema = 3 * pack.schema.as_ref().map_or(0, pack::Schema::nodes);
     // The texts of the values stand in a file too.
-    2 * files + NODE * (pack::values::nodes(&pack.values) + pack::values::nodes(&pack.crds))
+    2 * files + NODE * (pack::values::nodes(&pack.values) + pack::values::nodes(&pack.crds) + schema) + inside
 }
 
 impl Context {

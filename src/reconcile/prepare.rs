@@ -28,8 +28,6 @@ pub(super) struct Wanted {
     pub layers: Vec<Layer>,
     /// These on each other.
     pub user: Value,
-    /// The values of the pack with those of the release on top.
-    pub values: Value,
     /// Digest of everything that decides the manifest.
     pub inputs: String,
 }
@@ -56,14 +54,16 @@ impl Pass<'_> {
         let pack = self.ctx.pack(&self.settings.pack, &self.key, &fresh).await?;
         let layers = self.layers(asked).await?;
         let user = self.user_values(&layers)?;
-        let values = pack::values::merge(pack.values.clone(), user.clone());
+        // A null may be there to remove a default of a pack inside, so it is an input too.
+        let lay = if pack.subpacks.is_empty() { pack::values::merge } else { pack::values::overlay };
+        let values = lay(pack.values.clone(), user.clone());
         let inputs = manifest::digest(&json!({
             "pack": pack.digest,
             "values": values,
             "releaseName": self.settings.release_name,
             "targetNamespace": self.settings.target_namespace,
         }));
-        Ok(Wanted { pack, layers, user, values, inputs })
+        Ok(Wanted { pack, layers, user, inputs })
     }
 
     /// Renders and checks everything that can be checked without touching an object.
@@ -76,7 +76,7 @@ impl Pass<'_> {
         start_over: bool,
     ) -> Result<Prepared, Error> {
         let rendered = self.render(wanted, action, revision).await?;
-        if let Some(unsupported) = render::unsupported(&wanted.pack, &rendered.objects) {
+        if let Some(unsupported) = render::unsupported(&rendered) {
             return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
         }
         let objects = self.objects(rendered.objects).await?;
@@ -103,7 +103,8 @@ impl Pass<'_> {
             version: revision,
             state: pending(action, self.now, timeout, revision),
             pack: identity(&wanted.pack),
-            values: wanted.values.clone(),
+            // With the sections of the packs inside.
+            values: rendered.values,
             values_provenance: ValuesProvenance {
                 sources: layers::provenance(&wanted.pack.values, &wanted.layers),
             },

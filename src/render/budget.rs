@@ -43,6 +43,11 @@ impl Stop {
     pub fn now(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
+
+    /// Whether it was asked.
+    pub(super) fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// What is left. One per render.

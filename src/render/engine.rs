@@ -1,5 +1,6 @@
 //! Sets the template engine up, runs it over the files of a pack, and words its errors.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -22,6 +23,14 @@ pub(super) struct Text {
     pub(super) text: String,
 }
 
+/// What all packs of one render share: their purse.
+pub(super) struct Session {
+    budget: Arc<Budget>,
+    fuel: Cell<u64>,
+    total: Cell<u64>,
+    sources: Cell<u64>,
+}
+
 /// Whether this template holds the notes: its name up to the first dot is `notes`, in any case.
 pub(super) fn is_notes(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
@@ -38,77 +47,87 @@ fn is_helper(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|name| name.starts_with('_'))
 }
 
-/// Renders every template of the pack, in path order.
-pub(super) fn texts(pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Vec<Text>, Error> {
-    let budget = Arc::new(Budget::new(input.stop));
-    let mut engine = environment(pack.strict, &budget);
-    let root = root(pack, input, values);
-    engine.add_global("__root", root.clone());
-    let mut outputs = Vec::new();
-    let mut sources = 0;
-    for (path, content) in &pack.files {
-        let Some(name) = path.strip_prefix(TEMPLATES) else {
-            continue;
-        };
-        let helper = is_helper(name);
-        if !helper && !is_output(name) {
-            continue;
-        }
-        let wrong =
-            |message: &str| Error::Template { file: path.clone(), line: 0, message: message.to_owned() };
-        let source = std::str::from_utf8(content).map_err(|_| wrong("it is not UTF-8 text"))?;
-        let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-        let guarded = guard::instrument(name, source, false, &budget).map_err(|refused| match refused {
-            guard::Refused::Engine(error) => explain(&error, name, &budget),
-            guard::Refused::Here { line, why } => {
-                Error::Template { file: path.clone(), line, message: why.to_owned() }
-            }
-        })?;
-        sources += content.len() as u64;
-        if sources > SOURCES {
-            let message = format!("the templates together are larger than {} MiB", SOURCES >> 20);
-            return Err(Error::Limit { file: path.clone(), line: 0, message });
-        }
-        engine
-            .add_template_owned(name.to_owned(), guarded)
-            .map_err(|error| explain(&error, name, &budget))?;
-        if !helper {
-            outputs.push(name);
+impl Session {
+    pub(super) fn new(input: &Input<'_>) -> Self {
+        Self {
+            budget: Arc::new(Budget::new(input.stop)),
+            fuel: Cell::new(FUEL),
+            total: Cell::new(0),
+            sources: Cell::new(0),
         }
     }
-    let mut fuel = FUEL;
-    let mut total = 0_u64;
-    let mut texts = Vec::new();
-    for name in outputs {
-        engine.set_fuel(Some(fuel));
-        let base = format!("{}/templates", pack.metadata.name);
-        let context = minijinja::context! {
-            template => json_value(&json!({"name": format!("{base}/{name}"), "basePath": base})),
-            ..root.clone()
-        };
-        let mut out = Capped { text: Vec::new(), left: FILE.min(TOTAL - total), exceeded: false };
-        let result = engine
-            .get_template(name)
-            .and_then(|template| template.render_captured_to(context, &mut out))
-            .map(|captured| captured.state().fuel_levels().map_or(0, |(_, remaining)| remaining));
-        fuel = match result {
-            Ok(remaining) => remaining,
-            Err(_) if out.exceeded => {
-                let message = format!(
-                    "the output is larger than {} MiB for one template or {} MiB for all",
-                    FILE >> 20,
-                    TOTAL >> 20
-                );
-                return Err(Error::Limit { file: format!("{TEMPLATES}{name}"), line: 0, message });
+
+    /// Renders every template of the pack, in path order.
+    pub(super) fn texts(&self, pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Vec<Text>, Error> {
+        let budget = Arc::clone(&self.budget);
+        let mut engine = environment(pack.strict, &budget);
+        let root = root(pack, input, values);
+        engine.add_global("__root", root.clone());
+        let mut outputs = Vec::new();
+        for (path, content) in pack.files.iter() {
+            let Some(name) = path.strip_prefix(TEMPLATES) else {
+                continue;
+            };
+            let helper = is_helper(name);
+            if !helper && !is_output(name) {
+                continue;
             }
-            Err(error) => return Err(explain(&error, name, &budget)),
-        };
-        total += out.text.len() as u64;
-        // The engine writes whole strings only.
-        let text = String::from_utf8_lossy(&out.text).into_owned();
-        texts.push(Text { file: format!("{TEMPLATES}{name}"), text });
+            let wrong =
+                |message: &str| Error::Template { file: path.clone(), line: 0, message: message.to_owned() };
+            let source = std::str::from_utf8(content).map_err(|_| wrong("it is not UTF-8 text"))?;
+            let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+            let guarded =
+                guard::instrument(name, source, false, &budget).map_err(|refused| match refused {
+                    guard::Refused::Engine(error) => explain(&error, name, &budget),
+                    guard::Refused::Here { line, why } => {
+                        Error::Template { file: path.clone(), line, message: why.to_owned() }
+                    }
+                })?;
+            self.sources.set(self.sources.get() + content.len() as u64);
+            if self.sources.get() > SOURCES {
+                let message = format!("the templates together are larger than {} MiB", SOURCES >> 20);
+                return Err(Error::Limit { file: path.clone(), line: 0, message });
+            }
+            engine
+                .add_template_owned(name.to_owned(), guarded)
+                .map_err(|error| explain(&error, name, &budget))?;
+            if !helper {
+                outputs.push(name);
+            }
+        }
+        let mut texts = Vec::new();
+        for name in outputs {
+            engine.set_fuel(Some(self.fuel.get()));
+            let base = format!("{}/templates", pack.metadata.name);
+            let context = minijinja::context! {
+                template => json_value(&json!({"name": format!("{base}/{name}"), "basePath": base})),
+                ..root.clone()
+            };
+            let mut out =
+                Capped { text: Vec::new(), left: FILE.min(TOTAL - self.total.get()), exceeded: false };
+            let result = engine
+                .get_template(name)
+                .and_then(|template| template.render_captured_to(context, &mut out))
+                .map(|captured| captured.state().fuel_levels().map_or(0, |(_, remaining)| remaining));
+            match result {
+                Ok(remaining) => self.fuel.set(remaining),
+                Err(_) if out.exceeded => {
+                    let message = format!(
+                        "the output is larger than {} MiB for one template or {} MiB for all",
+                        FILE >> 20,
+                        TOTAL >> 20
+                    );
+                    return Err(Error::Limit { file: format!("{TEMPLATES}{name}"), line: 0, message });
+                }
+                Err(error) => return Err(explain(&error, name, &budget)),
+            }
+            self.total.set(self.total.get() + out.text.len() as u64);
+            // The engine writes whole strings only.
+            let text = String::from_utf8_lossy(&out.text).into_owned();
+            texts.push(Text { file: format!("{TEMPLATES}{name}"), text });
+        }
+        Ok(texts)
     }
-    Ok(texts)
 }
 
 pub(super) fn environment(strict: bool, budget: &Arc<Budget>) -> Environment<'static> {

@@ -1,5 +1,6 @@
 use crate::api::Class;
 use crate::manifest;
+use crate::pack;
 
 /// Why a pack could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +47,9 @@ pub enum Error {
         /// Which limit.
         message: String,
     },
+    /// A pack below `charts/` or the values are wrong.
+    #[error(transparent)]
+    Pack(#[from] pack::Error),
     /// The output of a template is not a manifest.
     #[error("output of {0}")]
     Manifest(#[from] manifest::Error),
@@ -68,6 +72,7 @@ impl Error {
             | Self::Limit { .. } => Class::FixSpec,
             Self::KubeVersion { .. } => Class::FixCluster,
             Self::Manifest(error) => error.class(),
+            Self::Pack(error) => error.class(),
             Self::Aborted { .. } => Class::FixSpec,
         }
     }
@@ -82,6 +87,7 @@ impl Error {
             Self::Template { .. } => "RenderFailed",
             Self::Limit { .. } => "RenderLimit",
             Self::Manifest(error) => error.reason(),
+            Self::Pack(error) => error.reason(),
             Self::Aborted { .. } => "RenderAborted",
         }
     }

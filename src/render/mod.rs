@@ -1,7 +1,7 @@
 //! A pack and its values to manifests. [`render`] is the one entry.
 //!
-//! Owns the template language (minijinja) with its filters and functions, and what a pack may use of
-//! this operator's annotations ([`unsupported`]). May import `pack`, `manifest` and `api`. Nothing
+//! Owns the template language (minijinja) with its filters and functions, the tree of packs inside packs, and what a pack may
+//! use of this operator's annotations ([`unsupported`]). May import `pack`, `manifest` and `api`. Nothing
 //! outside this folder and `pack` knows the template language.
 //!
 //! Invariant: whatever the pack, a render ends, within bounded time and memory ([`Limit`](Error::Limit)), and never
@@ -17,6 +17,7 @@ mod functions;
 mod guard;
 mod printf;
 mod text;
+mod tree;
 mod unsupported;
 
 #[cfg(test)]
@@ -24,8 +25,7 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::manifest;
-use crate::pack::{Kind, Pack, values, version};
+use crate::pack::{Kind, Pack};
 
 pub use budget::Stop;
 pub use error::Error;
@@ -62,20 +62,22 @@ pub struct Capabilities {
 /// What a pack renders to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
-    /// Every document, files in path order, documents in file order. Not normalised yet.
+    /// Every document: those of subpacks before those of the pack around them, files in path order, documents in file order. Not
+    /// normalised yet.
     pub objects: Vec<Value>,
-    /// Text of `NOTES.txt`, for people; never applied.
+    /// For each object the template that it comes from, by its path from the outermost pack.
+    pub origins: Vec<String>,
+    /// Text of `NOTES.txt` of the pack itself, for people; never applied.
     pub notes: Option<String>,
-    /// Defaults of the pack with the values of the release on top: what the templates saw.
+    /// Defaults of the pack with the values of the release on top: what the templates saw. The section of each subpack that takes
+    /// part holds what its own templates saw.
     pub values: Value,
+    /// Files below `crds/` of all packs that take part.
+    pub crds: Vec<String>,
 }
 
 /// Stack of the render thread. Deep nesting of macros and values ends in an error long before.
 const STACK: usize = 64 << 20;
-
-/// Scalars, lists and maps of the values, and of all documents. What they come from is bounded, but they take far more memory than their
-/// text. Below what the manifest may have when it is read again.
-const NODES: usize = 140_000;
 
 /// Renders a pack.
 ///
@@ -87,6 +89,10 @@ const NODES: usize = 140_000;
 /// into, but may be tested (`{% if values.x %}`) and defaulted (`values.x | default(1)`), as real
 /// packs do all the time: the engine's semi-strict mode. Without, missing values are empty at any depth.
 ///
+/// Packs below `charts/` that are switched on ([`crate::pack::subpacks::enabled`]) are rendered first, in the order of their names,
+/// each with its own files, `pack`, schema and `kubeVersion`, and with the values of its section; `global` goes down to all of them.
+/// Their notes are dropped. A library among them renders nothing. All limits are those of the whole.
+///
 /// Blocks the calling thread for up to some seconds: call it where blocking is allowed.
 ///
 /// # Errors
@@ -95,54 +101,17 @@ pub fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
     if pack.kind == Kind::Library {
         return Err(Error::Library { pack: pack.metadata.name.clone() });
     }
-    if let Some(range) = &pack.metadata.kube_version {
-        let found = &input.capabilities.kube_version;
-        if !version::matches(range, found).map_err(|message| Error::KubeVersionRange { message })? {
-            return Err(Error::KubeVersion {
-                pack: pack.metadata.name.clone(),
-                range: range.clone(),
-                found: found.clone(),
-            });
-        }
-    }
     // A thread of its own: its stack is large enough for every nesting that the limits let through
     // (a caller's may not be), and a panic ends there.
     std::thread::scope(|scope| {
         std::thread::Builder::new()
             .name("render".to_owned())
             .stack_size(STACK)
-            .spawn_scoped(scope, || documents(pack, input))
+            .spawn_scoped(scope, || tree::render(pack, input))
             .map_err(|error| Error::Aborted { message: error.to_string() })?
             .join()
             .unwrap_or_else(|panic| Err(Error::Aborted { message: panic_text(panic.as_ref()) }))
     })
-}
-
-fn documents(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
-    let merged = values::merge(pack.values.clone(), input.values.clone());
-    if values::nodes(&merged) > NODES {
-        let message = format!("they have more than {NODES} fields and items");
-        return Err(Error::Limit { file: "values".to_owned(), line: 0, message });
-    }
-    let texts = engine::texts(pack, input, &merged)?;
-    let mut objects = Vec::new();
-    let mut notes: Option<String> = None;
-    let mut nodes = 0;
-    for text in texts {
-        if engine::is_notes(&text.file) {
-            let notes = notes.get_or_insert_default();
-            notes.push_str(&text.text);
-        } else {
-            let documents = manifest::yaml::parse_documents(&text.text, &text.file)?;
-            nodes += documents.iter().map(values::nodes).sum::<usize>();
-            if nodes > NODES {
-                let message = format!("all documents together have more than {NODES} fields and items");
-                return Err(Error::Limit { file: text.file, line: 0, message });
-            }
-            objects.extend(documents);
-        }
-    }
-    Ok(Rendered { objects, notes, values: merged })
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

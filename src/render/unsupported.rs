@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
+use super::Rendered;
 use crate::api::names::GROUP;
-use crate::pack::Pack;
 
 /// The first thing found. Applying the rest without it would not be what the author meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// What it is: `hook annotation helm.sh/hook`, `subpacks (charts/redis)`.
+    /// What it is: `the hook annotation helm.sh/hook`, `a CustomResourceDefinition`.
     pub what: String,
     /// Kind and name of the object, or the file of the pack.
     pub object: String,
@@ -34,27 +34,13 @@ const ANNOTATIONS: [(&str, &str); 10] = [
     ("crd-policy", "CRD policy"),
 ];
 
-/// The first thing that this pack uses and that would be ignored, if any.
-///
-/// Looks at the files of the pack first, then at the rendered objects in order.
+/// The first thing that a pack uses and that would be ignored, if any: files first, then the objects in order.
 #[must_use]
-pub fn unsupported(pack: &Pack, objects: &[Value]) -> Option<Unsupported> {
-    let found =
-        |what: &str, object: &str| Some(Unsupported { what: what.to_owned(), object: object.to_owned() });
-    if let Some(schema) = pack.schema() {
-        return found("a schema of the values", schema);
+pub fn unsupported(rendered: &Rendered) -> Option<Unsupported> {
+    if let Some(path) = rendered.crds.first() {
+        return Some(Unsupported { what: "a CustomResourceDefinition".to_owned(), object: path.clone() });
     }
-    if let Some(dependency) = pack.dependencies.first() {
-        return found(&format!("the dependency `{}`", dependency.name), "Pack.yaml");
-    }
-    let below = |folder: &str| pack.files.keys().find(|path| path.starts_with(folder));
-    if let Some(path) = below("charts/") {
-        return found("a subpack", path);
-    }
-    if let Some(path) = below("crds/") {
-        return found("a CustomResourceDefinition", path);
-    }
-    objects.iter().find_map(object)
+    rendered.objects.iter().find_map(object)
 }
 
 fn object(object: &Value) -> Option<Unsupported> {
@@ -82,29 +68,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::pack::{
-        Limits, from_files,
-        tests::{MINIMAL, files},
-    };
 
-    fn pack(extra: &[(&str, &str)]) -> Pack {
-        let mut all = files(extra);
-        all.entry("Pack.yaml".to_owned()).or_insert_with(|| MINIMAL.into());
-        from_files(all, &Limits::default()).unwrap()
+    fn rendered(objects: &[Value], crds: &[&str]) -> Rendered {
+        Rendered {
+            objects: objects.to_vec(),
+            origins: vec![String::new(); objects.len()],
+            notes: None,
+            values: Value::Null,
+            crds: crds.iter().map(|path| (*path).to_owned()).collect(),
+        }
     }
 
     #[test]
     fn files_that_would_be_ignored_are_named() {
-        let dependency = format!("{MINIMAL}dependencies: [{{name: redis, version: '1', repository: x}}]");
-        for (file, text, what) in [
-            ("values.schema.yaml", "{}", "a schema of the values on values.schema.yaml"),
-            ("crds/a.yaml", "x", "a CustomResourceDefinition on crds/a.yaml"),
-            ("charts/redis/Pack.yaml", "x", "a subpack on charts/redis/Pack.yaml"),
-            ("Pack.yaml", dependency.as_str(), "the dependency `redis` on Pack.yaml"),
-        ] {
-            let found = unsupported(&pack(&[(file, text)]), &[]).unwrap().to_string();
-            assert_eq!(found, format!("{what} is not supported yet"));
-        }
+        let found = unsupported(&rendered(&[], &["charts/db/crds/a.yaml"])).unwrap().to_string();
+        assert_eq!(found, "a CustomResourceDefinition on charts/db/crds/a.yaml is not supported yet");
     }
 
     #[test]
@@ -121,11 +99,11 @@ mod tests {
             "sherpack.io/crd-policy",
         ] {
             let job = json!({"kind": "Job", "metadata": {"name": "a", "annotations": {key: "x"}}});
-            let found = unsupported(&pack(&[]), &[json!({"kind": "Pod"}), job]).unwrap();
+            let found = unsupported(&rendered(&[json!({"kind": "Pod"}), job], &[])).unwrap();
             assert!(found.what.contains(key) && found.object == "Job/a", "{found}");
         }
         let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "a.b"}});
-        assert_eq!(unsupported(&pack(&[]), &[crd]).unwrap().object, "CustomResourceDefinition/a.b");
+        assert_eq!(unsupported(&rendered(&[crd], &[])).unwrap().object, "CustomResourceDefinition/a.b");
     }
 
     #[test]
@@ -137,7 +115,7 @@ mod tests {
             "example.com/hook",
         ] {
             let object = json!({"kind": "Pod", "metadata": {"name": "a", "annotations": {key: "keep"}}});
-            assert_eq!(unsupported(&pack(&[]), &[object]), None, "{key}");
+            assert_eq!(unsupported(&rendered(&[object], &[])), None, "{key}");
         }
     }
 }

@@ -90,7 +90,16 @@ async fn a_pack_that_uses_what_is_not_built_yet_is_refused_whole() {
         ("wait-for", "sherpack.io/wait-for", pack().object(annotated("sherpack.io/wait-for", "Job/a"))),
         ("crd", "CustomResourceDefinition/widgets.example.com", pack().object(crd.clone())),
         ("crds", "crds/widgets.yaml", pack().file("crds/widgets.yaml", crd.to_string())),
-        ("subpack", "charts/redis", pack().file("charts/redis/Pack.yaml", "apiVersion: sherpack/v1")),
+        (
+            "inner-crds",
+            "charts/redis/crds/widgets.yaml",
+            pack()
+                .file(
+                    "charts/redis/Pack.yaml",
+                    "apiVersion: sherpack/v1\nmetadata: {name: redis, version: 1.0.0}\n",
+                )
+                .file("charts/redis/crds/widgets.yaml", crd.to_string()),
+        ),
     ];
     for (name, named, pack) in packs {
         h.apply(name, &pack, json!({})).await;

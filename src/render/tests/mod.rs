@@ -5,6 +5,7 @@ mod golden;
 mod hostile;
 mod language;
 mod size;
+mod subpacks;
 
 use serde_json::{Value, json};
 

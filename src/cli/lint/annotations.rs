@@ -1,0 +1,163 @@
+//! Annotations of this operator, and those of Helm that it understands too: their names and values.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Finding, Severity};
+use crate::api::duration;
+use crate::api::names::{
+    CRD_POLICY, DRIFT, GROUP, HEALTH_CHECK, HEALTH_CHECK_COMMAND, HEALTH_CHECK_CONTAINER,
+    HEALTH_CHECK_INTERVAL, HEALTH_CHECK_PATH, HEALTH_CHECK_PORT, HEALTH_CHECK_SCHEME, HEALTH_CHECK_STATUS,
+    HEALTH_CHECK_TIMEOUT, HEALTH_CHECK_TYPE, HELM_HOOK, HELM_HOOK_DELETE_POLICY, HELM_HOOK_WEIGHT,
+    HELM_RESOURCE_POLICY, HOOK, HOOK_DELETE_POLICY, HOOK_FAILURE_POLICY, HOOK_RETRIES, HOOK_TIMEOUT,
+    HOOK_WEIGHT, IGNORE, KEEP, RESOURCE_POLICY, SKIP_WAIT, SYNC_WAVE, WAIT_FOR,
+};
+
+const HOOKS: [&str; 10] = [
+    "pre-install",
+    "post-install",
+    "pre-upgrade",
+    "post-upgrade",
+    "pre-rollback",
+    "post-rollback",
+    "pre-delete",
+    "post-delete",
+    "test",
+    "test-success",
+];
+const DELETE_POLICIES: [&str; 3] = ["before-hook-creation", "hook-succeeded", "hook-failed"];
+
+/// What may stand as the value of an annotation.
+enum Wants {
+    Word(&'static [&'static str]),
+    Words(&'static [&'static str]),
+    Integer,
+    Count,
+    Duration,
+    /// `Kind/name` of objects of the same pack.
+    Objects,
+    Port,
+    /// Status codes of HTTP.
+    Codes,
+    Path,
+    Text,
+}
+
+const KNOWN: [(&str, Wants); 25] = [
+    (HOOK, Wants::Words(&HOOKS)),
+    (HELM_HOOK, Wants::Words(&HOOKS)),
+    (HOOK_WEIGHT, Wants::Integer),
+    (HELM_HOOK_WEIGHT, Wants::Integer),
+    (HOOK_DELETE_POLICY, Wants::Words(&DELETE_POLICIES)),
+    (HELM_HOOK_DELETE_POLICY, Wants::Words(&DELETE_POLICIES)),
+    (HOOK_FAILURE_POLICY, Wants::Word(&["fail", "continue", "rollback"])),
+    (HOOK_TIMEOUT, Wants::Duration),
+    (HOOK_RETRIES, Wants::Count),
+    (SYNC_WAVE, Wants::Integer),
+    (WAIT_FOR, Wants::Objects),
+    (SKIP_WAIT, Wants::Word(&["true", "false"])),
+    (RESOURCE_POLICY, Wants::Word(&[KEEP])),
+    (HELM_RESOURCE_POLICY, Wants::Word(&[KEEP])),
+    (CRD_POLICY, Wants::Word(&["managed", "shared", "external"])),
+    (DRIFT, Wants::Word(&[IGNORE])),
+    (HEALTH_CHECK, Wants::Word(&["true", "false"])),
+    (HEALTH_CHECK_TYPE, Wants::Word(&["http", "command"])),
+    (HEALTH_CHECK_PATH, Wants::Path),
+    (HEALTH_CHECK_PORT, Wants::Port),
+    (HEALTH_CHECK_SCHEME, Wants::Word(&["http", "https"])),
+    (HEALTH_CHECK_STATUS, Wants::Codes),
+    (HEALTH_CHECK_COMMAND, Wants::Text),
+    (HEALTH_CHECK_CONTAINER, Wants::Text),
+    (HEALTH_CHECK_INTERVAL, Wants::Duration),
+];
+
+/// `Kind/name` of all objects.
+pub(super) fn names(objects: &[Value]) -> BTreeSet<String> {
+    objects.iter().map(name).collect()
+}
+
+fn name(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]))
+}
+
+pub(super) fn check(object: &Value, names: &BTreeSet<String>, file: &str, findings: &mut Vec<Finding>) {
+    let Some(annotations) = object["metadata"]["annotations"].as_object() else { return };
+    let object = name(object);
+    for (key, value) in annotations {
+        let known = KNOWN.iter().find(|(known, _)| known == key).map(|(_, wants)| wants);
+        let own = key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP);
+        let wants = match known {
+            Some(wants) => wants,
+            None if key == HEALTH_CHECK_TIMEOUT => &Wants::Duration,
+            None if own => {
+                let message = format!("{object}: the annotation `{key}` means nothing to the operator");
+                findings.push(Finding::new("UnknownAnnotation", Severity::Warning, file, message));
+                continue;
+            }
+            None => continue,
+        };
+        let Some(value) = value.as_str() else {
+            let message = format!("{object}: the annotation `{key}` is not text: put it in quotes");
+            findings.push(Finding::new("AnnotationInvalid", Severity::Error, file, message));
+            continue;
+        };
+        if let Some(wanted) = wanted(wants, value) {
+            let shown: String = value.chars().take(60).flat_map(char::escape_debug).collect();
+            let message = format!("{object}: the annotation `{key}` is `{shown}`, not {wanted}");
+            findings.push(Finding::new("AnnotationInvalid", Severity::Error, file, message));
+        } else if matches!(wants, Wants::Objects) {
+            for missing in list(value).filter(|wanted| !names.contains(*wanted)) {
+                let message = format!("{object} waits for {missing}, which is not in the pack");
+                findings.push(Finding::new("WaitForUnknown", Severity::Error, file, message));
+            }
+        }
+    }
+}
+
+fn list(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(str::trim)
+}
+
+/// What would have to stand there instead, unless it is right.
+fn wanted(wants: &Wants, value: &str) -> Option<String> {
+    let is_path = |value: &str| value.starts_with('/') && !value.contains(char::is_whitespace);
+    let (fits, wanted) = match wants {
+        Wants::Word(words) => (
+            words.iter().any(|word| value.eq_ignore_ascii_case(word)),
+            format!("one of {}", words.join(", ")),
+        ),
+        Wants::Words(words) => (
+            list(value).all(|part| words.contains(&part)),
+            format!("a comma-separated list of {}", words.join(", ")),
+        ),
+        Wants::Integer => (value.parse::<i32>().is_ok(), "an integer".to_owned()),
+        Wants::Count => (value.parse::<u32>().is_ok(), "a whole number from 0".to_owned()),
+        Wants::Duration => (duration::parse(value).is_ok(), "a duration such as 5m".to_owned()),
+        Wants::Objects => (
+            list(value).all(|part| part.split('/').filter(|part| !part.is_empty()).count() == 2),
+            "a comma-separated list of Kind/name".to_owned(),
+        ),
+        Wants::Port => (
+            match value.parse::<u32>() {
+                Ok(number) => (1..=65535).contains(&number),
+                Err(_) => {
+                    (1..=15).contains(&value.len())
+                        && value.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
+                }
+            },
+            "a port, by number or name".to_owned(),
+        ),
+        Wants::Codes => (
+            list(value).all(|part| {
+                part.splitn(2, '-')
+                    .all(|code| code.parse::<u16>().is_ok_and(|code| (100..=599).contains(&code)))
+            }),
+            "a status code such as 200, or a range such as 200-399".to_owned(),
+        ),
+        Wants::Path => (is_path(value), "a path that starts with /".to_owned()),
+        Wants::Text => (!value.trim().is_empty(), "text".to_owned()),
+    };
+    (!fits).then_some(wanted)
+}

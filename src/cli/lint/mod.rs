@@ -1,0 +1,258 @@
+//! `lint`: what is wrong with a pack, as far as that can be said without a cluster.
+
+mod annotations;
+mod crds;
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::render;
+use crate::manifest::{self, Object};
+use crate::pack::{self, Limits, Pack};
+use crate::render::{Error, Rendered, unsupported};
+use crate::source;
+
+/// Findings of one kind that are looked for. A pack with more mistakes has a reason.
+const MANY: usize = 50;
+
+#[derive(Debug, clap::Args)]
+// The flattened arguments have the group of this name.
+#[group(skip)]
+pub(super) struct Args {
+    #[command(flatten)]
+    render: render::Args,
+    /// How the findings are printed.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Output {
+    /// One line per finding.
+    Table,
+    /// A JSON list of objects with `code`, `severity`, `file`, `line`, `message`.
+    Json,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    /// The operator refuses it, or does not do what it says.
+    Error,
+    /// It is probably not meant.
+    Warning,
+    /// Worth knowing.
+    Info,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Finding {
+    /// PascalCase; where the operator would refuse the pack, its reason.
+    code: &'static str,
+    severity: Severity,
+    /// Path in the pack; empty when it concerns the pack as a whole.
+    file: String,
+    /// From 1; 0 when unknown.
+    line: u64,
+    message: String,
+}
+
+impl Finding {
+    fn new(code: &'static str, severity: Severity, file: &str, message: impl Into<String>) -> Self {
+        Self { code, severity, file: file.to_owned(), line: 0, message: message.into() }
+    }
+}
+
+/// Exit code 0 when nothing is wrong, 1 when there is a finding of severity error, 2 when the pack cannot be read.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "stdout is the result, stderr the story")]
+pub(super) fn run(args: Args) -> ExitCode {
+    let findings = match lint(&args.render) {
+        Ok(findings) => findings,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    match args.output {
+        Output::Table => print!("{}", table(&findings)),
+        // Strings in a struct always serialise.
+        Output::Json => println!("{}", serde_json::to_string_pretty(&findings).unwrap_or_default()),
+    }
+    let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
+    if findings.is_empty() {
+        eprintln!("nothing is wrong");
+    }
+    ExitCode::from(u8::from(wrong))
+}
+
+fn table(findings: &[Finding]) -> String {
+    let one = |finding: &Finding| {
+        let severity = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Info => "info",
+        };
+        let place = match (finding.file.as_str(), finding.line) {
+            ("", _) => String::new(),
+            (file, 0) => format!("{file}: "),
+            (file, line) => format!("{file}:{line}: "),
+        };
+        format!("{severity:7}  {}  {place}{}\n", finding.code, finding.message.replace('\n', " "))
+    };
+    findings.iter().map(one).collect()
+}
+
+fn lint(args: &render::Args) -> Result<Vec<Finding>, String> {
+    let what = format!("pack {}", args.pack.display());
+    let values = render::read_values(args).map_err(|(_, message)| message)?;
+    let pack = match source::path::read(&args.pack, &what, &Limits::default()) {
+        Ok(pack) => pack,
+        Err(source::Error::Pack { error, .. }) => return Ok(vec![of_pack(&error)]),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut findings = Vec::new();
+    warnings(&pack, "", &mut findings);
+    crds::files(&pack, "", &mut findings);
+    if let Some(rendered) = rendered(args, pack, &values, &mut findings) {
+        objects(rendered, &args.namespace, &mut findings);
+    }
+    findings
+        .sort_by(|a, b| (a.severity, &a.file, a.line, a.code).cmp(&(b.severity, &b.file, b.line, b.code)));
+    findings.dedup();
+    Ok(findings)
+}
+
+/// What reading said of the pack and of those inside of it.
+fn warnings(pack: &Pack, prefix: &str, findings: &mut Vec<Finding>) {
+    for warning in &pack.warnings {
+        let (file, message) = warning.split_once(": ").unwrap_or(("", warning));
+        let code = if warning.contains("unknown key") { "UnknownKey" } else { "FileIgnored" };
+        let file = if file.is_empty() { String::new() } else { format!("{prefix}{file}") };
+        findings.push(Finding::new(code, Severity::Warning, &file, message));
+    }
+    for subpack in &pack.subpacks {
+        let path = format!("{prefix}{}", subpack.path);
+        match &subpack.content {
+            Ok(inner) => warnings(inner, &format!("{path}/"), findings),
+            // Only a render knows whether it is needed.
+            Err(error) => {
+                findings.push(Finding::new("DependencyInvalid", Severity::Warning, &path, error.to_string()));
+            }
+        }
+        if subpack.content.as_ref().is_ok_and(|inner| {
+            inner.kind == pack::Kind::Library && inner.files.keys().any(|path| is_output(path))
+        }) {
+            let message =
+                "a library below charts/ renders nothing: only names that start with `_` make sense";
+            findings.push(Finding::new("LibraryTemplates", Severity::Warning, &path, message));
+        }
+    }
+}
+
+fn is_output(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    path.starts_with("templates/")
+        && !name.starts_with('_')
+        && !name.to_ascii_lowercase().starts_with("notes.")
+}
+
+/// Renders. After each mistake once more without the template that has it, so that others are found too.
+fn rendered(
+    args: &render::Args,
+    mut pack: Pack,
+    values: &Value,
+    findings: &mut Vec<Finding>,
+) -> Option<Rendered> {
+    for attempt in 0..MANY {
+        let error = match render::render_with(args, &pack, values) {
+            Ok(rendered) if attempt == 0 => return Some(rendered),
+            // Half of a manifest would be blamed for what is missing.
+            Ok(_) => return None,
+            Err(error) => error,
+        };
+        let finding = of_render(&error);
+        let file = finding.file.clone();
+        findings.push(finding);
+        let go_on = match &error {
+            Error::Pack(pack::Error::Violations { .. }) => pack.schema.take().is_some(),
+            _ => Arc::make_mut(&mut pack.files).remove(&file).is_some(),
+        };
+        if !go_on {
+            return None;
+        }
+    }
+    None
+}
+
+/// A mistake that was found while the pack was read.
+fn of_pack(error: &pack::Error) -> Finding {
+    let file = match error {
+        pack::Error::Schema { file, .. }
+        | pack::Error::SchemaReference { file, .. }
+        | pack::Error::Values { file, .. }
+        | pack::Error::Violations { file, .. } => file.as_str(),
+        pack::Error::Definition { .. } | pack::Error::Syntax { .. } | pack::Error::NoPackYaml => "Pack.yaml",
+        pack::Error::ManifestMismatch { .. } => "MANIFEST",
+        pack::Error::DependencyMissing { .. } | pack::Error::DependencyInvalid { .. } => "Pack.yaml",
+        _ => "",
+    };
+    // Some know the line, and write it behind the name.
+    let (file, line) = match file.rsplit_once(':').map(|(file, line)| (file, line.parse())) {
+        Some((file, Ok(line))) => (file, line),
+        _ => (file, 0),
+    };
+    let message = error.to_string();
+    let message = message.strip_prefix(&format!("{file}: ")).unwrap_or(&message).to_owned();
+    Finding { code: error.reason(), severity: Severity::Error, file: file.to_owned(), line, message }
+}
+
+fn of_render(error: &Error) -> Finding {
+    let (file, line, message) = match error {
+        Error::Template { file, line, message, .. } | Error::Limit { file, line, message, .. } => {
+            (file.clone(), *line as u64, message.clone())
+        }
+        // The line is that of the output.
+        Error::Manifest(manifest::Error::Yaml { file, line, message, .. }) => {
+            (file.clone(), 0, format!("line {line} of its output: {message}"))
+        }
+        Error::Manifest(manifest::Error::NotAnObject { file, .. }) => (file.clone(), 0, error.to_string()),
+        Error::Pack(error) => return of_pack(error),
+        Error::KubeVersion { .. } | Error::KubeVersionRange { .. } | Error::Library { .. } => {
+            ("Pack.yaml".to_owned(), 0, error.to_string())
+        }
+        _ => (String::new(), 0, error.to_string()),
+    };
+    Finding { code: error.reason(), severity: Severity::Error, file, line, message }
+}
+
+/// Judges what was rendered.
+fn objects(rendered: Rendered, namespace: &str, findings: &mut Vec<Finding>) {
+    if let Some(found) = unsupported(&rendered) {
+        let message = format!("{found}: the operator will not install this pack");
+        findings.push(Finding::new("NotSupported", Severity::Error, "", message));
+    }
+    crds::rendered(&rendered, findings);
+    let names = annotations::names(&rendered.objects);
+    let mut seen: HashMap<String, String> = HashMap::new();
+    for (mut document, file) in rendered.objects.into_iter().zip(rendered.origins) {
+        annotations::check(&document, &names, &file, findings);
+        if let Err(error) = render::complete(&mut document, namespace) {
+            findings.push(Finding::new(error.reason(), Severity::Error, &file, error.to_string()));
+            continue;
+        }
+        let Ok(object) = Object::from_value(document) else { continue };
+        if let Some(first) = seen.insert(object.id.to_string(), file.clone()) {
+            let message = format!("{} is also in {first}", object.id);
+            findings.push(Finding::new("DuplicateObject", Severity::Error, &file, message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

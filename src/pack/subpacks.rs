@@ -1,0 +1,288 @@
+//! The packs below `charts/`: reading them within the limits of the whole, and which of them take part.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Dependency, Error, Files, Limits, Pack, alone, archive, clean, values, version};
+
+/// Packs inside packs.
+const DEPTH: usize = 10;
+/// Packs in a pack, at any depth.
+const PACKS: usize = 200;
+/// Scalars, lists and objects of all values, definitions and schemas together: they take far more memory than their text.
+const FIELDS: usize = 300_000;
+const FOLDER: &str = "charts/";
+const ARCHIVES: [&str; 2] = [".tgz", ".tar.gz"];
+
+/// One directory or archive below `charts/`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subpack {
+    /// Path in the pack around it: `charts/redis`, `charts/redis-1.0.0.tgz`.
+    pub path: String,
+    /// The pack, or why it is none.
+    pub content: Result<Pack, Error>,
+}
+
+impl Subpack {
+    /// Name of the directory, or of the archive without its ending.
+    fn stem(&self) -> &str {
+        let name = self.path.strip_prefix(FOLDER).unwrap_or(&self.path);
+        ARCHIVES.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
+    }
+
+    fn is_archive(&self) -> bool {
+        ARCHIVES.iter().any(|ending| self.path.ends_with(ending))
+    }
+}
+
+/// A pack that takes part in the render of the pack around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Instance<'p> {
+    /// Alias, or name: its section in the values around it.
+    pub name: &'p str,
+    /// The pack.
+    pub pack: &'p Pack,
+}
+
+/// What is left of the limits for a pack and all packs inside of it.
+pub(super) struct Allowance {
+    limits: Limits,
+    bytes: u64,
+    entries: usize,
+    fields: usize,
+    packs: usize,
+}
+
+impl Allowance {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            limits: *limits,
+            bytes: limits.unpacked,
+            entries: limits.entries,
+            fields: FIELDS,
+            packs: PACKS + 1,
+        }
+    }
+
+    /// Makes a pack and those inside of it. What they hold is counted at each level at which it is held.
+    pub(super) fn pack(&mut self, files: Files, depth: usize) -> Result<Pack, Error> {
+        self.take(&files)?;
+        let mut pack = alone(files)?;
+        let schema = pack.schema.as_ref().map_or(0, super::Schema::nodes);
+        let fields = values::nodes(&pack.values) + values::nodes(&pack.crds) + schema;
+        self.fields = self.fields.checked_sub(fields).ok_or(Error::TooManyFields { limit: FIELDS })?;
+        let (directories, archives, others) = sort(&pack.files);
+        pack.warnings.extend(others.into_iter().take(20).map(|path| {
+            format!("{path} is no pack: neither a directory nor an archive (.tgz, .tar.gz), it is ignored")
+        }));
+        for (path, files) in directories {
+            let content = self.inside(depth, |allowance| allowance.pack(files, depth + 1))?;
+            pack.subpacks.push(Subpack { path, content });
+        }
+        for path in archives {
+            let bytes = pack.files.get(&path).map(Vec::as_slice).unwrap_or_default();
+            let content = self.inside(depth, |allowance| {
+                let limits =
+                    Limits { unpacked: allowance.bytes, entries: allowance.entries, ..allowance.limits };
+                // The error names the limit of the whole, not what is left of it.
+                let files = archive::unpack(bytes, &limits).map_err(|error| allowance.whole(error))?;
+                allowance.pack(files, depth + 1)
+            })?;
+            pack.subpacks.push(Subpack { path, content });
+        }
+        pack.subpacks.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(pack)
+    }
+
+    fn take(&mut self, files: &Files) -> Result<(), Error> {
+        let Limits { unpacked, entries, path, .. } = self.limits;
+        self.packs = self.packs.checked_sub(1).ok_or(Error::TooManyPacks { limit: PACKS })?;
+        self.entries =
+            self.entries.checked_sub(files.len()).ok_or(Error::TooManyEntries { limit: entries })?;
+        for (name, content) in files {
+            clean(name, path)?;
+            self.bytes = self
+                .bytes
+                .checked_sub(content.len() as u64)
+                .ok_or(Error::TooLarge { what: "unpacked pack", limit: unpacked })?;
+        }
+        Ok(())
+    }
+
+    fn whole(&self, error: Error) -> Error {
+        match error {
+            Error::TooLarge { what, .. } if what != "archive" => {
+                Error::TooLarge { what, limit: self.limits.unpacked }
+            }
+            Error::TooManyEntries { .. } => Error::TooManyEntries { limit: self.limits.entries },
+            other => other,
+        }
+    }
+
+    /// What is wrong with a pack inside concerns only who needs it; a limit concerns the whole.
+    fn inside(
+        &mut self,
+        depth: usize,
+        read: impl FnOnce(&mut Self) -> Result<Pack, Error>,
+    ) -> Result<Result<Pack, Error>, Error> {
+        if depth >= DEPTH {
+            return Err(Error::TooDeep { limit: DEPTH });
+        }
+        match read(self) {
+            Err(
+                error @ (Error::TooLarge { .. }
+                | Error::TooManyEntries { .. }
+                | Error::TooManyFields { .. }
+                | Error::TooManyPacks { .. }
+                | Error::TooDeep { .. }),
+            ) => Err(error),
+            content => Ok(content),
+        }
+    }
+}
+
+/// What stands below `charts/`: directories with their files, archives, and the rest.
+fn sort(files: &Files) -> (BTreeMap<String, Files>, Vec<String>, Vec<String>) {
+    let (mut directories, mut archives, mut others) =
+        (BTreeMap::<String, Files>::new(), Vec::new(), Vec::new());
+    for (path, content) in files.range(FOLDER.to_owned()..) {
+        let Some(below) = path.strip_prefix(FOLDER) else { break };
+        match below.split_once('/') {
+            Some((directory, inner)) => {
+                let files = directories.entry(format!("{FOLDER}{directory}")).or_default();
+                files.insert(inner.to_owned(), content.clone());
+            }
+            None if ARCHIVES.iter().any(|ending| below.ends_with(ending)) => archives.push(path.clone()),
+            None => others.push(path.clone()),
+        }
+    }
+    (directories, archives, others)
+}
+
+/// The packs that take part for these values of the pack around them, in the order of their names.
+///
+/// A dependency finds its pack by alias or name: that of the directory, or that in its `Pack.yaml`. One pack may serve several
+/// dependencies. What no dependency finds takes part too, as the published Sherpack has it, under the name of its directory.
+/// A pack that is switched off may be broken or missing.
+///
+/// # Errors
+/// A pack that is switched on is missing, broken or of another version, or two are called the same.
+pub fn enabled<'p>(pack: &'p Pack, merged: &Value) -> Result<Vec<Instance<'p>>, Error> {
+    let mut declared = vec![false; pack.subpacks.len()];
+    let mut found: Vec<Instance<'p>> = Vec::new();
+    for dependency in &pack.dependencies {
+        let candidates = candidates(dependency, &pack.subpacks);
+        candidates.iter().for_each(|index| declared[*index] = true);
+        if is_on(dependency, merged) {
+            let candidates: Vec<&Subpack> =
+                candidates.into_iter().map(|index| &pack.subpacks[index]).collect();
+            found
+                .push(Instance { name: dependency.effective_name(), pack: choose(dependency, &candidates)? });
+        }
+    }
+    for (subpack, _) in pack.subpacks.iter().zip(declared).filter(|(_, declared)| !declared) {
+        let content = subpack.content.as_ref().map_err(|error| Error::DependencyInvalid {
+            name: subpack.stem().to_owned(),
+            message: format!("{}: {error}", subpack.path),
+        })?;
+        let name = if subpack.is_archive() { &content.metadata.name } else { subpack.stem() };
+        found.push(Instance { name, pack: content });
+    }
+    found.sort_by_key(|instance| instance.name);
+    if let Some(twice) = found.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        return Err(Error::DependencyInvalid {
+            name: twice[0].name.to_owned(),
+            message: "two packs below charts/ are called so: give one an alias".to_owned(),
+        });
+    }
+    Ok(found)
+}
+
+/// Those that the dependency means: called by the alias, else by the name, else having it in their `Pack.yaml`.
+fn candidates(dependency: &Dependency, subpacks: &[Subpack]) -> Vec<usize> {
+    let name = dependency.name.as_str();
+    let alias = dependency.alias.as_deref();
+    let own = |subpack: &Subpack| subpack.content.as_ref().ok().map(|pack| pack.metadata.name.clone());
+    // Nobody can say what a broken archive is called but its file.
+    let broken = |subpack: &Subpack| {
+        let rest = subpack.stem().strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+        subpack.content.is_err() && rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let ranks: [&dyn Fn(&Subpack) -> bool; 3] = [
+        &|subpack| !subpack.is_archive() && Some(subpack.stem()) == alias,
+        &|subpack| !subpack.is_archive() && subpack.stem() == name,
+        &|subpack| {
+            own(subpack).is_some_and(|own| own == name || Some(own.as_str()) == alias)
+                || subpack.is_archive() && (subpack.stem() == name || Some(subpack.stem()) == alias)
+                || broken(subpack)
+        },
+    ];
+    ranks
+        .iter()
+        .map(|fits| (0..subpacks.len()).filter(|index| fits(&subpacks[*index])).collect::<Vec<_>>())
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
+}
+
+fn choose<'p>(dependency: &Dependency, candidates: &[&'p Subpack]) -> Result<&'p Pack, Error> {
+    let name = || dependency.effective_name().to_owned();
+    if candidates.is_empty() {
+        let message = format!(
+            "no directory or archive below charts/ is `{}` {}: vendor it there, or switch it off",
+            dependency.name, dependency.version
+        );
+        return Err(Error::DependencyMissing { name: name(), message });
+    }
+    let mut wrong = Vec::new();
+    for subpack in candidates {
+        match &subpack.content {
+            Ok(pack) => {
+                let version = pack.metadata.version.to_string();
+                let fits = version::matches(&dependency.version, &version).map_err(|message| {
+                    Error::DependencyInvalid { name: name(), message: format!("Pack.yaml: {message}") }
+                })?;
+                if fits {
+                    return Ok(pack);
+                }
+                wrong
+                    .push(format!("{} is version {version}, {} is wanted", subpack.path, dependency.version));
+            }
+            Err(error) => wrong.push(format!("{}: {error}", subpack.path)),
+        }
+    }
+    let message = wrong.into_iter().take(3).collect::<Vec<_>>().join("; ");
+    Err(Error::DependencyInvalid { name: name(), message })
+}
+
+/// Whether the values want it. The condition decides: of several the first that is set; else the tags, of which one that is
+/// true is enough. A condition of which nothing is set is not met, as published.
+fn is_on(dependency: &Dependency, merged: &Value) -> bool {
+    if !dependency.enabled {
+        return false;
+    }
+    let condition = dependency.condition.as_deref().unwrap_or_default();
+    let paths = || condition.split(',').map(str::trim).filter(|path| !path.is_empty());
+    let at = |path: &str| path.split('.').try_fold(merged, |value, key| value.get(key));
+    if let Some(value) = paths().find_map(at) {
+        return is_true(value);
+    }
+    let tags: Vec<bool> =
+        dependency.tags.iter().filter_map(|tag| merged.get("tags")?.get(tag)).map(is_true).collect();
+    if tags.is_empty() { paths().next().is_none() } else { tags.contains(&true) }
+}
+
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !matches!(text.as_str(), "" | "false" | "0"),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+    }
+}
+
+#[cfg(test)]
+#[path = "subpacks_tests.rs"]
+mod tests;
