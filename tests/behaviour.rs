@@ -28,6 +28,7 @@ mod behaviour {
     mod retries;
     mod rollout;
     mod served_versions;
+    mod templates;
     mod unsupported;
     mod waits;
     mod watches;

@@ -26,6 +26,11 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_PACK_DIR", value_name = "DIR")]
     pack_dir: Option<PathBuf>,
 
+    /// Namespace that `lookup` in templates may read, beside the target namespace and the one of the release; may be
+    /// repeated. `*` is all of them and kinds without a namespace [default: none]
+    #[arg(long, env = "SHERPACK_ALLOW_LOOKUP", value_name = "NAMESPACE", value_delimiter = ',', value_parser = lookup_namespace)]
+    allow_lookup: Vec<Namespace>,
+
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
     concurrency: NonZeroUsize,
@@ -105,6 +110,7 @@ fn config(args: Args, default_holder: impl FnOnce() -> String) -> Config {
         watch_namespace,
         operator_namespace,
         pack_dir,
+        allow_lookup,
         concurrency,
         listen,
         log_format: _,
@@ -119,6 +125,7 @@ fn config(args: Args, default_holder: impl FnOnce() -> String) -> Config {
         watch_namespace: watch_namespace.map(|namespace| namespace.0),
         operator_namespace: operator_namespace.0,
         pack_dir,
+        allow_lookup: allow_lookup.into_iter().map(|namespace| namespace.0).collect(),
         concurrency,
         listen,
         holder: holder.unwrap_or_else(default_holder),
@@ -159,6 +166,10 @@ fn namespace(text: &str) -> Result<Namespace, String> {
         return Ok(Namespace(text.to_owned()));
     }
     Err("a namespace has 1 to 63 characters of a-z, 0-9 and -, with no - at an end".to_owned())
+}
+
+fn lookup_namespace(text: &str) -> Result<Namespace, String> {
+    if text == "*" { Ok(Namespace(text.to_owned())) } else { namespace(text) }
 }
 
 fn holder(text: &str) -> Result<String, String> {
@@ -209,6 +220,8 @@ mod tests {
             "--watch-namespace=apps",
             "--operator-namespace=ops",
             "--pack-dir=/packs",
+            "--allow-lookup=shared,infra",
+            "--allow-lookup=*",
             "--concurrency=3",
             "--listen=127.0.0.1:0",
             "--kubeconfig=/kube",
@@ -219,6 +232,7 @@ mod tests {
         assert_eq!(config.watch_namespace.as_deref(), Some("apps"));
         assert_eq!(config.operator_namespace, "ops");
         assert_eq!(config.pack_dir, Some(PathBuf::from("/packs")));
+        assert_eq!(config.allow_lookup, ["shared", "infra", "*"]);
         assert_eq!(config.concurrency.get(), 3);
         assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
         assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
@@ -232,6 +246,7 @@ mod tests {
         let config = parse(&["--operator-namespace=sherpack-system"]).unwrap();
         assert_eq!(config.watch_namespace, None);
         assert_eq!(config.pack_dir, None);
+        assert!(config.allow_lookup.is_empty());
         assert_eq!(config.concurrency.get(), 10);
         assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
         assert_eq!(config.holder, "me");
@@ -243,6 +258,7 @@ mod tests {
             "--watch-namespace=Apps",
             "--watch-namespace=-a",
             "--operator-namespace=",
+            "--allow-lookup=a*",
             "--concurrency=0",
             "--worker-threads=0",
             "--listen=8080",

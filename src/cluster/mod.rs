@@ -3,10 +3,12 @@
 mod crowded;
 mod error;
 mod kinds;
+mod look;
 mod objects;
 mod pods;
 
 pub use error::{Error, Holder, describe, namespace_terminating, status_code};
 pub use kinds::{Kind, Kinds};
+pub use look::{LOOK_DEADLINE, LookError};
 pub use objects::{Applied, Cluster, Mode, fingerprint_of, is_hidden, version_of};
 pub mod client;

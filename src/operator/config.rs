@@ -20,6 +20,8 @@ pub struct Config {
     pub operator_namespace: String,
     /// The directory below which `spec.pack.path` is looked up; `None`: such releases are refused.
     pub pack_dir: Option<PathBuf>,
+    /// Namespaces that `lookup` of any release may read, beside its own; `*`: everything.
+    pub allow_lookup: Vec<String>,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -46,6 +48,7 @@ impl fmt::Debug for Config {
             watch_namespace,
             operator_namespace,
             pack_dir,
+            allow_lookup,
             concurrency,
             listen,
             holder,
@@ -56,6 +59,7 @@ impl fmt::Debug for Config {
             .field("watch_namespace", watch_namespace)
             .field("operator_namespace", operator_namespace)
             .field("pack_dir", pack_dir)
+            .field("allow_lookup", allow_lookup)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("holder", holder)

@@ -86,7 +86,7 @@ pub(super) async fn work(
     let releases = runs.store();
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
     let ctx = Arc::new(Context {
-        cluster: Cluster::new(client.clone()),
+        cluster: Arc::new(Cluster::new(client.clone())),
         records,
         objects,
         record_watch,
@@ -98,6 +98,7 @@ pub(super) async fn work(
         preloaded: Mutex::new(preloaded),
         outdated: Mutex::new(outdated),
         capabilities: Arc::new(capabilities),
+        allowed_lookups: config.allow_lookup.clone().into(),
         policy: Policy { pack_dir_enabled: config.pack_dir.is_some() },
         holder: config.holder.clone(),
         report: Arc::new(report),

@@ -16,6 +16,7 @@ pub mod values;
 pub mod version;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -67,8 +68,8 @@ pub struct Pack {
     pub crds: Value,
     /// Default values: `values.yaml` as an object, empty when there is none.
     pub values: Value,
-    /// Every file but `MANIFEST`.
-    pub files: Files,
+    /// Every file but `MANIFEST`. Shared: templates may read them.
+    pub files: Arc<Files>,
     /// `sha256:` + hex over all paths and contents; the same for a directory and an archive of it.
     pub digest: String,
     /// What was understood but not used, such as unknown keys of `Pack.yaml`.
@@ -123,7 +124,7 @@ pub fn from_files(mut files: Files, limits: &Limits) -> Result<Pack, Error> {
         dependencies: definition.dependencies,
         crds: definition.crds,
         values,
-        files,
+        files: Arc::new(files),
         digest: format!("sha256:{digest}"),
         warnings: definition.warnings,
     })

@@ -30,6 +30,8 @@ pub enum Error {
     RenderTimeout { after: Duration },
     #[error("rendering stopped unexpectedly: {message}")]
     RenderAborted { message: String },
+    #[error("no random bytes for new secrets: {message}")]
+    NoRandomness { message: String },
     #[error("reading the pack stopped unexpectedly: {message}")]
     PackAborted { message: String },
     #[error(
@@ -68,6 +70,7 @@ impl Error {
             // It may be created after the release.
             Self::ConfigMapNotFound { .. } => Class::FixCluster,
             Self::ConfigMap { .. }
+            | Self::NoRandomness { .. }
             | Self::RecordChanged { .. }
             | Self::Undecided
             | Self::Own { .. }
@@ -87,6 +90,7 @@ impl Error {
             Self::NotSupported { .. } => "NotSupported",
             Self::EmptyRender { .. } => "EmptyRender",
             Self::DuplicateObject { .. } | Self::NamespaceOnClusterObject { .. } => "ObjectInvalid",
+            Self::NoRandomness { .. } => "NoRandomness",
             Self::RenderTimeout { .. } | Self::RenderAborted { .. } => "RenderFailed",
             Self::PackAborted { .. } => "PackInvalid",
             Self::ConfigMapNotFound { .. } => "SourceNotFound",

@@ -11,6 +11,7 @@ mod error;
 mod handover;
 mod heal;
 mod history;
+mod lookup;
 mod memory;
 mod observe;
 mod own;

@@ -52,6 +52,7 @@ impl Operator {
             watch_namespace: settings.watch_namespace.clone(),
             operator_namespace: settings.operator_namespace.clone(),
             pack_dir: settings.pack_dir.clone(),
+            allow_lookup: Vec::new(),
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             holder: settings.holder.clone(),

@@ -13,8 +13,8 @@ mod size;
 
 use std::borrow::Cow;
 
+use minijinja::Error;
 use minijinja::machinery::{Span, Token, parse};
-use minijinja::{Error, ErrorKind};
 
 use super::budget::Budget;
 
@@ -39,12 +39,30 @@ impl From<Error> for Refused {
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Engine(error) => error,
-            Refused::Here { line, why } => Self::new(ErrorKind::SyntaxError, format!("{why} (line {line})")),
-        }
+/// A template that was rewritten.
+pub(super) struct Guarded {
+    pub(super) source: String,
+    pub(super) places: Places,
+}
+
+/// Where the parts of a rewritten template come from, in the order of their offsets.
+#[derive(Default)]
+pub(super) struct Places(Vec<Part>);
+
+struct Part {
+    /// Offset after the rewrite.
+    at: usize,
+    /// Offset before it.
+    from: usize,
+    /// As it was; else put in here.
+    copied: bool,
+}
+
+impl Places {
+    /// The offset before the rewrite.
+    pub(super) fn before(&self, offset: usize) -> usize {
+        let Some(part) = self.0[..self.0.partition_point(|part| part.at <= offset)].last() else { return 0 };
+        if part.copied { part.from + (offset - part.at) } else { part.from }
     }
 }
 
@@ -52,7 +70,12 @@ impl From<Refused> for Error {
 ///
 /// # Errors
 /// Too much source for the stack or the budget, or not a template.
-pub(super) fn instrument(name: &str, source: &str, nested: bool, budget: &Budget) -> Result<String, Refused> {
+pub(super) fn instrument(
+    name: &str,
+    source: &str,
+    nested: bool,
+    budget: &Budget,
+) -> Result<Guarded, Refused> {
     // Before the engine parses it: too much would end the process.
     let tokens = size::tokens(source, budget)?;
     // Before anything is said here, so that a mistake is reported in the words of the engine.
@@ -106,7 +129,7 @@ struct Walk<'s> {
 type Step = Result<(), Refused>;
 
 impl<'s> Walk<'s> {
-    fn apply(mut self, source: &str, nested: bool) -> String {
+    fn apply(mut self, source: &str, nested: bool) -> Guarded {
         let mut order: Vec<(usize, Edit)> = self.edits.drain(..).enumerate().collect();
         // At one place the later opening is the outer one: it was recorded when its end was known.
         order.sort_by(|(i, a), (j, b)| {
@@ -116,15 +139,20 @@ impl<'s> Walk<'s> {
             })
         });
         let mut out = String::with_capacity(source.len() * 2);
+        let mut places = Places::default();
+        let mut note = |at: usize, from: usize, copied: bool| places.0.push(Part { at, from, copied });
         if self.raw > 0 {
             out.push_str(&format!("{{{{ {PREFIX}raw({}) }}}}", self.raw));
         }
         let mut from = 0;
         for (_, edit) in order {
+            note(out.len(), from, true);
             out.push_str(&source[from..edit.offset]);
+            note(out.len(), edit.offset, false);
             out.push_str(&edit.text);
             from = edit.offset + usize::from(edit.place == Place::Replace);
         }
+        note(out.len(), from, true);
         let rest = &source[from..];
         if nested {
             // The engine takes one newline off the end; it has to stay the end.
@@ -133,7 +161,7 @@ impl<'s> Walk<'s> {
         } else {
             out.push_str(rest);
         }
-        out
+        Guarded { source: out, places }
     }
 
     // Tokens.

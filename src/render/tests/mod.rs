@@ -1,14 +1,22 @@
 //! Behaviour of the whole folder, through its one entry.
 
+mod files;
 mod functions;
+mod generated;
 mod golden;
 mod hostile;
 mod language;
+mod lookups;
+mod mistakes;
+mod published;
 mod size;
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Capabilities, Error, Input, Rendered, Stop, render};
+use super::{Capabilities, Error, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render};
 use crate::pack::{Files, Limits, Pack, from_files};
 
 fn pack(definition: &str, files: &[(&str, &str)]) -> Pack {
@@ -20,6 +28,17 @@ fn pack(definition: &str, files: &[(&str, &str)]) -> Pack {
 }
 
 fn run(pack: &Pack, values: &Value) -> Result<Rendered, Error> {
+    run_with(pack, values, &(Arc::new(NoCluster) as Arc<dyn Lookup>), &Secrets::new(), &Stop::default())
+}
+
+/// A render with everything that is not the same in all tests.
+fn run_with(
+    pack: &Pack,
+    values: &Value,
+    lookup: &Arc<dyn Lookup>,
+    kept: &Secrets,
+    stop: &Stop,
+) -> Result<Rendered, Error> {
     let capabilities = Capabilities {
         kube_version: "v1.33.2".to_owned(),
         api_versions: vec!["v1".to_owned(), "apps/v1".to_owned()],
@@ -31,7 +50,11 @@ fn run(pack: &Pack, values: &Value) -> Result<Rendered, Error> {
         is_upgrade: true,
         values,
         capabilities: &capabilities,
-        stop: &Stop::default(),
+        now: "2026-03-01T12:30:15.999Z".parse::<Timestamp>().unwrap(),
+        seed: "uid/3",
+        secrets: Source { kept, random: &[7; 32] },
+        lookup,
+        stop,
     };
     render(pack, &input)
 }
