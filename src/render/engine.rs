@@ -64,6 +64,11 @@ impl Session {
         }
     }
 
+    /// The purse for one pack.
+    pub(super) fn budget(&self, strict: bool) -> Arc<Budget> {
+        Arc::new(self.budget.of_pack(strict))
+    }
+
     /// What `generate_secret` gave and gave before.
     pub(super) fn secrets(&self) -> Secrets {
         self.generators.secrets()
@@ -71,7 +76,7 @@ impl Session {
 
     /// Renders every template of the pack, in path order.
     pub(super) fn texts(&self, pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Vec<Text>, Error> {
-        let budget = Arc::new(self.budget.of_pack(pack.strict));
+        let budget = self.budget(pack.strict);
         let mut engine = self.environment(&budget);
         // Globals, so that imported macros see them too.
         for (name, value) in root(pack, input, values) {
@@ -154,7 +159,7 @@ impl Session {
         Ok(String::from_utf8_lossy(&out.text).into_owned())
     }
 
-    fn environment(&self, budget: &Arc<Budget>) -> Environment<'static> {
+    pub(super) fn environment(&self, budget: &Arc<Budget>) -> Environment<'static> {
         // Only what is registered here exists: nothing that the engine adds later comes in unbounded.
         let mut engine = Environment::new();
         // Undefined values remember the expression that gave them. What else the engine collects for errors (source,

@@ -95,8 +95,12 @@ async fn lookup_sees_objects_of_the_own_namespace_and_is_refused_the_rest() {
         ),
     ] {
         h.pack("web-pack", &looking(template)).await;
-        let told = h.condition("web", "Ready", "False", Some(reason)).await;
-        assert!(message(&told).contains(part) && message(&told).contains("templates/001.yaml:"), "{told}");
+        let told = h
+            .sees("SherpackRelease/web", |release| {
+                condition(release, "Ready")["reason"] == reason && message(release).contains(part)
+            })
+            .await;
+        assert!(message(&told).starts_with("templates/001.yaml:4: lookup of "), "{told}");
         assert_eq!(h.objects.get("ConfigMap/seen").await["data"]["seen"], "green {} listed-a listed-b");
     }
     // The API server refuses, and does so no longer.

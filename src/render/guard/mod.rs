@@ -9,6 +9,7 @@
 //! understand is refused, never left unguarded.
 
 mod expression;
+mod places;
 mod size;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use minijinja::Error;
 use minijinja::machinery::{Span, Token, parse};
 
 use super::budget::Budget;
+pub(super) use places::Places;
 
 /// Names starting with this cannot be used by a pack.
 pub(super) const PREFIX: &str = "__guard_";
@@ -43,27 +45,6 @@ impl From<Error> for Refused {
 pub(super) struct Guarded {
     pub(super) source: String,
     pub(super) places: Places,
-}
-
-/// Where the parts of a rewritten template come from, in the order of their offsets.
-#[derive(Default)]
-pub(super) struct Places(Vec<Part>);
-
-struct Part {
-    /// Offset after the rewrite.
-    at: usize,
-    /// Offset before it.
-    from: usize,
-    /// As it was; else put in here.
-    copied: bool,
-}
-
-impl Places {
-    /// The offset before the rewrite.
-    pub(super) fn before(&self, offset: usize) -> usize {
-        let Some(part) = self.0[..self.0.partition_point(|part| part.at <= offset)].last() else { return 0 };
-        if part.copied { part.from + (offset - part.at) } else { part.from }
-    }
 }
 
 /// Rewrites one template. `nested`: for `tpl`, whose fuel has to be counted separately.
@@ -140,19 +121,18 @@ impl<'s> Walk<'s> {
         });
         let mut out = String::with_capacity(source.len() * 2);
         let mut places = Places::default();
-        let mut note = |at: usize, from: usize, copied: bool| places.0.push(Part { at, from, copied });
         if self.raw > 0 {
             out.push_str(&format!("{{{{ {PREFIX}raw({}) }}}}", self.raw));
         }
         let mut from = 0;
         for (_, edit) in order {
-            note(out.len(), from, true);
+            places.note(out.len(), from, true);
             out.push_str(&source[from..edit.offset]);
-            note(out.len(), edit.offset, false);
+            places.note(out.len(), edit.offset, false);
             out.push_str(&edit.text);
             from = edit.offset + usize::from(edit.place == Place::Replace);
         }
-        note(out.len(), from, true);
+        places.note(out.len(), from, true);
         let rest = &source[from..];
         if nested {
             // The engine takes one newline off the end; it has to stay the end.

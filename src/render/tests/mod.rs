@@ -1,5 +1,6 @@
 //! Behaviour of the whole folder, through its one entry.
 
+mod every;
 mod files;
 mod functions;
 mod generated;
@@ -11,7 +12,7 @@ mod mistakes;
 mod published;
 mod size;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -39,24 +40,28 @@ fn run_with(
     kept: &Secrets,
     stop: &Stop,
 ) -> Result<Rendered, Error> {
-    let capabilities = Capabilities {
-        kube_version: "v1.33.2".to_owned(),
-        api_versions: vec!["v1".to_owned(), "apps/v1".to_owned()],
-    };
-    let input = Input {
+    render(pack, &input(values, lookup, kept, stop))
+}
+
+static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| Capabilities {
+    kube_version: "v1.33.2".to_owned(),
+    api_versions: vec!["v1".to_owned(), "apps/v1".to_owned()],
+});
+
+fn input<'a>(values: &'a Value, lookup: &'a Arc<dyn Lookup>, kept: &'a Secrets, stop: &'a Stop) -> Input<'a> {
+    Input {
         release_name: "shop",
         namespace: "apps",
         revision: 3,
         is_upgrade: true,
         values,
-        capabilities: &capabilities,
+        capabilities: &CAPABILITIES,
         now: "2026-03-01T12:30:15.999Z".parse::<Timestamp>().unwrap(),
         seed: "uid/3",
         secrets: Source { kept, random: &[7; 32] },
         lookup,
         stop,
-    };
-    render(pack, &input)
+    }
 }
 
 /// The text of one template, through the notes, which may be any text.
