@@ -98,18 +98,17 @@ fn register_tests(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     }
     // The engine's own panics for 0.
     let own = Arc::clone(budget);
-    engine.add_test("builtin divisibleby", tests::is_divisibleby);
-    engine.add_test(
-        "divisibleby",
-        move |state: &mut State<'_, '_>, value: &Value, by: &Value| -> Result<bool, Error> {
-            own.defined(value)?;
-            own.defined(by)?;
-            if by.as_i64() == Some(0) {
-                return Err(wrong("nothing is divisible by 0"));
+    engine.add_test("divisibleby", move |value: &Value, by: &Value| -> Result<bool, Error> {
+        own.defined(value)?;
+        own.defined(by)?;
+        match (i128::try_from(value.clone()), i128::try_from(by.clone())) {
+            (Ok(value), Ok(by)) => {
+                let rest = value.checked_rem(by).ok_or_else(|| wrong("nothing is divisible by 0"))?;
+                Ok(rest == 0)
             }
-            state.perform_test("builtin divisibleby", &[value.clone(), by.clone()])
-        },
-    );
+            _ => Ok(tests::is_divisibleby(value, by)),
+        }
+    });
     bounded_tests! {
         "eq" => tests::is_eq; "equalto" => tests::is_eq; "==" => tests::is_eq; "ne" => tests::is_ne;
         "!=" => tests::is_ne; "lt" => tests::is_lt; "lessthan" => tests::is_lt; "<" => tests::is_lt;
