@@ -157,7 +157,7 @@ pub(super) fn register(
         move |name: Text<'_>, length: i64, charset: Option<Text<'_>>| -> Result<Value, Error> {
             let charset = charset.map(|charset| charset.ready(&purse)).transpose()?;
             let name = name.ready(&purse)?;
-            purse.steps(8 + length.unsigned_abs() / 8)?;
+            purse.steps(8 + length.clamp(0, LENGTH).unsigned_abs() / 8)?;
             let secret = own.secret(&name, length, charset.as_deref().unwrap_or("alphanumeric"), &purse)?;
             purse.keep(Value::from(secret))
         },

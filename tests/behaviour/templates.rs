@@ -108,8 +108,8 @@ async fn lookup_sees_objects_of_the_own_namespace_and_is_refused_the_rest() {
         request.verb == "get" && request.is_about("configmaps/there")
     }));
     h.pack("web-pack", &looking("now {{ lookup('v1', 'ConfigMap', '', 'there').data.color }}")).await;
-    let told = h.condition("web", "Ready", "False", Some("LookupForbidden")).await;
-    assert!(message(&told).contains("403"), "{told}");
+    let told = h.sees("SherpackRelease/web", |release| message(release).contains("(403 ")).await;
+    assert_eq!(condition(&told, "Ready")["reason"], "LookupForbidden", "{told}");
     h.wire.heal();
     h.annotate("web", "sherpack.io/reconcile-at", "now").await;
     h.shows("ConfigMap/seen", "/data/seen", "now green").await;
