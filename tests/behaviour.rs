@@ -38,6 +38,7 @@ mod behaviour {
     mod secret_packs;
     mod served_versions;
     mod subpacks;
+    mod templates;
     mod unsupported;
     mod values_from;
     mod waits;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use sherpack_operator::api::names;
 use sherpack_operator::manifest::yaml;
 use sherpack_operator::pack::{self, Files, Limits, Pack, values};
-use sherpack_operator::render::{self, Capabilities, Input, Stop};
+use sherpack_operator::render::{self, Capabilities, Input, Lookup, NoCluster, Secrets, Source, Stop};
 use sherpack_operator::storage::codec::{self, Compression, MacKey};
 
 type Target = fn(&[u8]);
@@ -96,6 +97,10 @@ fn rendered(pack: &Pack) -> Result<render::Rendered, render::Error> {
             is_upgrade: false,
             values: &values,
             capabilities: &capabilities,
+            now: Default::default(),
+            seed: "seed",
+            secrets: Source { kept: &Secrets::new(), random: &[7; 32] },
+            lookup: &(Arc::new(NoCluster) as Arc<dyn Lookup>),
             stop: &Stop::default(),
         },
     )

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::validate::{requests, uninstall_settings};
 use super::{
-    Adopt, Compression, DriftMode, HistoryStorage, LargeRevision, ReferenceKind, SherpackRelease, UninstallPolicy,
+    Adopt, Compression, DriftMode, HistoryStorage, LargeRevision, ReferenceKind, SherpackRelease,
+    UninstallPolicy,
 };
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);

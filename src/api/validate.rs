@@ -14,8 +14,9 @@ use super::settings::{
     VALUES_FROM_MAX, VALUES_KEY, ValuesFrom,
 };
 use super::{
-    Class, Drift, History, HistoryStorage, HttpSource, Install, ObjectKey, PackSource, ReferenceKind, SherpackRelease,
-    SherpackReleaseSpec, Uninstall, Upgrade, ValuesReference, duration, reasons, unsupported,
+    Class, Drift, History, HistoryStorage, HttpSource, Install, ObjectKey, PackSource, ReferenceKind,
+    SherpackRelease, SherpackReleaseSpec, Uninstall, Upgrade, ValuesReference, duration, reasons,
+    unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.

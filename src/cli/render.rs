@@ -1,11 +1,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::{self, Limits, Pack, values};
-use crate::render::{self, Capabilities, Input, Rendered, Stop, render, unsupported};
+use crate::render::{
+    self, Capabilities, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render, unsupported,
+};
 use crate::source;
 
 /// What to assume of a cluster that is not asked: the oldest version that the operator supports.
@@ -51,6 +56,13 @@ pub(super) struct Args {
     /// `false`, `null` (removes the key) and plain integers are typed, everything else is text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// What `now()` gives, so that the output is the same each time.
+    #[arg(long, value_name = "TIME", default_value = "2000-01-01T00:00:00Z")]
+    now: Timestamp,
+    /// `uuidv4()` and `generate_secret()` are computed from this text, so that the output is the same each time: what they
+    /// give here is no secret. The operator draws random ones.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    seed: String,
     /// Version of Kubernetes that the templates see.
     #[arg(long, value_name = "VERSION", default_value = KUBE_VERSION)]
     kube_version: String,
@@ -87,7 +99,7 @@ fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
     let what = format!("pack {}", args.pack.display());
     let pack = source::path::read(&args.pack, &what, &Limits::default()).map_err(source_failure)?;
     let values = read_values(args)?;
-    let mut rendered = render_with(args, &pack, &values).map_err(|error| (1, error.to_string()))?;
+    let mut rendered = render_with(args, &pack, &values).map_err(|error| (1, shown(&error)))?;
     for document in &mut rendered.objects {
         complete(document, &args.namespace).map_err(|error| (1, error.to_string()))?;
     }
@@ -111,10 +123,19 @@ pub(super) fn render_with(args: &Args, pack: &Pack, values: &Value) -> Result<Re
         is_upgrade: false,
         values,
         capabilities: &capabilities,
+        now: args.now,
+        seed: &args.seed,
+        secrets: Source { kept: &Secrets::new(), random: &Sha256::digest(&args.seed).into() },
+        lookup: &(Arc::new(NoCluster) as Arc<dyn Lookup>),
         // Whoever waits at the terminal can end it.
         stop: &Stop::default(),
     };
     render(pack, &input)
+}
+
+/// The error, and the line of the template with carets below what failed.
+fn shown(error: &render::Error) -> String {
+    error.excerpt().map_or_else(|| error.to_string(), |excerpt| format!("{error}\n{excerpt}"))
 }
 
 /// The form in which the operator applies it; `namespace` is that of the release. The namespace of a custom resource stays as its template says: only a

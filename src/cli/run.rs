@@ -49,6 +49,10 @@ pub(super) struct Args {
     /// Allow `spec.history.namespace` to be this one, besides the release's target; `*` allows all. Can be repeated
     #[arg(long = "allow-storage-namespace", env = "SHERPACK_ALLOW_STORAGE_NAMESPACE", value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace_or_all)]
     storage_namespaces: Vec<Namespace>,
+    /// Namespace that `lookup` in templates may read, beside the target namespace and the one of the release; may be
+    /// repeated. `*` is all of them and kinds without a namespace [default: none]
+    #[arg(long, env = "SHERPACK_ALLOW_LOOKUP", value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace_or_all)]
+    allow_lookup: Vec<Namespace>,
 
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
@@ -134,6 +138,7 @@ fn config(args: Args, proxies: Proxies, default_holder: impl FnOnce() -> String)
         cache_size,
         storage_dir,
         storage_namespaces,
+        allow_lookup,
         concurrency,
         listen,
         log_format: _,
@@ -156,6 +161,7 @@ fn config(args: Args, proxies: Proxies, default_holder: impl FnOnce() -> String)
         },
         storage_dir,
         storage_namespaces: storage_namespaces.into_iter().map(|namespace| namespace.0).collect(),
+        allow_lookup: allow_lookup.into_iter().map(|namespace| namespace.0).collect(),
         concurrency,
         listen,
         holder: holder.unwrap_or_else(default_holder),
@@ -294,6 +300,8 @@ mod tests {
             "--storage-dir=/records",
             "--allow-storage-namespace=vault",
             "--allow-storage-namespace=*",
+            "--allow-lookup=shared,infra",
+            "--allow-lookup=*",
             "--concurrency=3",
             "--listen=127.0.0.1:0",
             "--kubeconfig=/kube",
@@ -310,6 +318,7 @@ mod tests {
         assert_eq!(config.sources.cache_bytes, 2 << 30);
         assert_eq!(config.storage_dir, Some(PathBuf::from("/records")));
         assert_eq!(config.storage_namespaces, ["vault", "*"]);
+        assert_eq!(config.allow_lookup, ["shared", "infra", "*"]);
         assert_eq!(config.concurrency.get(), 3);
         assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
         assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
@@ -327,6 +336,7 @@ mod tests {
         assert_eq!(config.sources.cache_bytes, 256 << 20);
         assert_eq!((config.pack_dir, config.storage_dir), (None, None));
         assert!(config.storage_namespaces.is_empty());
+        assert!(config.allow_lookup.is_empty());
         assert_eq!(config.concurrency.get(), 10);
         assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
         assert_eq!(config.holder, "me");
@@ -339,6 +349,7 @@ mod tests {
             "--watch-namespace=-a",
             "--operator-namespace=",
             "--allow-storage-namespace=Vault",
+            "--allow-lookup=a*",
             "--concurrency=0",
             "--worker-threads=0",
             "--listen=8080",

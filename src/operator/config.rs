@@ -27,6 +27,8 @@ pub struct Config {
     pub storage_dir: Option<PathBuf>,
     /// Namespaces in which records of releases of other namespaces may be kept; `*` stands for all.
     pub storage_namespaces: Vec<String>,
+    /// Namespaces that `lookup` of any release may read, beside its own; `*`: everything.
+    pub allow_lookup: Vec<String>,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -56,6 +58,7 @@ impl fmt::Debug for Config {
             sources,
             storage_dir,
             storage_namespaces,
+            allow_lookup,
             concurrency,
             listen,
             holder,
@@ -69,6 +72,7 @@ impl fmt::Debug for Config {
             .field("sources", sources)
             .field("storage_dir", storage_dir)
             .field("storage_namespaces", storage_namespaces)
+            .field("allow_lookup", allow_lookup)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("holder", holder)

@@ -94,7 +94,7 @@ pub(super) async fn work(
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
     let fetcher = fetcher(config, metrics, wake_tx.clone()).await;
     let ctx = Arc::new(Context {
-        cluster: Cluster::new(client.clone()),
+        cluster: Arc::new(Cluster::new(client.clone())),
         records,
         objects,
         record_watch,
@@ -113,6 +113,7 @@ pub(super) async fn work(
             storage_dir_enabled: config.storage_dir.is_some(),
             storage_namespaces: config.storage_namespaces.clone(),
         },
+        allowed_lookups: config.allow_lookup.clone().into(),
         holder: config.holder.clone(),
         report: Arc::new(report),
     });

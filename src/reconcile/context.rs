@@ -27,8 +27,8 @@ const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Shared by all passes.
 pub struct Context {
-    pub cluster: Cluster,
     pub records: Stores,
+    pub cluster: Arc<Cluster>,
     pub objects: ObjectWatches,
     pub record_watch: RecordWatch,
     pub references: ReferenceWatch,
@@ -45,6 +45,8 @@ pub struct Context {
     pub outdated: Mutex<HashMap<RecordsOf, Vec<u32>>>,
     pub capabilities: Arc<Capabilities>,
     pub policy: Policy,
+    /// Namespaces that `lookup` of any release may read, beside its own; `*`: everything.
+    pub allowed_lookups: Arc<[String]>,
     /// Identity of this process.
     pub holder: String,
     pub report: Arc<dyn Report>,

@@ -31,6 +31,8 @@ pub enum Error {
     RenderTimeout { after: Duration },
     #[error("rendering stopped unexpectedly: {message}")]
     RenderAborted { message: String },
+    #[error("no random bytes for new secrets: {message}")]
+    NoRandomness { message: String },
     #[error("reading the pack stopped unexpectedly: {message}")]
     PackAborted { message: String },
     #[error("the {reference} of spec.pack does not exist: create it, or correct the name")]
@@ -86,6 +88,7 @@ impl Error {
             Self::PackObject { .. }
             | Self::CredentialsUnreadable { .. }
             | Self::Fetching { .. }
+            | Self::NoRandomness { .. }
             | Self::RecordChanged { .. }
             | Self::Undecided
             | Self::Own { .. }
@@ -105,6 +108,7 @@ impl Error {
             Self::NotSupported { .. } => "NotSupported",
             Self::EmptyRender { .. } => "EmptyRender",
             Self::DuplicateObject { .. } | Self::NamespaceOnClusterObject { .. } => "ObjectInvalid",
+            Self::NoRandomness { .. } => "NoRandomness",
             Self::RenderTimeout { .. } | Self::RenderAborted { .. } => "RenderFailed",
             Self::PackAborted { .. } => "PackInvalid",
             Self::PackObjectNotFound { .. } => "SourceNotFound",

@@ -13,6 +13,7 @@ mod handover;
 mod heal;
 mod hide;
 mod history;
+mod lookup;
 mod memory;
 mod observe;
 mod own;

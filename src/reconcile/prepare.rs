@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::lookup::Seen;
 use super::packs::Freshness;
 use super::references::references;
 use super::{Error, Pass};
@@ -15,8 +17,8 @@ use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
 use crate::plan;
 use crate::release::{Action, Owner, PackIdentity, Person, Private, Record, State, ValuesProvenance};
-use crate::render;
-use crate::storage::Head;
+use crate::render::{self, Secrets};
+use crate::storage::{Head, Records as _};
 
 /// A render that takes longer is abandoned.
 const RENDER_DEADLINE: Duration = Duration::from_secs(30);
@@ -75,7 +77,8 @@ impl Pass<'_> {
         attempt: u32,
         start_over: bool,
     ) -> Result<Prepared, Error> {
-        let rendered = self.render(wanted, action, revision).await?;
+        let kept = if start_over { Secrets::new() } else { self.secrets().await? };
+        let rendered = self.render(wanted, action, revision, kept).await?;
         if let Some(unsupported) = render::unsupported(&rendered) {
             return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
         }
@@ -131,6 +134,7 @@ impl Pass<'_> {
             leftovers: next.leftovers,
             operation: None,
             last_deployed: before.as_ref().and_then(|private| private.last_deployed),
+            secrets: rendered.secrets,
         };
         Ok(Prepared { record, private, objects })
     }
@@ -140,11 +144,24 @@ impl Pass<'_> {
         wanted: &Wanted,
         action: Action,
         revision: u32,
+        kept: Secrets,
     ) -> Result<render::Rendered, Error> {
         let pack = Arc::clone(&wanted.pack);
         let values = wanted.user.clone();
         let capabilities = Arc::clone(&self.ctx.capabilities);
         let (name, namespace) = (self.settings.release_name.clone(), self.settings.target_namespace.clone());
+        let now = self.now;
+        // Of the revision, so that rendering it again would give the same; a retry is another revision.
+        let seed = format!("{}/{revision}", self.uid);
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|error| Error::NoRandomness { message: error.to_string() })?;
+        let lookup: Arc<dyn render::Lookup> = Arc::new(Seen {
+            cluster: Arc::clone(&self.ctx.cluster),
+            runtime: tokio::runtime::Handle::current(),
+            target_namespace: namespace.clone(),
+            own_namespace: self.key.namespace.clone(),
+            allowed: Arc::clone(&self.ctx.allowed_lookups),
+        });
         let turn = self.ctx.packs.turn().await;
         let stop = render::Stop::default();
         let theirs = stop.clone();
@@ -161,6 +178,10 @@ impl Pass<'_> {
                     is_upgrade: action != Action::Install,
                     values: &values,
                     capabilities: &capabilities,
+                    now,
+                    seed: &seed,
+                    secrets: render::Source { kept: &kept, random: &random },
+                    lookup: &lookup,
                     stop: &theirs,
                 },
             )
@@ -172,6 +193,33 @@ impl Pass<'_> {
                 stop.now();
                 Err(Error::RenderTimeout { after: RENDER_DEADLINE })
             }
+        }
+    }
+
+    /// The generated secrets of the newest record of ours, also when another tool wrote one after it.
+    async fn secrets(&self) -> Result<Secrets, Error> {
+        match &self.mem.head {
+            Some((Head::Ours(stored), _)) => {
+                let private = stored.private.as_ref().filter(|private| self.owns(&private.owner));
+                Ok(private.map_or_else(Secrets::new, |private| private.secrets.clone()))
+            }
+            Some((Head::Foreign(_), _)) => {
+                let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+                let mut newest: Option<(u32, Secrets)> = None;
+                let records = self.records();
+                let mut history = std::pin::pin!(records.history(namespace, name));
+                while let Some(head) = history.try_next().await? {
+                    let Head::Ours(stored) = head else { continue };
+                    let Some(private) = stored.private.filter(|private| self.owns(&private.owner)) else {
+                        continue;
+                    };
+                    if newest.as_ref().is_none_or(|(revision, _)| *revision < stored.record.version) {
+                        newest = Some((stored.record.version, private.secrets));
+                    }
+                }
+                Ok(newest.map_or_else(Secrets::new, |(_, secrets)| secrets))
+            }
+            _ => Ok(Secrets::new()),
         }
     }
 

@@ -1,11 +1,12 @@
 //! What only this operator needs to know of a revision.
 //!
-//! Owns the shape of the private part; `storage::codec` seals it with a MAC. May import `manifest` and below.
+//! Owns the shape of the private part; `storage::codec` seals it with a MAC. May import `render` and below.
 //! Invariant: it is believed only when its MAC is right. Pruning, resuming and locking read it and nothing else.
 
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::InventoryEntry;
+use crate::render::Secrets;
 
 /// The version of [`Private`] that this program writes. A higher one is refused, never guessed at.
 pub const PRIVATE_VERSION: u32 = 1;
@@ -38,6 +39,9 @@ pub struct Private {
     /// The newest revision of this release that was deployed; prune decides by it.
     #[serde(default)]
     pub last_deployed: Option<u32>,
+    /// What `generate_secret` gave, for the revisions to come.
+    #[serde(default, skip_serializing_if = "Secrets::is_empty")]
+    pub secrets: Secrets,
 }
 
 /// The `SherpackRelease` that owns a revision. The uid tells a recreated one from the one before.

@@ -3,11 +3,12 @@
 //! Fuel bounds how many instructions run; this bounds what single instructions make: text, data and
 //! work. `guard` sees to it that every instruction that can make something large asks here.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use minijinja::value::{Value, ValueKind};
-use minijinja::{Error, ErrorKind};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
 /// Instructions of all templates of one pack together.
 pub(super) const FUEL: u64 = 2_000_000;
@@ -34,6 +35,14 @@ const TOKEN: u64 = 192;
 /// Templates inside templates.
 const TPL_DEPTH: u32 = 10;
 
+/// An engine that is strict: the conversion of the argument fails for an undefined value.
+static CHECK: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut engine = Environment::empty();
+    engine.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    engine.add_filter("defined", |_: Cow<'_, str>| true);
+    engine
+});
+
 /// Asks a render to end. Whoever waits for one knows what time it is; a render itself does not.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
@@ -50,9 +59,18 @@ impl Stop {
     }
 }
 
-/// What is left. One per render.
-#[derive(Debug)]
+/// What is left to one pack. All packs of one render pay out of the same purse.
+#[derive(Clone, Debug)]
 pub(super) struct Budget {
+    purse: Arc<Purse>,
+    strict: bool,
+}
+
+#[derive(Debug)]
+struct Purse {
+    fuel: AtomicU64,
+    sources: AtomicU64,
+    output: AtomicU64,
     bytes: AtomicU64,
     steps: AtomicU64,
     tpl: AtomicU32,
@@ -65,33 +83,78 @@ pub(super) struct Budget {
 pub(super) struct Weight {
     pub(super) nodes: u64,
     pub(super) bytes: u64,
+    pub(super) depth: u64,
 }
 
 impl Budget {
     pub(super) fn new(stop: &Stop) -> Self {
-        Self {
+        let purse = Purse {
+            fuel: AtomicU64::new(FUEL),
+            sources: AtomicU64::new(SOURCES),
+            output: AtomicU64::new(TOTAL),
             bytes: AtomicU64::new(BYTES),
             steps: AtomicU64::new(STEPS),
             tpl: AtomicU32::new(0),
             exceeded: AtomicBool::new(false),
             stop: stop.clone(),
+        };
+        Self { purse: Arc::new(purse), strict: true }
+    }
+
+    /// The same purse for one pack.
+    pub(super) fn of_pack(&self, strict: bool) -> Self {
+        Self { purse: Arc::clone(&self.purse), strict }
+    }
+
+    /// Accepts every value but, in a strict pack, an undefined one.
+    pub(super) fn defined(&self, value: &Value) -> Result<(), Error> {
+        if !self.strict || !value.is_undefined() {
+            return Ok(());
         }
+        // The engine's own error for this knows the expression that gave the value, and that an `if` without `else` may
+        // give nothing.
+        CHECK.empty_state().apply_filter("defined", std::slice::from_ref(value)).map(drop)
     }
 
     /// Whether the render failed because of a limit and not because of a mistake.
     pub(super) fn exceeded(&self) -> bool {
-        self.exceeded.load(Ordering::Relaxed)
+        self.purse.exceeded.load(Ordering::Relaxed)
     }
 
     pub(super) fn over(&self, message: String) -> Error {
-        self.exceeded.store(true, Ordering::Relaxed);
+        self.purse.exceeded.store(true, Ordering::Relaxed);
         Error::new(ErrorKind::InvalidOperation, message)
+    }
+
+    /// Instructions that are left.
+    pub(super) fn fuel(&self) -> u64 {
+        self.purse.fuel.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_fuel(&self, left: u64) {
+        self.purse.fuel.store(left, Ordering::Relaxed);
+    }
+
+    /// Bytes of output that are left to one more template.
+    pub(super) fn output(&self) -> u64 {
+        self.purse.output.load(Ordering::Relaxed).min(FILE)
+    }
+
+    /// Pays for output that was made.
+    pub(super) fn pay_output(&self, count: u64) {
+        // Never more than was left.
+        let _ = take(&self.purse.output, count);
+    }
+
+    /// Pays for the source of one template.
+    pub(super) fn source(&self, count: u64) -> Option<()> {
+        take(&self.purse.sources, count)
     }
 
     /// Pays for text or data that is about to be made.
     pub(super) fn bytes(&self, count: u64) -> Result<(), Error> {
         self.go_on()?;
-        self.take(&self.bytes, count).ok_or_else(|| {
+        take(&self.purse.bytes, count).ok_or_else(|| {
             self.over(format!("the templates make more than {} MiB of text and data on the way", BYTES >> 20))
         })
     }
@@ -99,29 +162,22 @@ impl Budget {
     /// Pays for work.
     pub(super) fn steps(&self, count: u64) -> Result<(), Error> {
         self.go_on()?;
-        self.take(&self.steps, count)
+        take(&self.purse.steps, count)
             .ok_or_else(|| self.over("the templates work through too much data".to_owned()))
     }
 
     /// Pays for one token of source.
     pub(super) fn token(&self) -> Result<(), Error> {
         self.go_on()?;
-        self.take(&self.bytes, TOKEN)
+        take(&self.purse.bytes, TOKEN)
             .ok_or_else(|| self.over("the templates have too many tags and expressions".to_owned()))
     }
 
-    fn go_on(&self) -> Result<(), Error> {
-        if self.stop.0.load(Ordering::Relaxed) {
+    pub(super) fn go_on(&self) -> Result<(), Error> {
+        if self.purse.stop.0.load(Ordering::Relaxed) {
             return Err(self.over("it takes too long".to_owned()));
         }
         Ok(())
-    }
-
-    fn take(&self, counter: &AtomicU64, count: u64) -> Option<()> {
-        counter
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count))
-            .ok()
-            .map(|_| ())
     }
 
     /// Refuses a string of this size before it is made, and pays for it.
@@ -134,7 +190,7 @@ impl Budget {
 
     /// Enters a template inside a template.
     pub(super) fn enter_tpl(&self) -> Result<(), Error> {
-        if self.tpl.fetch_add(1, Ordering::Relaxed) >= TPL_DEPTH {
+        if self.purse.tpl.fetch_add(1, Ordering::Relaxed) >= TPL_DEPTH {
             return Err(self.over(format!("`tpl` calls itself more than {TPL_DEPTH} levels deep")));
         }
         Ok(())
@@ -142,7 +198,7 @@ impl Budget {
 
     /// Leaves it again.
     pub(super) fn leave_tpl(&self) {
-        self.tpl.fetch_sub(1, Ordering::Relaxed);
+        self.purse.tpl.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Walks through a value and pays for the way.
@@ -157,6 +213,7 @@ impl Budget {
 
     fn walk(&self, value: &Value, depth: usize, weight: &mut Weight) -> Result<(), Error> {
         weight.nodes += 1;
+        weight.depth = weight.depth.max(depth as u64);
         let bytes = value.as_str().map_or(0, str::len) as u64;
         weight.bytes += bytes;
         self.steps(1 + bytes / 64)?;
@@ -219,6 +276,13 @@ impl Budget {
             _ => Ok(value),
         }
     }
+}
+
+fn take(counter: &AtomicU64, count: u64) -> Option<()> {
+    counter
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count))
+        .ok()
+        .map(|_| ())
 }
 
 /// Whether this is an object of `namespace()`. The engine keeps its type private.

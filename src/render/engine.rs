@@ -1,6 +1,6 @@
 //! Sets the template engine up, runs it over the files of a pack, and words its errors.
 
-use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -8,13 +8,19 @@ use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use serde_json::{Value, json};
 
 use super::budget::{Budget, FILE, FUEL, SOURCES, TOTAL};
-use super::{Error, Input, convert, filters, functions, guard, text};
+use super::excerpt::Excerpt;
+use super::files::FilesOf;
+use super::generate::{self, Generators};
+use super::lookup::{self, Lookups};
+use super::{Error, Input, Secrets, convert, filters, functions, guard, text};
 use crate::pack::Pack;
 
 const TEMPLATES: &str = "templates/";
 const ENDINGS: [&str; 6] = [".yaml", ".yml", ".j2", ".jinja2", ".txt", ".json"];
 /// Frames of macros, includes (ten each) and loops inside each other.
 const RECURSION: usize = 200;
+/// Characters of a message.
+const MESSAGE: usize = 2000;
 
 /// One rendered template.
 pub(super) struct Text {
@@ -23,13 +29,15 @@ pub(super) struct Text {
     pub(super) text: String,
 }
 
-/// What all packs of one render share: their purse.
+/// What all packs of one render share: the purse, what was generated, and what was looked up.
 pub(super) struct Session {
-    budget: Arc<Budget>,
-    fuel: Cell<u64>,
-    total: Cell<u64>,
-    sources: Cell<u64>,
+    budget: Budget,
+    generators: Arc<Generators>,
+    lookups: Arc<Lookups>,
 }
+
+/// The templates of one pack as they were written.
+type Sources<'p> = BTreeMap<&'p str, (&'p str, guard::Places)>;
 
 /// Whether this template holds the notes: its name up to the first dot is `notes`, in any case.
 pub(super) fn is_notes(file: &str) -> bool {
@@ -50,19 +58,32 @@ fn is_helper(name: &str) -> bool {
 impl Session {
     pub(super) fn new(input: &Input<'_>) -> Self {
         Self {
-            budget: Arc::new(Budget::new(input.stop)),
-            fuel: Cell::new(FUEL),
-            total: Cell::new(0),
-            sources: Cell::new(0),
+            budget: Budget::new(input.stop),
+            generators: Arc::new(Generators::new(input.now, input.seed, input.secrets)),
+            lookups: Arc::new(Lookups::new(input.lookup)),
         }
+    }
+
+    /// The purse for one pack.
+    pub(super) fn budget(&self, strict: bool) -> Arc<Budget> {
+        Arc::new(self.budget.of_pack(strict))
+    }
+
+    /// What `generate_secret` gave and gave before.
+    pub(super) fn secrets(&self) -> Secrets {
+        self.generators.secrets()
     }
 
     /// Renders every template of the pack, in path order.
     pub(super) fn texts(&self, pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Vec<Text>, Error> {
-        let budget = Arc::clone(&self.budget);
-        let mut engine = environment(pack.strict, &budget);
-        let root = root(pack, input, values);
-        engine.add_global("__root", root.clone());
+        let budget = self.budget(pack.strict);
+        let mut engine = self.environment(&budget);
+        // Globals, so that imported macros see them too.
+        for (name, value) in root(pack, input, values) {
+            engine.add_global(name, value);
+        }
+        engine.add_global("files", FilesOf::of(pack, &budget));
+        let mut sources = Sources::new();
         let mut outputs = Vec::new();
         for (path, content) in pack.files.iter() {
             let Some(name) = path.strip_prefix(TEMPLATES) else {
@@ -72,148 +93,189 @@ impl Session {
             if !helper && !is_output(name) {
                 continue;
             }
-            let wrong =
-                |message: &str| Error::Template { file: path.clone(), line: 0, message: message.to_owned() };
-            let source = std::str::from_utf8(content).map_err(|_| wrong("it is not UTF-8 text"))?;
+            let wrong = |line: usize, message: &str| Error::Template {
+                file: path.clone(),
+                line,
+                message: message.to_owned(),
+                excerpt: None,
+            };
+            let source = std::str::from_utf8(content).map_err(|_| wrong(0, "it is not UTF-8 text"))?;
             let source = source.strip_prefix('\u{feff}').unwrap_or(source);
             let guarded =
                 guard::instrument(name, source, false, &budget).map_err(|refused| match refused {
-                    guard::Refused::Engine(error) => explain(&error, name, &budget),
-                    guard::Refused::Here { line, why } => {
-                        Error::Template { file: path.clone(), line, message: why.to_owned() }
-                    }
+                    guard::Refused::Engine(error) => self.explain(&error, name, &sources),
+                    guard::Refused::Here { line, why } => wrong(line, why),
                 })?;
-            self.sources.set(self.sources.get() + content.len() as u64);
-            if self.sources.get() > SOURCES {
+            if budget.source(content.len() as u64).is_none() {
                 let message = format!("the templates together are larger than {} MiB", SOURCES >> 20);
                 return Err(Error::Limit { file: path.clone(), line: 0, message });
             }
+            sources.insert(name, (source, guarded.places));
             engine
-                .add_template_owned(name.to_owned(), guarded)
-                .map_err(|error| explain(&error, name, &budget))?;
+                .add_template_owned(name.to_owned(), guarded.source)
+                .map_err(|error| self.explain(&error, name, &sources))?;
             if !helper {
                 outputs.push(name);
             }
         }
         let mut texts = Vec::new();
         for name in outputs {
-            engine.set_fuel(Some(self.fuel.get()));
             let base = format!("{}/templates", pack.metadata.name);
-            let context = minijinja::context! {
-                template => json_value(&json!({"name": format!("{base}/{name}"), "basePath": base})),
-                ..root.clone()
-            };
-            let mut out =
-                Capped { text: Vec::new(), left: FILE.min(TOTAL - self.total.get()), exceeded: false };
-            let result = engine
-                .get_template(name)
-                .and_then(|template| template.render_captured_to(context, &mut out))
-                .map(|captured| captured.state().fuel_levels().map_or(0, |(_, remaining)| remaining));
-            match result {
-                Ok(remaining) => self.fuel.set(remaining),
-                Err(_) if out.exceeded => {
-                    let message = format!(
-                        "the output is larger than {} MiB for one template or {} MiB for all",
-                        FILE >> 20,
-                        TOTAL >> 20
-                    );
-                    return Err(Error::Limit { file: format!("{TEMPLATES}{name}"), line: 0, message });
-                }
-                Err(error) => return Err(explain(&error, name, &budget)),
-            }
-            self.total.set(self.total.get() + out.text.len() as u64);
-            // The engine writes whole strings only.
-            let text = String::from_utf8_lossy(&out.text).into_owned();
+            let place = json!({"name": format!("{base}/{name}"), "basePath": base});
+            engine.add_global("template", convert::from_json(&place));
+            let text = self.text(&mut engine, name, &budget, &sources)?;
             texts.push(Text { file: format!("{TEMPLATES}{name}"), text });
         }
         Ok(texts)
     }
-}
 
-pub(super) fn environment(strict: bool, budget: &Arc<Budget>) -> Environment<'static> {
-    // Only what is registered here exists: nothing that the engine adds later comes in unbounded.
-    let mut engine = Environment::new();
-    engine.remove_global("debug");
-    // Undefined values remember the expression that gave them. What else the engine collects for errors (source,
-    // variables) is never printed: it may hold secrets.
-    engine.set_debug(true);
-    engine.set_auto_escape_callback(|_| AutoEscape::None);
-    engine.set_recursion_limit(RECURSION);
-    engine.set_fuel(Some(FUEL));
-    engine.set_undefined_behavior(if strict {
-        UndefinedBehavior::SemiStrict
-    } else {
-        UndefinedBehavior::Chainable
-    });
-    text::register_formatter(&mut engine, budget);
-    filters::register(&mut engine, budget);
-    functions::register(&mut engine, budget);
-    engine
-}
-
-fn json_value(value: &Value) -> minijinja::Value {
-    convert::from_json(value)
-}
-
-fn root(pack: &Pack, input: &Input<'_>, values: &Value) -> minijinja::Value {
-    let Input { release_name, namespace, revision, is_upgrade, values: _, capabilities, stop: _ } = input;
-    let kube = capabilities.kube_version.trim_start_matches('v');
-    let mut parts = kube.split(['.', '-', '+']);
-    let context = json!({
-        "values": values,
-        "release": {
-            "name": release_name,
-            "namespace": namespace,
-            "revision": revision,
-            "isInstall": !is_upgrade,
-            "isUpgrade": is_upgrade,
-            "service": "Sherpack",
-        },
-        "pack": {
-            "name": pack.metadata.name,
-            "version": pack.metadata.version.to_string(),
-            "appVersion": pack.metadata.app_version,
-        },
-        "capabilities": {
-            "kubeVersion": {
-                "version": format!("v{kube}"),
-                "major": parts.next().unwrap_or_default(),
-                "minor": parts.next().unwrap_or_default(),
-            },
-            "apiVersions": capabilities.api_versions,
-        },
-    });
-    json_value(&context)
-}
-
-/// Words an error: where it happened first, and what.
-fn explain(error: &minijinja::Error, template: &str, budget: &Budget) -> Error {
-    // Includes, imports and blocks wrap the error of the inner template: the innermost says most.
-    let mut innermost = error;
-    let mut place = (template.to_owned(), 0);
-    let mut next: Option<&minijinja::Error> = Some(error);
-    while let Some(current) = next {
-        innermost = current;
-        if let (Some(name), Some(line)) = (current.name(), current.line()) {
-            place = (name.to_owned(), line);
+    fn text(
+        &self,
+        engine: &mut Environment<'static>,
+        name: &str,
+        budget: &Budget,
+        sources: &Sources<'_>,
+    ) -> Result<String, Error> {
+        engine.set_fuel(Some(budget.fuel()));
+        let mut out = Capped { text: Vec::new(), left: budget.output(), exceeded: false };
+        let result = engine
+            .get_template(name)
+            .and_then(|template| template.render_captured_to(minijinja::context! {}, &mut out))
+            .map(|captured| captured.state().fuel_levels().map_or(0, |(_, remaining)| remaining));
+        match result {
+            Ok(remaining) => budget.set_fuel(remaining),
+            Err(_) if out.exceeded => {
+                let message = format!(
+                    "the output is larger than {} MiB for one template or {} MiB for all",
+                    FILE >> 20,
+                    TOTAL >> 20
+                );
+                return Err(Error::Limit { file: format!("{TEMPLATES}{name}"), line: 0, message });
+            }
+            Err(error) => return Err(self.explain(&error, name, sources)),
         }
-        next = std::error::Error::source(current).and_then(|source| source.downcast_ref());
+        budget.pay_output(out.text.len() as u64);
+        // The engine writes whole strings only.
+        Ok(String::from_utf8_lossy(&out.text).into_owned())
     }
-    let message = match (innermost.kind(), innermost.detail()) {
+
+    pub(super) fn environment(&self, budget: &Arc<Budget>) -> Environment<'static> {
+        // Only what is registered here exists: nothing that the engine adds later comes in unbounded.
+        let mut engine = Environment::new();
+        // Undefined values remember the expression that gave them. What else the engine collects for errors (source,
+        // variables) is never printed: it may hold secrets.
+        engine.set_debug(true);
+        engine.set_auto_escape_callback(|name| {
+            let name = name.strip_suffix(".j2").or_else(|| name.strip_suffix(".jinja2")).unwrap_or(name);
+            let markup = [".html", ".htm", ".xml"].iter().any(|ending| name.ends_with(ending));
+            if markup { AutoEscape::Html } else { AutoEscape::None }
+        });
+        engine.set_recursion_limit(RECURSION);
+        engine.set_fuel(Some(FUEL));
+        // A field of what is missing is missing too. Whether a missing value may be used is for the budget of the pack.
+        engine.set_undefined_behavior(UndefinedBehavior::Chainable);
+        text::register_formatter(&mut engine, budget);
+        filters::register(&mut engine, budget);
+        functions::register(&mut engine, budget);
+        generate::register(&mut engine, &self.generators, budget);
+        lookup::register(&mut engine, &self.lookups, budget);
+        engine
+    }
+
+    /// Words an error: where it happened first, and what.
+    fn explain(&self, error: &minijinja::Error, template: &str, sources: &Sources<'_>) -> Error {
+        let place = innermost(error);
+        let message = message(place);
+        let mut next: Option<&minijinja::Error> = Some(error);
+        let mut found = (template, 0, None);
+        // The innermost that has a place.
+        while let Some(current) = next {
+            if let (Some(name), Some(line)) = (current.name(), current.line()) {
+                found = (name, line, current.range());
+            }
+            next = cause(current);
+        }
+        let (name, line, range) = found;
+        let excerpt = range.zip(sources.get(name)).and_then(|(range, (source, places))| {
+            Excerpt::of(source, places.before(range.start), places.before(range.end))
+        });
+        let file = format!("{TEMPLATES}{name}");
+        let limit = place.kind() == ErrorKind::OutOfFuel || message.contains("recursion limit");
+        if self.budget.exceeded() || limit {
+            return Error::Limit { file, line, message };
+        }
+        match self.lookups.refused() {
+            Some(refusal) => {
+                let (class, reason) = (refusal.class, refusal.reason);
+                Error::Lookup { file, line, message: refusal.message, class, reason }
+            }
+            None => Error::Template { file, line, message, excerpt },
+        }
+    }
+}
+
+/// Includes, imports and blocks wrap the error of the inner template: the innermost says most.
+pub(super) fn innermost(error: &minijinja::Error) -> &minijinja::Error {
+    let mut innermost = error;
+    while let Some(inner) = cause(innermost) {
+        innermost = inner;
+    }
+    innermost
+}
+
+fn cause(error: &minijinja::Error) -> Option<&minijinja::Error> {
+    std::error::Error::source(error).and_then(|source| source.downcast_ref())
+}
+
+/// What is wrong, without the place.
+pub(super) fn message(error: &minijinja::Error) -> String {
+    let message = match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, _) => {
             format!("the templates run more than {FUEL} instructions: an endless loop?")
         }
         (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
+        (ErrorKind::UndefinedError, Some(detail)) if detail.contains("` is undefined") => {
+            // "`values.a` is undefined (from line 3)"
+            detail.replacen("` is undefined", "` is not set", 1)
+        }
+        (ErrorKind::UndefinedError, _) => "an undefined value is used".to_owned(),
         (kind, Some(detail)) => format!("{kind}: {detail}"),
         (kind, None) => kind.to_string(),
     };
-    let message: String = guard::hide(&message).chars().take(2000).collect();
-    let (file, line) = (format!("{TEMPLATES}{}", place.0), place.1);
-    if budget.exceeded() || innermost.kind() == ErrorKind::OutOfFuel || message.contains("recursion limit") {
-        Error::Limit { file, line, message }
-    } else {
-        Error::Template { file, line, message }
-    }
+    guard::hide(&message).chars().take(MESSAGE).collect()
+}
+
+fn root(pack: &Pack, input: &Input<'_>, values: &Value) -> [(&'static str, minijinja::Value); 4] {
+    let Input { release_name, namespace, revision, is_upgrade, capabilities, .. } = input;
+    let kube = capabilities.kube_version.trim_start_matches('v');
+    let mut parts = kube.split(['.', '-', '+']);
+    let release = json!({
+        "name": release_name,
+        "namespace": namespace,
+        "revision": revision,
+        "isInstall": !is_upgrade,
+        "isUpgrade": is_upgrade,
+        "service": "Sherpack",
+    });
+    let metadata = json!({
+        "name": pack.metadata.name,
+        "version": pack.metadata.version.to_string(),
+        "appVersion": pack.metadata.app_version,
+    });
+    let capabilities = json!({
+        "kubeVersion": {
+            "version": format!("v{kube}"),
+            "major": parts.next().unwrap_or_default(),
+            "minor": parts.next().unwrap_or_default(),
+        },
+        "apiVersions": capabilities.api_versions,
+    });
+    [
+        ("values", convert::from_json(values)),
+        ("release", convert::from_json(&release)),
+        ("pack", convert::from_json(&metadata)),
+        ("capabilities", convert::from_json(&capabilities)),
+    ]
 }
 
 /// Takes at most `left` bytes.

@@ -1,3 +1,4 @@
+use super::excerpt::Excerpt;
 use crate::api::Class;
 use crate::manifest;
 use crate::pack;
@@ -28,14 +29,30 @@ pub enum Error {
         message: String,
     },
     /// A template has a mistake, or says itself that values are wrong (`fail`, `required`).
-    #[error("{file}:{line}: {message}")]
+    #[error("{file}:{line}: {message}{}", within(excerpt.as_ref(), message))]
     Template {
         /// Path in the pack.
         file: String,
         /// Line from 1; 0 when unknown.
         line: usize,
-        /// What is wrong, with the expression where it is known.
+        /// What is wrong.
         message: String,
+        /// The expression, where it is known.
+        excerpt: Option<Excerpt>,
+    },
+    /// The cluster did not give a template what it asked for.
+    #[error("{file}:{line}: {message}")]
+    Lookup {
+        /// Path in the pack.
+        file: String,
+        /// Line from 1; 0 when unknown.
+        line: usize,
+        /// What was asked for, why it was not given and what to do.
+        message: String,
+        /// Who must act.
+        class: Class,
+        /// The reason for conditions.
+        reason: &'static str,
     },
     /// The templates want more work, memory or output than a release may have.
     #[error("{file}:{line}: render limit: {message}")]
@@ -61,8 +78,24 @@ pub enum Error {
     },
 }
 
+/// The expression as the end of a sentence, unless the message has it already.
+fn within(excerpt: Option<&Excerpt>, message: &str) -> String {
+    let expression = excerpt.map(Excerpt::expression).filter(|expression| !message.contains(expression));
+    expression.map_or_else(String::new, |expression| format!(" (in `{expression}`)"))
+}
+
 impl Error {
-    /// Who must act. Rendering is a function of pack and values: trying again changes nothing.
+    /// The line of the template with the expression that failed, for people.
+    #[must_use]
+    pub fn excerpt(&self) -> Option<&Excerpt> {
+        match self {
+            Self::Template { excerpt, .. } => excerpt.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Who must act. Rendering is a function of pack and values: trying again changes nothing, unless it was the cluster
+    /// that did not answer.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -71,6 +104,7 @@ impl Error {
             | Self::Template { .. }
             | Self::Limit { .. } => Class::FixSpec,
             Self::KubeVersion { .. } => Class::FixCluster,
+            Self::Lookup { class, .. } => *class,
             Self::Manifest(error) => error.class(),
             Self::Pack(error) => error.class(),
             Self::Aborted { .. } => Class::FixSpec,
@@ -86,6 +120,7 @@ impl Error {
             Self::KubeVersionRange { .. } => "PackInvalid",
             Self::Template { .. } => "RenderFailed",
             Self::Limit { .. } => "RenderLimit",
+            Self::Lookup { reason, .. } => reason,
             Self::Manifest(error) => error.reason(),
             Self::Pack(error) => error.reason(),
             Self::Aborted { .. } => "RenderAborted",

@@ -1,23 +1,20 @@
 //! Global functions, and the guards that `guard` writes into templates.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State};
+use minijinja::{Environment, Error, ErrorKind, State};
 
 use super::budget::{Budget, NODE, is_namespace};
-use super::filters::{from_json, from_yaml, is_empty, items, repeat, to_float, to_int, wrong};
+use super::filters::{Input as _, Text, from_json, from_yaml, items, repeat, to_float, to_int, wrong};
 use super::printf::printf;
 use super::{guard, text};
-
-/// Functions of the published engine that do not exist here yet. Ignoring them would be worse.
-const NOT_YET: [&str; 4] = ["lookup", "generate_secret", "now", "uuidv4"];
 
 macro_rules! add {
     ($engine:ident, $budget:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
         let $b = Arc::clone($budget);
         $engine.add_function($name, move |$($arg: $kind),*| -> Result<Value, Error> {
+            $(let $arg = $arg.passed(&$b)?;)*
             let value: Value = Value::from($body);
             $b.keep(value)
         });
@@ -25,13 +22,9 @@ macro_rules! add {
 }
 
 pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    for name in NOT_YET {
-        engine.add_function(name, move |_: Rest<ValueOrKwargs>| -> Result<Value, Error> {
-            Err(wrong(format!("the function `{name}` is not supported yet")))
-        });
-    }
-    engine.add_function("fail", |message: Cow<'_, str>| -> Result<Value, Error> {
-        Err(wrong(message.into_owned()))
+    let fail_budget = Arc::clone(budget);
+    engine.add_function("fail", move |message: Text<'_>| -> Result<Value, Error> {
+        Err(wrong(message.ready(&fail_budget)?.into_owned()))
     });
     add!(engine, budget, "dict", |b, args: Rest<ValueOrKwargs>| dict(args, &b)?);
     add!(engine, budget, "list", |b, args: Rest<Value>| spread(&args, &b)?);
@@ -39,13 +32,13 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         b.weigh(key)?;
         found(of, key).unwrap_or_else(|| default.unwrap_or_default())
     });
-    add!(engine, budget, "set", |b, of: &Value, key: Cow<'_, str>, value: Value| {
+    add!(engine, budget, "set", |b, of: &Value, key: Text<'_>, value: Value| {
         let mut pairs = pairs(of, &b)?;
         pairs.retain(|(name, _)| name.as_str() != Some(&key));
         pairs.push((Value::from(key.into_owned()), value));
         Value::from_pairs(pairs)
     });
-    add!(engine, budget, "unset", |b, of: &Value, key: Cow<'_, str>| {
+    add!(engine, budget, "unset", |b, of: &Value, key: Text<'_>| {
         let pairs = pairs(of, &b)?;
         Value::from_pairs(pairs.into_iter().filter(|(name, _)| name.as_str() != Some(&key)))
     });
@@ -60,23 +53,35 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         end.unwrap_or_else(|| default.clone())
     });
     add!(engine, budget, "coalesce", |b, args: Rest<Value>| {
-        spread(&args, &b)?.into_iter().find(|value| !is_empty(value)).unwrap_or_default()
+        let missing = |value: &Value| value.is_undefined() || value.is_none() || value.as_str() == Some("");
+        spread(&args, &b)?.into_iter().find(|value| !missing(value)).unwrap_or_default()
     });
     add!(engine, budget, "ternary", |_b, yes: Value, no: Value, condition: &Value| if condition.is_true() {
         yes
     } else {
         no
     });
-    add!(engine, budget, "tostring", |b, v: &Value| text::of(v, &b)?.into_owned());
-    add!(engine, budget, "toint", |_b, v: &Value| to_int(v)?);
-    add!(engine, budget, "tofloat", |_b, v: &Value| to_float(v)?);
-    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(&v, &b)?);
-    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(&v, &b)?);
-    add!(engine, budget, "printf", |b, format: Cow<'_, str>, args: Rest<Value>| printf(
+    add!(engine, budget, "tostring", |_b, v: Text<'_>| v.into_owned());
+    add!(engine, budget, "toint", |b, v: &Value| {
+        b.defined(v)?;
+        to_int(v)?
+    });
+    add!(engine, budget, "tofloat", |b, v: &Value| {
+        b.defined(v)?;
+        to_float(v)?
+    });
+    add!(engine, budget, "fromyaml", |b, v: Text<'_>| from_yaml(&v, &b)?);
+    add!(engine, budget, "fromjson", |b, v: Text<'_>| from_json(&v, &b)?);
+    add!(engine, budget, "printf", |b, format: Text<'_>, args: Rest<Value>| printf(
         &format,
         &spread(&args, &b)?,
+        false,
         &b
     )?);
+    add!(engine, budget, "debug", |b, args: Rest<Value>| match &args[..] {
+        [one] => text::pretty(one, &b)?,
+        several => text::pretty(&Value::from(several.to_vec()), &b)?,
+    });
     let namespace_budget = Arc::clone(budget);
     engine.add_function("namespace", move |defaults: Option<ValueOrKwargs>| -> Result<Value, Error> {
         let defaults =
@@ -87,34 +92,65 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
     register_guards(engine, budget);
 }
 
-/// `tpl(text)` sees what every template sees; `tpl(text, map)` sees the map instead.
+/// `tpl(text)` sees what every template sees, `tpl(text, map)` the fields of the map before that.
 fn register_tpl(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     for name in ["tpl", "tpl_ctx"] {
         let budget = Arc::clone(budget);
         engine.add_function(
             name,
-            move |state: &State<'_, '_>,
-                  source: Cow<'_, str>,
-                  context: Option<Value>|
-                  -> Result<Value, Error> {
+            move |state: &State<'_, '_>, source: Text<'_>, context: Option<Value>| -> Result<Value, Error> {
+                let source = source.ready(&budget)?;
                 budget.steps(1 + source.len() as u64 / 64)?;
                 budget.string(source.len() as u64)?;
                 if !source.contains("{{") && !source.contains("{%") {
                     return Ok(Value::from(source.into_owned()));
                 }
                 budget.enter_tpl()?;
-                budget.string(source.len() as u64)?;
-                // Compiling is work too, and starts anew each time.
-                budget.steps(1000 + source.len() as u64)?;
-                let context = context.or_else(|| state.lookup("__root")).unwrap_or_default();
-                let source = guard::instrument("tpl", &source, true, &budget).map_err(Error::from)?;
-                let result = state.env().render_named_str("tpl", &source, context);
+                let result = render_text(state, name, &source, context, &budget);
                 budget.leave_tpl();
                 budget.keep(Value::from(result?))
             },
         );
     }
 }
+
+fn render_text(
+    state: &State<'_, '_>,
+    function: &str,
+    source: &str,
+    context: Option<Value>,
+    budget: &Budget,
+) -> Result<String, Error> {
+    budget.string(source.len() as u64)?;
+    // Compiling is work too, and starts anew each time.
+    budget.steps(1000 + source.len() as u64)?;
+    let refused = |line: Option<usize>, message: &str| {
+        // The text may be a secret value, so only its line is told; once, however deep the texts are in each other.
+        if message.starts_with(IN_TEXT) {
+            return wrong(message.to_owned());
+        }
+        wrong(format!("{IN_TEXT}{function}`, line {}: {message}", line.unwrap_or(1)))
+    };
+    let guarded = guard::instrument("tpl", source, true, budget).map_err(|error| match error {
+        guard::Refused::Engine(error) => refused(error.line(), &super::engine::message(&error)),
+        guard::Refused::Here { line, why } => refused(Some(line), why),
+    })?;
+    let rendered = state.env().render_named_str("tpl", &guarded.source, context.unwrap_or_default());
+    rendered.map_err(|error| {
+        let inner = super::engine::innermost(&error);
+        if inner.kind() == ErrorKind::OutOfFuel || super::engine::message(inner).contains("recursion limit") {
+            return budget.over(super::engine::message(inner));
+        }
+        // One that happened in a file is told with its place there.
+        if inner.name().is_some_and(|name| name != "tpl") {
+            return error;
+        }
+        refused(inner.line(), &super::engine::message(inner))
+    })
+}
+
+/// How every error of a text given to `tpl` begins.
+const IN_TEXT: &str = "in the text given to `";
 
 fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     add!(engine, budget, "__guard_raw", |b, size: u64| {
@@ -129,6 +165,7 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     });
     let each = Arc::clone(budget);
     engine.add_function("__guard_each", move |value: Value, body: u64| -> Result<Value, Error> {
+        each.defined(&value)?;
         let rounds = match (value.len(), value.kind()) {
             (Some(length), _) => length as u64,
             (None, ValueKind::Iterable) => {
@@ -156,6 +193,7 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     });
     let look = Arc::clone(budget);
     engine.add_function("__guard_look", move |value: Value| -> Result<Value, Error> {
+        look.defined(&value)?;
         look.weigh(&value)?;
         Ok(value)
     });
@@ -172,35 +210,29 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
         Ok(value)
     });
     let cat = Arc::clone(budget);
-    engine.add_function(
-        "__guard_cat",
-        move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<Value, Error> {
-            for side in [&a, &b] {
-                text::check_defined(state, side)?;
-            }
-            let (a, b) = (text::of(&a, &cat)?, text::of(&b, &cat)?);
-            cat.string((a.len() + b.len()) as u64)?;
-            Ok(Value::from([a, b].concat()))
-        },
-    );
+    engine.add_function("__guard_cat", move |a: Value, b: Value| -> Result<Value, Error> {
+        for side in [&a, &b] {
+            cat.defined(side)?;
+        }
+        let (a, b) = (text::of(&a, &cat)?, text::of(&b, &cat)?);
+        cat.string((a.len() + b.len()) as u64)?;
+        Ok(Value::from([a, b].concat()))
+    });
     let slice_budget = Arc::clone(budget);
     engine.add_function(
         "__guard_slice",
-        move |state: &mut State<'_, '_>, of: Value, from: Option<i64>, to: Option<i64>, step: Option<i64>| {
-            text::check_defined(state, &of)?;
+        move |of: Value, from: Option<i64>, to: Option<i64>, step: Option<i64>| {
+            slice_budget.defined(&of)?;
             slice_budget.keep(slice(&of, from, to, step.unwrap_or(1), &slice_budget)?)
         },
     );
     let mul = Arc::clone(budget);
-    engine.add_function(
-        "__guard_mul",
-        move |state: &mut State<'_, '_>, a: Value, b: Value| -> Result<Value, Error> {
-            for side in [&a, &b] {
-                text::check_defined(state, side)?;
-            }
-            multiply(&a, &b, &mul)
-        },
-    );
+    engine.add_function("__guard_mul", move |a: Value, b: Value| -> Result<Value, Error> {
+        for side in [&a, &b] {
+            mul.defined(side)?;
+        }
+        multiply(&a, &b, &mul)
+    });
 }
 
 /// Python's slices of texts and lists; nothing of nothing.
@@ -247,7 +279,7 @@ fn multiply(a: &Value, b: &Value, budget: &Budget) -> Result<Value, Error> {
     if a.kind() == ValueKind::Number && b.kind() == ValueKind::Number {
         if a.is_integer() && b.is_integer() {
             let product = i128::try_from(a.clone())?.checked_mul(i128::try_from(b.clone())?);
-            let product = product.ok_or_else(|| wrong(format!("unable to calculate {a} * {b}")))?;
+            let product = product.ok_or_else(|| wrong("the product of two integers is too large"))?;
             return Ok(i64::try_from(product).map_or_else(|_| Value::from(product), Value::from));
         }
         return Ok(Value::from(f64::try_from(a.clone())? * f64::try_from(b.clone())?));

@@ -5,16 +5,20 @@
 //! outside this folder and `pack` knows the template language.
 //!
 //! Invariant: whatever the pack, a render ends, within bounded time and memory ([`Limit`](Error::Limit)), and never
-//! panics in the caller. It is a function of its arguments: no clock, no randomness, no cluster.
+//! panics in the caller. It is a function of its arguments, of which [`Lookup`] is one: no clock, no randomness.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod budget;
 mod convert;
 mod engine;
 mod error;
+mod excerpt;
+mod files;
 mod filters;
 mod functions;
+mod generate;
 mod guard;
+mod lookup;
 mod printf;
 mod text;
 mod tree;
@@ -23,16 +27,22 @@ mod unsupported;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::pack::{Kind, Pack};
 
 pub use budget::Stop;
 pub use error::Error;
+pub use excerpt::Excerpt;
+pub use generate::{Secret, Secrets, Source};
+pub use lookup::{Asked, Lookup, NoCluster, Refusal};
 pub use unsupported::{Unsupported, unsupported};
 
 /// What the templates can see beside the pack.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// `release.name`.
     pub release_name: &'a str,
@@ -46,6 +56,14 @@ pub struct Input<'a> {
     pub values: &'a Value,
     /// `capabilities`.
     pub capabilities: &'a Capabilities,
+    /// What `now()` gives.
+    pub now: Timestamp,
+    /// What `uuidv4()` is computed from: the same seed, the same ids.
+    pub seed: &'a str,
+    /// What `generate_secret()` gives.
+    pub secrets: Source<'a>,
+    /// What `lookup()` asks.
+    pub lookup: &'a Arc<dyn Lookup>,
     /// Ends the render early.
     pub stop: &'a Stop,
 }
@@ -74,6 +92,8 @@ pub struct Rendered {
     pub values: Value,
     /// Files below `crds/` of all packs that take part.
     pub crds: Vec<String>,
+    /// To be kept for the next revision, also when this one fails.
+    pub secrets: Secrets,
 }
 
 /// Stack of the render thread. Deep nesting of macros and values ends in an error long before.
@@ -85,9 +105,10 @@ const STACK: usize = 64 << 20;
 /// starts with `_` (any ending) are only for `import`, `include` and `extends`, by their path below
 /// `templates/`. `NOTES.txt` (any case, also `NOTES.txt.j2`) becomes [`Rendered::notes`].
 ///
-/// With `engine.strict` (the default) a missing value is an error when printed, iterated or looked
-/// into, but may be tested (`{% if values.x %}`) and defaulted (`values.x | default(1)`), as real
-/// packs do all the time: the engine's semi-strict mode. Without, missing values are empty at any depth.
+/// With `engine.strict` (the default) a missing value is an error when it is printed, iterated, compared or given to a
+/// filter, but may be tested (`{% if values.x %}`) and defaulted (`values.x | default(1)`), as real packs do all the
+/// time. Without, missing values are empty. In both cases a field of what is missing is missing too:
+/// `values.a.b | default(1)` does not need `values.a`.
 ///
 /// Packs below `charts/` that are switched on ([`crate::pack::subpacks::enabled`]) are rendered first, in the order of their names,
 /// each with its own files, `pack`, schema and `kubeVersion`, and with the values of its section; `global` goes down to all of them.

@@ -6,8 +6,14 @@ use super::budget::Budget;
 use super::filters::{quote, to_float, to_int, wrong};
 use super::text;
 
-/// Verbs of Go: `%s %v %d %f %t %q %x %%`, with `-` and `0`, a width and a precision.
-pub(super) fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<String, Error> {
+/// Verbs of Go: `%s %v %d %f %q %x %%`, with `-` and `0`, a width and a precision.
+///
+/// The function `printf` takes more than the filter `format`, as the published engine does: a `%` at the end, arguments that
+/// no verb asks for, `%d` and `%f` of anything, and `%f` with as many digits as there are; every other verb is `%v`.
+pub(super) fn printf(format: &str, args: &[Value], filter: bool, budget: &Budget) -> Result<String, Error> {
+    for arg in args {
+        budget.defined(arg)?;
+    }
     budget.steps(1 + format.len() as u64 / 64)?;
     let mut out = String::new();
     let mut args = args.iter();
@@ -19,20 +25,26 @@ pub(super) fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<St
         let (spec, tail) = rest.split_at(end.unwrap_or(rest.len()));
         let mut tail = tail.chars();
         let Some(verb) = tail.next() else {
-            return Err(wrong("printf: the format ends inside a verb"));
+            if filter {
+                return Err(wrong("the format ends inside a verb"));
+            }
+            out.push('%');
+            out.push_str(spec);
+            rest = "";
+            break;
         };
         rest = tail.as_str();
         if verb == '%' {
             out.push('%');
             continue;
         }
-        let value = args.next().ok_or_else(|| wrong("printf: there are fewer arguments than verbs"))?;
+        let value = args.next().ok_or_else(|| wrong("there are fewer arguments than verbs"))?;
         let sizes = spec.trim_start_matches(['-', '+', '0']);
         let (width, precision) = sizes.split_once('.').unwrap_or((sizes, ""));
         let number = |text: &str| match text.parse::<usize>() {
             Ok(number) if number <= 999 => Ok(Some(number)),
             Err(_) if text.is_empty() => Ok(None),
-            _ => Err(wrong(format!("printf: `{text}` is not a width up to 999"))),
+            _ => Err(wrong(format!("`{text}` is not a width up to 999"))),
         };
         let (width, precision) = (number(width)?.unwrap_or(0), number(precision)?);
         let text = match verb {
@@ -40,12 +52,16 @@ pub(super) fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<St
                 Some(precision) => text::of(value, budget)?.chars().take(precision).collect(),
                 None => text::of(value, budget)?.into_owned(),
             },
-            'd' => to_int(value)?.to_string(),
-            'f' => format!("{:.*}", precision.unwrap_or(6), to_float(value)?),
-            't' => value.is_true().to_string(),
-            'q' => quote(&text::of(value, budget)?, budget)?,
-            'x' => format!("{:x}", to_int(value)?),
-            other => return Err(wrong(format!("printf: the verb `%{other}` is not known"))),
+            'd' if filter || value.is_integer() => to_int(value)?.to_string(),
+            'f' if filter || precision.is_some() => {
+                format!("{:.*}", precision.unwrap_or(6), to_float(value)?)
+            }
+            'f' if value.is_integer() => to_float(value)?.to_string(),
+            'q' if filter => quote(&text::of(value, budget)?, budget)?,
+            'x' if filter => format!("{:x}", to_int(value)?),
+            _ if !filter => text::of(value, budget)?.into_owned(),
+            't' => text::of(value, budget)?.into_owned(),
+            other => return Err(wrong(format!("the verb `%{other}` is not known"))),
         };
         let text = if spec.contains('+') && verb == 'd' && !text.starts_with('-') {
             format!("+{text}")
@@ -68,8 +84,8 @@ pub(super) fn printf(format: &str, args: &[Value], budget: &Budget) -> Result<St
         }
     }
     out.push_str(rest);
-    if args.next().is_some() {
-        return Err(wrong("printf: there are more arguments than verbs"));
+    if filter && args.next().is_some() {
+        return Err(wrong("there are more arguments than verbs"));
     }
     Ok(out)
 }

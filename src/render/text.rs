@@ -4,38 +4,27 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use minijinja::value::ValueKind;
-use minijinja::{Environment, Error, State, Value};
+use minijinja::{AutoEscape, Environment, Error, HtmlEscape, Value};
+use serde_json::Value as Json;
 
 use super::budget::Budget;
-use super::convert;
 
 /// Prints values where templates have `{{ }}`.
 ///
-/// Strings, numbers and booleans as they are; null and undefined (outside of strict mode) as nothing;
-/// lists and maps as JSON, which YAML reads back as the same data.
+/// Strings, numbers and booleans as they are, null as `none`, undefined (outside of strict mode) as nothing;
+/// lists and maps as flow collections, which YAML reads back as the same data.
 pub(super) fn register_formatter(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    engine.add_filter(DEFINED, |_: Cow<'_, str>| true);
     let budget = Arc::clone(budget);
     engine.set_formatter(move |out, state, value| {
-        if value.is_undefined() {
-            return check_defined(state, value);
-        }
+        budget.defined(value)?;
         let text = of(value, &budget)?;
         budget.bytes(text.len() as u64)?;
+        if matches!(state.auto_escape(), AutoEscape::Html) && !value.is_safe() {
+            budget.bytes(6 * text.len() as u64)?;
+            return Ok(out.write_str(&HtmlEscape(&text).to_string())?);
+        }
         Ok(out.write_str(&text)?)
     });
-}
-
-/// The conversion of its argument fails for an undefined value exactly when strict mode says so, with the expression in the
-/// error. No template can write this name.
-const DEFINED: &str = "value is defined";
-
-/// Fails for an undefined value when strict mode says so.
-pub(super) fn check_defined(state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    if !value.is_undefined() {
-        return Ok(());
-    }
-    state.apply_filter(DEFINED, std::slice::from_ref(value)).map(|_| ())
 }
 
 /// The text of a value, as it prints. Bounded.
@@ -43,13 +32,80 @@ pub(super) fn of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, 
     if let Some(text) = value.as_str() {
         return Ok(Cow::Borrowed(text));
     }
-    Ok(Cow::Owned(match value.kind() {
-        ValueKind::Undefined | ValueKind::None => String::new(),
+    let mut out = String::new();
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
+            let weight = budget.weigh(value)?;
+            budget.bytes(weight.bytes + 8 * weight.nodes)?;
+            write(&mut out, value)?;
+        }
+        ValueKind::Undefined => {}
+        _ => write(&mut out, value)?,
+    }
+    Ok(Cow::Owned(out))
+}
+
+/// A value inside another one. The caller has weighed it, so this cannot go deep.
+fn write(out: &mut String, value: &Value) -> Result<(), Error> {
+    match value.kind() {
+        ValueKind::Undefined => out.push_str("undefined"),
+        ValueKind::None => out.push_str("none"),
         // The engine would print `True`.
-        ValueKind::Bool => value.is_true().to_string(),
-        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => convert::to_json(value, budget)?.to_string(),
-        _ => value.to_string(),
-    }))
+        ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+        ValueKind::String => out.push_str(&Json::from(value.as_str().unwrap_or_default()).to_string()),
+        ValueKind::Seq | ValueKind::Iterable => {
+            out.push('[');
+            for (index, item) in value.try_iter()?.enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                write(out, &item)?;
+            }
+            out.push(']');
+        }
+        ValueKind::Map => {
+            out.push('{');
+            for (index, key) in value.try_iter()?.enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                write(out, &key)?;
+                out.push_str(": ");
+                write(out, &value.get_item(&key)?)?;
+            }
+            out.push('}');
+        }
+        _ => out.push_str(&value.to_string()),
+    }
+    Ok(())
+}
+
+/// A value over several lines, for people who look for a mistake.
+pub(super) fn pretty(value: &Value, budget: &Budget) -> Result<String, Error> {
+    let weight = budget.weigh(value)?;
+    // Each level indents what is in it.
+    budget.bytes(weight.bytes + (8 + 4 * weight.depth) * weight.nodes)?;
+    let mut out = String::new();
+    lines(&mut out, value, 1)?;
+    Ok(out)
+}
+
+fn lines(out: &mut String, value: &Value, level: usize) -> Result<(), Error> {
+    let is_map = value.kind() == ValueKind::Map;
+    if !is_map && !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) || value.len() == Some(0) {
+        return write(out, value);
+    }
+    out.push_str(if is_map { "{\n" } else { "[\n" });
+    for item in value.try_iter()? {
+        out.push_str(&"    ".repeat(level));
+        if is_map {
+            write(out, &item)?;
+            out.push_str(": ");
+            lines(out, &value.get_item(&item)?, level + 1)?;
+        } else {
+            lines(out, &item, level + 1)?;
+        }
+        out.push_str(",\n");
+    }
+    out.push_str(&"    ".repeat(level - 1));
+    out.push(if is_map { '}' } else { ']' });
+    Ok(())
 }
 
 /// The text of a scalar, such as a key.

@@ -34,8 +34,8 @@ pub(super) fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> 
         instances: 0,
     };
     let values = tree.pack(pack, input.values.clone(), &Place::default())?;
-    let Tree { objects, origins, notes, crds, .. } = tree;
-    Ok(Rendered { objects, origins, notes, values, crds })
+    let Tree { session, objects, origins, notes, crds, .. } = tree;
+    Ok(Rendered { objects, origins, notes, values, crds, secrets: session.secrets() })
 }
 
 /// Where a pack stands.
@@ -58,7 +58,9 @@ impl Place {
 
     /// An error of a pack inside names its files by their path from the outermost.
     fn name(&self, mut error: Error) -> Error {
-        if let Error::Template { file, .. } | Error::Limit { file, .. } = &mut error {
+        if let Error::Template { file, .. } | Error::Limit { file, .. } | Error::Lookup { file, .. } =
+            &mut error
+        {
             file.insert_str(0, &self.files);
         }
         error

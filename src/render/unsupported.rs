@@ -76,6 +76,7 @@ mod tests {
             notes: None,
             values: Value::Null,
             crds: crds.iter().map(|path| (*path).to_owned()).collect(),
+            secrets: crate::render::Secrets::new(),
         }
     }
 

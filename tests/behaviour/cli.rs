@@ -213,3 +213,49 @@ async fn the_scope_of_every_kind_is_as_the_api_server_says() {
     }
     assert!(seen > 60, "only {seen} kinds of Kubernetes itself were found");
 }
+
+#[test]
+fn render_underlines_what_failed_and_gives_the_same_each_time() {
+    let directory = scratch("cli-render-errors");
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("Pack.yaml", "apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n");
+    write("templates/a.yaml", "kind: A\nimage: {{ values.image.tag | quote }}\n");
+    let pack = directory.to_str().unwrap();
+    let failed = operator(&["render", pack]);
+    assert_eq!(failed.status.code(), Some(1));
+    let expected = "\
+error: templates/a.yaml:2: `values.image` is not set (in `values.image.tag | quote`)
+  |
+2 | image: {{ values.image.tag | quote }}
+  |                              ^^^^^
+";
+    assert_eq!(err(&failed), expected);
+
+    write(
+        "templates/a.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {at: '{{ now() }}', id: '{{ uuidv4() }}', secret: '{{ generate_secret(\"a\", 12) }}', seen: '{{ lookup(\"v1\", \"Pod\") }}'}\n",
+    );
+    let rendered = |more: &[&str]| {
+        let output = operator(&[&["render", pack], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        out(&output)
+    };
+    let first = rendered(&[]);
+    assert_eq!(rendered(&[]), first);
+    assert!(
+        first.contains("at: \"2000-01-01T00:00:00Z\"") && first.contains("seen: \"{\\\"items\\\": []}\""),
+        "{first}"
+    );
+    let other = rendered(&["--now", "2026-05-06T07:08:09.5Z", "--seed", "x"]);
+    assert!(other.contains("at: \"2026-05-06T07:08:09Z\""), "{other}");
+    let line = |text: &str, key: &str| text.lines().find(|line| line.contains(key)).unwrap().to_owned();
+    for key in ["id:", "secret:"] {
+        assert_ne!(line(&first, key), line(&other, key));
+    }
+    let help = out(&operator(&["render", "--help"]));
+    assert!(help.contains("no secret") && help.contains("--now"), "{help}");
+}

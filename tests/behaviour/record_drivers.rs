@@ -43,6 +43,7 @@ fn private(revision: u32) -> Private {
             handed_over: Vec::new(),
         }],
         leftovers: Vec::new(),
+        secrets: Default::default(),
         operation: None,
         last_deployed: Some(1),
     }

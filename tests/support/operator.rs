@@ -59,6 +59,7 @@ impl Operator {
             sources: settings.sources.clone(),
             storage_dir: settings.storage_dir.clone(),
             storage_namespaces: settings.storage_namespaces.clone(),
+            allow_lookup: Vec::new(),
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             holder: settings.holder.clone(),

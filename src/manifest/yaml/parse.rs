@@ -40,6 +40,7 @@ pub fn parse_lenient(text: &str, file: &str) -> Result<Vec<Value>, Error> {
 }
 
 /// Reads a text of at most one document under the same rules: values files, `Pack.yaml`. An empty text is null.
+/// Floats stay floats: a template prints `1.0` as it was written.
 ///
 /// # Errors
 /// With `file` and line; also for a second document.
@@ -81,18 +82,15 @@ fn documents(
         emit_comments: false,
         with_snippet: false,
     };
-    let mut documents: Vec<Value> =
-        serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-            let location = error.location();
-            Error::Yaml {
-                file: file.to_owned(),
-                line: location.map_or(0, |at| at.line()),
-                column: location.map_or(0, |at| at.column()),
-                message: without_location(&error.render_with_formatter(&UserMessageFormatter)),
-            }
-        })?;
-    documents.iter_mut().for_each(whole_floats_to_integers);
-    Ok(documents)
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let location = error.location();
+        Error::Yaml {
+            file: file.to_owned(),
+            line: location.map_or(0, |at| at.line()),
+            column: location.map_or(0, |at| at.column()),
+            message: without_location(&error.render_with_formatter(&UserMessageFormatter)),
+        }
+    })
 }
 
 /// `1.0` is the integer 1 for a reader that goes through JSON as Go writes it.
@@ -120,7 +118,8 @@ fn without_location(message: &str) -> String {
 
 fn objects(documents: Vec<Value>, file: &str) -> Result<Vec<Value>, Error> {
     let mut objects = Vec::new();
-    for (i, document) in documents.into_iter().enumerate() {
+    for (i, mut document) in documents.into_iter().enumerate() {
+        whole_floats_to_integers(&mut document);
         flatten(document, file, i + 1, &mut objects)?;
     }
     Ok(objects)

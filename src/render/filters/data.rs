@@ -1,15 +1,13 @@
 //! Filters on lists and maps, and between data and text.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
-use minijinja::{Environment, Error, State};
+use minijinja::{Environment, Error};
 use serde_json::Value as Json;
 
-use super::{Input as _, wrong};
+use super::{Input as _, Text, wrong, yaml};
 use crate::manifest;
-use crate::pack::values;
 use crate::render::budget::{Budget, DEPTH, NODE};
 use crate::render::printf::printf;
 use crate::render::{convert, text};
@@ -24,41 +22,40 @@ const PARSE: usize = 2 << 20;
 const ITEMS: usize = 150_000;
 
 pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    add!(engine, budget, "toyaml", |b, v: &Value| {
-        manifest::yaml::to_yaml(&convert::to_json(v, &b)?).trim_end_matches('\n').to_owned()
-    });
+    add!(engine, budget, "toyaml", |b, v: &Value| yaml::of(&convert::to_json(v, &b)?));
     let to_json_budget = Arc::clone(budget);
-    engine.add_filter(
-        "tojson",
-        move |state: &mut State<'_, '_>, v: &Value, options: Kwargs| -> Result<Value, Error> {
-            text::check_defined(state, v)?;
-            let indent: Option<bool> = options.get::<Option<&Value>>("indent")?.map(Value::is_true);
-            options.assert_all_used()?;
-            let json = convert::to_json(v, &to_json_budget)?;
-            let text = if indent == Some(true) { format!("{json:#}") } else { json.to_string() };
-            to_json_budget.keep(Value::from(text))
-        },
-    );
+    engine.add_filter("tojson", move |v: &Value, options: Kwargs| -> Result<Value, Error> {
+        to_json_budget.defined(v)?;
+        let indent: Option<bool> = options.get::<Option<&Value>>("indent")?.map(Value::is_true);
+        options.assert_all_used()?;
+        let json = convert::to_json(v, &to_json_budget)?;
+        let text = if indent == Some(true) { format!("{json:#}") } else { json.to_string() };
+        to_json_budget.keep(Value::from(text))
+    });
     add!(engine, budget, "tojson_pretty", |b, v: &Value| format!("{:#}", convert::to_json(v, &b)?));
-    add!(engine, budget, "fromyaml", |b, v: Cow<'_, str>| from_yaml(&v, &b)?);
-    add!(engine, budget, "fromjson", |b, v: Cow<'_, str>| from_json(&v, &b)?);
-    add_lenient!(engine, budget, "required", |_b, v: &Value, message: Option<Cow<'_, str>>| required(
+    add!(engine, budget, "fromyaml", |b, v: Text<'_>| from_yaml(&v, &b)?);
+    add!(engine, budget, "fromjson", |b, v: Text<'_>| from_json(&v, &b)?);
+    add_lenient!(engine, budget, "required", |_b, v: &Value, message: Option<Text<'_>>| required(
         v,
         message.as_deref()
     )?);
     add_lenient!(engine, budget, "empty", |_b, v: &Value| is_empty(v));
-    add_lenient!(engine, budget, "haskey", |b, v: &Value, key: Cow<'_, str>| {
+    add_lenient!(engine, budget, "haskey", |b, v: &Value, key: Text<'_>| {
         b.steps(key.len() as u64 / 64)?;
-        v.kind() == ValueKind::Map && v.get_attr(&key).is_ok_and(|found| !found.is_undefined())
+        v.get_attr(&key).is_ok_and(|found| !found.is_undefined())
     });
-    add!(engine, budget, "keys", |_b, v: &Value| map(v)?.try_iter()?.collect::<Vec<Value>>());
+    add!(engine, budget, "keys", |_b, v: &Value| match v.is_undefined() {
+        true => Vec::new(),
+        false => map(v)?.try_iter()?.collect::<Vec<Value>>(),
+    });
     add!(engine, budget, "values", |_b, v: &Value| {
         let keys: Vec<Value> = map(v)?.try_iter()?.collect();
         keys.iter().map(|key| v.get_item(key)).collect::<Result<Vec<Value>, Error>>()?
     });
     add!(engine, budget, "merge", |b, base: &Value, over: &Value| {
-        let (base, over) = (convert::to_json(base, &b)?, convert::to_json(over, &b)?);
-        new_data(&values::merge(base, over), &b)?
+        let (mut base, over) = (convert::to_json(base, &b)?, convert::to_json(over, &b)?);
+        merge(&mut base, over);
+        new_data(&base, &b)?
     });
     add!(engine, budget, "pick", |b, v: &Value, names: Rest<Value>| filter_keys(v, &names, true, &b)?);
     add!(engine, budget, "omit", |b, v: &Value, names: Rest<Value>| filter_keys(v, &names, false, &b)?);
@@ -88,7 +85,7 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         .into_iter()
         .filter(|item| !is_empty(item))
         .collect::<Vec<Value>>());
-    add!(engine, budget, "format", |b, v: Cow<'_, str>, args: Rest<Value>| printf(&v, &args, &b)?);
+    add!(engine, budget, "format", |b, v: Text<'_>, args: Rest<Value>| printf(&v, &args, true, &b)?);
     let strings_budget = Arc::clone(budget);
     engine
         .add_filter("tostrings", move |v: &Value, options: Kwargs| to_strings(v, &options, &strings_budget));
@@ -118,8 +115,20 @@ fn check_parse(text: &str, budget: &Budget) -> Result<(), Error> {
     budget.bytes(text.len() as u64)
 }
 
+/// Lays one map on another; everything else takes the place of what was there. Both were weighed.
+fn merge(base: &mut Json, over: Json) {
+    match (base, over) {
+        (Json::Object(base), Json::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Json::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
 /// Data that did not exist before: all of it is paid for.
-fn new_data(data: &Json, budget: &Budget) -> Result<Value, Error> {
+pub(in crate::render) fn new_data(data: &Json, budget: &Budget) -> Result<Value, Error> {
     if depth(data) > DEPTH {
         return Err(budget.over(format!("a value is nested more than {DEPTH} levels deep")));
     }
@@ -198,13 +207,22 @@ fn to_strings(value: &Value, options: &Kwargs, budget: &Budget) -> Result<Value,
     let suffix: Option<&str> = options.get("suffix")?;
     let skip_empty: Option<bool> = options.get("skip_empty")?;
     options.assert_all_used()?;
-    let list = match value.kind() {
-        ValueKind::Seq | ValueKind::Iterable => items(value, budget)?,
-        _ => vec![value.clone()],
+    budget.defined(value)?;
+    // The fields of a map, the characters of a text, and anything else is the only item.
+    let list = match value.try_iter() {
+        Ok(items) => {
+            items.map(|item| budget.bytes(NODE).map(|()| item)).collect::<Result<Vec<Value>, Error>>()?
+        }
+        Err(_) => vec![value.clone()],
     };
     let mut out = Vec::new();
     for item in list {
-        let item = text::of(&item, budget)?;
+        let missing = item.is_none() || item.is_undefined();
+        let item = if missing { "".into() } else { text::of(&item, budget)? };
+        if missing && skip_empty != Some(true) {
+            out.push(Value::from(""));
+            continue;
+        }
         if item.is_empty() && skip_empty == Some(true) {
             continue;
         }

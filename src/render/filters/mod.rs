@@ -6,13 +6,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use minijinja::value::{Rest, Value, ValueOrKwargs};
+use minijinja::value::{ArgType, Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters as builtin, tests};
 
 use super::budget::Budget;
+use super::text;
 
-pub(super) use data::{from_json, from_yaml, is_empty, items};
-pub(super) use texts::{quote, repeat, to_float, to_int};
+pub(super) use data::{from_json, from_yaml, items, new_data};
+pub(super) use numbers::{to_float, to_int};
+pub(super) use texts::{hex, quote, repeat};
 
 pub(super) fn wrong(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
@@ -22,6 +24,8 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
     register_builtin(engine, budget);
     register_tests(engine, budget);
     texts::register(engine, budget);
+    numbers::register(engine, budget);
+    patterns::register(engine, budget);
     data::register(engine, budget);
 }
 
@@ -36,17 +40,33 @@ macro_rules! bounded {
     )*};
 }
 
+/// They are there for values that may be missing.
+const LENIENT: [&str; 3] = ["builtin default", "builtin d", "builtin bool"];
+
+/// They take the text of any value; the engine's text of a boolean is another one than ours.
+const TEXT: [&str; 10] = [
+    "builtin escape",
+    "builtin e",
+    "builtin lower",
+    "builtin upper",
+    "builtin title",
+    "builtin capitalize",
+    "builtin trim",
+    "builtin split",
+    "builtin lines",
+    "builtin safe",
+];
+
 /// Growth: how many bytes come out for each byte of a text that goes in; a text that is taken apart
 /// becomes one value for each character.
 fn register_builtin(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    engine.remove_filter("pprint");
     bounded! { engine, budget,
         "safe" => builtin::safe, 1; "escape" => builtin::escape, 6; "e" => builtin::escape, 6;
         "lower" => builtin::lower, 3; "upper" => builtin::upper, 3; "title" => builtin::title, 3;
         "capitalize" => builtin::capitalize, 3; "trim" => builtin::trim, 1; "reverse" => builtin::reverse, 1;
         "length" => builtin::length, 1; "count" => builtin::length, 1; "dictsort" => builtin::dictsort, 1;
         "items" => builtin::items, 1; "split" => builtin::split, 24; "lines" => builtin::lines, 24;
-        "default" => builtin::default, 1; "d" => builtin::default, 1; "round" => builtin::round, 1;
+        "default" => builtin::default, 1; "d" => builtin::default, 1;
         "abs" => builtin::abs, 1; "attr" => builtin::attr, 1; "first" => builtin::first, 1;
         "last" => builtin::last, 1; "min" => builtin::min, 24; "max" => builtin::max, 24;
         "sort" => builtin::sort, 24; "list" => builtin::list, 24; "bool" => builtin::bool, 1;
@@ -66,12 +86,29 @@ fn register_tests(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
             let own = Arc::clone(budget);
             engine.add_test($name, move |state: &mut State<'_, '_>, args: Rest<Value>| -> Result<bool, Error> {
                 for arg in args.iter() {
+                    // These look into a text; the others only compare.
+                    if matches!($name, "startingwith" | "endingwith" | "lower" | "upper") {
+                        own.defined(arg)?;
+                    }
                     own.weigh(arg)?;
                 }
                 state.perform_test(concat!("builtin ", $name), &args)
             });
         )*};
     }
+    // The engine's own panics for 0.
+    let own = Arc::clone(budget);
+    engine.add_test("divisibleby", move |value: &Value, by: &Value| -> Result<bool, Error> {
+        own.defined(value)?;
+        own.defined(by)?;
+        match (i128::try_from(value.clone()), i128::try_from(by.clone())) {
+            (Ok(value), Ok(by)) => {
+                let rest = value.checked_rem(by).ok_or_else(|| wrong("nothing is divisible by 0"))?;
+                Ok(rest == 0)
+            }
+            _ => Ok(tests::is_divisibleby(value, by)),
+        }
+    });
     bounded_tests! {
         "eq" => tests::is_eq; "equalto" => tests::is_eq; "==" => tests::is_eq; "ne" => tests::is_ne;
         "!=" => tests::is_ne; "lt" => tests::is_lt; "lessthan" => tests::is_lt; "<" => tests::is_lt;
@@ -89,8 +126,17 @@ fn forward(
     growth: u64,
     args: Rest<ValueOrKwargs>,
 ) -> Result<Value, Error> {
-    let args: Vec<Value> = args.0.into_iter().map(ValueOrKwargs::into_value).collect();
+    let mut args: Vec<Value> = args.0.into_iter().map(ValueOrKwargs::into_value).collect();
+    if TEXT.contains(&name)
+        && let Some(first) = args.first_mut()
+        && !matches!(first.kind(), ValueKind::String | ValueKind::Number | ValueKind::Undefined)
+    {
+        *first = Value::from(text::of(first, budget)?.into_owned());
+    }
     for (index, arg) in args.iter().enumerate() {
+        if !LENIENT.contains(&name) {
+            budget.defined(arg)?;
+        }
         let weight = budget.weigh(arg)?;
         // Sorting and grouping compare each item some times.
         budget.steps(weight.nodes * 8)?;
@@ -115,59 +161,123 @@ fn forward(
     budget.keep(value)
 }
 
-/// What a filter is applied to, and its arguments.
-trait Input {
-    /// The value when it is undefined: strings and numbers have failed their conversion before.
-    fn undefined(&self) -> Option<&Value> {
-        None
-    }
+/// An argument of a filter or function as it comes.
+pub(super) trait Input: Sized {
+    /// What the filter works with.
+    type Ready;
 
-    /// Bytes of a text. Lists and maps are weighed where they are read.
-    fn length(&self) -> usize {
-        0
-    }
-}
+    /// Must be defined in a strict pack. All text is paid for; lists and maps are where they are read.
+    fn ready(self, budget: &Budget) -> Result<Self::Ready, Error>;
 
-impl Input for f64 {}
-
-impl Input for u64 {}
-
-impl Input for usize {}
-
-impl<T: Input> Input for Option<T> {
-    fn length(&self) -> usize {
-        self.as_ref().map_or(0, T::length)
+    /// A value may be undefined: it is passed on, or only tested.
+    fn passed(self, budget: &Budget) -> Result<Self::Ready, Error> {
+        self.ready(budget)
     }
 }
 
-/// Paid for where they are read.
-impl Input for Rest<Value> {}
+/// A text, or the text of any other value.
+pub(super) struct Text<'a>(Cow<'a, Value>);
 
-impl Input for Cow<'_, str> {
-    fn length(&self) -> usize {
-        self.len()
+impl<'a> ArgType<'a> for Text<'_> {
+    type Output = Text<'a>;
+
+    fn from_value(value: Option<&'a Value>) -> Result<Text<'a>, Error> {
+        value.map(|value| Text(Cow::Borrowed(value))).ok_or_else(|| Error::from(ErrorKind::MissingArgument))
+    }
+
+    fn from_value_owned(value: Value) -> Result<Text<'a>, Error> {
+        Ok(Text(Cow::Owned(value)))
+    }
+}
+
+impl<'a> Input for Text<'a> {
+    type Ready = Cow<'a, str>;
+
+    fn ready(self, budget: &Budget) -> Result<Cow<'a, str>, Error> {
+        budget.defined(&self.0)?;
+        let text = match self.0 {
+            Cow::Borrowed(value) => text::of(value, budget)?,
+            Cow::Owned(value) => Cow::Owned(text::of(&value, budget)?.into_owned()),
+        };
+        budget.steps(text.len() as u64 / 64)?;
+        Ok(text)
     }
 }
 
 impl Input for Value {
-    fn undefined(&self) -> Option<&Value> {
-        self.is_undefined().then_some(self)
+    type Ready = Self;
+
+    fn ready(self, budget: &Budget) -> Result<Self, Error> {
+        budget.defined(&self)?;
+        self.passed(budget)
     }
 
-    fn length(&self) -> usize {
-        self.as_str().map_or(0, str::len)
+    fn passed(self, budget: &Budget) -> Result<Self, Error> {
+        budget.steps(self.as_str().map_or(0, str::len) as u64 / 64)?;
+        Ok(self)
     }
 }
 
-/// Adds a filter whose input must be defined in strict mode. All of its texts are paid for.
-macro_rules! add {
-    ($engine:ident, $budget:ident, $name:literal, |$b:ident, $input:ident : $input_kind:ty $(, $arg:ident : $kind:ty)*| $body:expr) => {
-        let $b = Arc::clone($budget);
-        $engine.add_filter($name, move |state: &mut State<'_, '_>, $input: $input_kind $(, $arg: $kind)*| -> Result<Value, Error> {
-            if let Some(value) = $input.undefined() {
-                text::check_defined(state, value)?;
+impl<'a> Input for &'a Value {
+    type Ready = &'a Value;
+
+    fn ready(self, budget: &Budget) -> Result<&'a Value, Error> {
+        budget.defined(self)?;
+        self.passed(budget)
+    }
+
+    fn passed(self, budget: &Budget) -> Result<&'a Value, Error> {
+        budget.steps(self.as_str().map_or(0, str::len) as u64 / 64)?;
+        Ok(self)
+    }
+}
+
+impl Input for Rest<Value> {
+    type Ready = Self;
+
+    fn ready(self, budget: &Budget) -> Result<Self, Error> {
+        self.0.iter().try_for_each(|value| budget.defined(value))?;
+        Ok(self)
+    }
+
+    fn passed(self, _budget: &Budget) -> Result<Self, Error> {
+        Ok(self)
+    }
+}
+
+impl<T: Input> Input for Option<T> {
+    type Ready = Option<T::Ready>;
+
+    fn ready(self, budget: &Budget) -> Result<Self::Ready, Error> {
+        self.map(|value| value.ready(budget)).transpose()
+    }
+
+    fn passed(self, budget: &Budget) -> Result<Self::Ready, Error> {
+        self.map(|value| value.passed(budget)).transpose()
+    }
+}
+
+macro_rules! as_it_is {
+    ($($kind:ty),*) => {$(
+        impl Input for $kind {
+            type Ready = Self;
+
+            fn ready(self, _budget: &Budget) -> Result<Self, Error> {
+                Ok(self)
             }
-            $b.steps(1 + ($input.length() $(+ $arg.length())*) as u64 / 64)?;
+        }
+    )*};
+}
+
+as_it_is!(u64, usize, i64, i32, Rest<ValueOrKwargs>);
+
+/// Adds a filter. In strict packs its input and arguments must be defined.
+macro_rules! add {
+    ($engine:ident, $budget:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
+        let $b = Arc::clone($budget);
+        $engine.add_filter($name, move |$($arg: $kind),*| -> Result<Value, Error> {
+            $b.steps(1)?;
+            $(let $arg = $arg.ready(&$b)?;)*
             $b.keep(Value::from($body))
         });
     };
@@ -178,6 +288,8 @@ macro_rules! add_lenient {
     ($engine:ident, $budget:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
         let $b = Arc::clone($budget);
         $engine.add_filter($name, move |$($arg: $kind),*| -> Result<Value, Error> {
+            $b.steps(1)?;
+            $(let $arg = $arg.passed(&$b)?;)*
             $b.keep(Value::from($body))
         });
     };
@@ -185,4 +297,7 @@ macro_rules! add_lenient {
 
 // After the macros, which they use.
 mod data;
+mod numbers;
+mod patterns;
 mod texts;
+mod yaml;

@@ -1,19 +1,22 @@
-//! Filters on texts and numbers.
+//! Filters on texts.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use md5::Md5;
 use minijinja::value::{Value, ValueKind};
-use minijinja::{Environment, Error, State};
+use minijinja::{Environment, Error};
+use semver::{Version, VersionReq};
 use serde_json::Value as Json;
-use sha2::{Digest as _, Sha256, Sha512};
+use sha1::Sha1;
+use sha2::{Sha256, Sha512};
 
-use super::{Input as _, wrong};
+use super::{Input as _, Text, wrong};
 use crate::pack::version;
-use crate::render::budget::{Budget, NODE, VALUE};
+use crate::render::budget::{Budget, VALUE};
 use crate::render::text;
 
 /// Bytes of a range of versions.
@@ -23,16 +26,13 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
     add!(engine, budget, "string", |b, v: &Value| text::of(v, &b)?.into_owned());
     add!(engine, budget, "quote", |b, v: &Value| quote(&text::of(v, &b)?, &b)?);
     add!(engine, budget, "squote", |b, v: &Value| format!("'{}'", text::of(v, &b)?.replace('\'', "''")));
-    add!(engine, budget, "indent", |b, v: Cow<'_, str>, width: Option<usize>| indent(
+    add!(engine, budget, "indent", |b, v: Text<'_>, width: Option<usize>| indent(
         &v,
         width.unwrap_or(4),
         &b
     )?);
-    add!(engine, budget, "nindent", |b, v: Cow<'_, str>, width: usize| format!(
-        "\n{}",
-        indent(&v, width, &b)?
-    ));
-    add!(engine, budget, "replace", |b, v: Cow<'_, str>, from: Cow<'_, str>, to: Cow<'_, str>| {
+    add!(engine, budget, "nindent", |b, v: Text<'_>, width: usize| format!("\n{}", indent(&v, width, &b)?));
+    add!(engine, budget, "replace", |b, v: Text<'_>, from: Text<'_>, to: Text<'_>| {
         // Each search prepares for what it looks for, byte by byte.
         b.steps(from.len() as u64)?;
         let count = v.matches(&*from).count() as u64;
@@ -40,74 +40,87 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         b.string(v.len() as u64 + count * to.len() as u64)?;
         v.replace(&*from, &to)
     });
-    add!(engine, budget, "join", |b, v: &Value, separator: Option<Cow<'_, str>>| join(
+    add!(engine, budget, "join", |b, v: &Value, separator: Option<Text<'_>>| join(
         v,
         &separator.unwrap_or_default(),
         &b
     )?);
-    add!(engine, budget, "repeat", |b, v: Cow<'_, str>, count: u64| repeat(&v, count, &b)?);
-    add!(engine, budget, "trunc", |_b, v: Cow<'_, str>, length: usize| v
+    add!(engine, budget, "repeat", |b, v: Text<'_>, count: u64| repeat(&v, count, &b)?);
+    add!(engine, budget, "trunc", |_b, v: Text<'_>, length: usize| v
         .chars()
         .take(length)
         .collect::<String>());
-    add!(engine, budget, "substr", |_b, v: Cow<'_, str>, start: usize, end: Option<usize>| {
-        v.chars().take(end.unwrap_or(usize::MAX)).skip(start).collect::<String>()
-    });
-    add!(engine, budget, "trimprefix", |_b, v: Cow<'_, str>, prefix: Cow<'_, str>| v
+    add!(engine, budget, "substr", |_b, v: Text<'_>, start: usize, length: Option<usize>| v
+        .chars()
+        .skip(start)
+        .take(length.unwrap_or(usize::MAX))
+        .collect::<String>());
+    add!(engine, budget, "wrap", |b, v: Text<'_>, width: usize| wrap(&v, width, &b)?);
+    add!(engine, budget, "trimprefix", |_b, v: Text<'_>, prefix: Text<'_>| v
         .strip_prefix(&*prefix)
         .unwrap_or(&v)
         .to_owned());
-    add!(engine, budget, "trimsuffix", |_b, v: Cow<'_, str>, suffix: Cow<'_, str>| v
+    add!(engine, budget, "trimsuffix", |_b, v: Text<'_>, suffix: Text<'_>| v
         .strip_suffix(&*suffix)
         .unwrap_or(&v)
         .to_owned());
-    add!(engine, budget, "hasprefix", |_b, v: Cow<'_, str>, prefix: Cow<'_, str>| v.starts_with(&*prefix));
-    add!(engine, budget, "hassuffix", |_b, v: Cow<'_, str>, suffix: Cow<'_, str>| v.ends_with(&*suffix));
-    add!(engine, budget, "snakecase", |b, v: Cow<'_, str>| words(&v, &b)?.join("_"));
-    add!(engine, budget, "kebabcase", |b, v: Cow<'_, str>| words(&v, &b)?.join("-"));
-    add!(engine, budget, "pascalcase", |b, v: Cow<'_, str>| words(&v, &b)?
-        .iter()
-        .map(|word| capital(word))
-        .collect::<String>());
-    add!(engine, budget, "camelcase", |b, v: Cow<'_, str>| {
-        let words = words(&v, &b)?;
-        words
-            .iter()
-            .enumerate()
-            .map(|(i, word)| if i == 0 { word.clone() } else { capital(word) })
-            .collect::<String>()
+    add!(engine, budget, "hasprefix", |_b, v: Text<'_>, prefix: Text<'_>| v.starts_with(&*prefix));
+    add!(engine, budget, "hassuffix", |_b, v: Text<'_>, suffix: Text<'_>| v.ends_with(&*suffix));
+    add!(engine, budget, "snakecase", |b, v: Text<'_>| snake(&v, '_', &b)?);
+    add!(engine, budget, "kebabcase", |b, v: Text<'_>| snake(&v, '-', &b)?);
+    add!(engine, budget, "camelcase", |b, v: Text<'_>| joined_words(&v, false, &b)?);
+    add!(engine, budget, "pascalcase", |b, v: Text<'_>| joined_words(&v, true, &b)?);
+    add!(engine, budget, "b64encode", |b, v: &Value| match v.as_bytes() {
+        Some(bytes) => {
+            b.string(bytes.len() as u64 / 3 * 4 + 4)?;
+            STANDARD.encode(bytes)
+        }
+        None => STANDARD.encode(text::of(v, &b)?.as_bytes()),
     });
-    add!(engine, budget, "b64encode", |b, v: &Value| STANDARD.encode(text::of(v, &b)?.as_bytes()));
-    add!(engine, budget, "b64decode", |_b, v: Cow<'_, str>| {
+    add!(engine, budget, "b64decode", |_b, v: Text<'_>| {
         let bytes = STANDARD.decode(v.trim()).map_err(|error| wrong(format!("b64decode: {error}")))?;
         String::from_utf8(bytes).map_err(|_| wrong("b64decode: the content is not UTF-8 text"))?
     });
-    add!(engine, budget, "sha256", |b, v: &Value| hex(&Sha256::digest(text::of(v, &b)?.as_bytes())));
-    add!(engine, budget, "sha512", |b, v: &Value| hex(&Sha512::digest(text::of(v, &b)?.as_bytes())));
-    add!(engine, budget, "basename", |_b, v: Cow<'_, str>| v
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .to_owned());
-    add!(engine, budget, "int", |_b, v: &Value| to_int(v)?);
-    add!(engine, budget, "float", |_b, v: &Value| to_float(v)?);
-    add!(engine, budget, "floor", |_b, v: f64| v.floor() as i64);
-    add!(engine, budget, "ceil", |_b, v: f64| v.ceil() as i64);
-    add!(engine, budget, "semver_match", |b, v: &Value, range: Cow<'_, str>| {
+    add!(engine, budget, "sha256", |b, v: &Value| digest::<Sha256>(v, &b)?);
+    add!(engine, budget, "sha512", |b, v: &Value| digest::<Sha512>(v, &b)?);
+    add!(engine, budget, "sha1", |b, v: &Value| digest::<Sha1>(v, &b)?);
+    add!(engine, budget, "md5", |b, v: &Value| digest::<Md5>(v, &b)?);
+    add!(engine, budget, "basename", |_b, v: Text<'_>| part(&v, |path| path.file_name()));
+    add!(engine, budget, "dirname", |_b, v: Text<'_>| part(&v, |path| path.parent().map(Path::as_os_str)));
+    add!(engine, budget, "extname", |_b, v: Text<'_>| part(&v, |path| path.extension()));
+    add!(engine, budget, "cleanpath", |b, v: Text<'_>| clean_path(&v, &b)?);
+    add!(engine, budget, "urlencode", |b, v: &Value| url_encode(v, &b)?);
+    add!(engine, budget, "pprint", |b, v: &Value| text::pretty(v, &b)?);
+    add!(engine, budget, "semver_match", |b, v: Text<'_>, range: Text<'_>| {
         if range.len() > RANGE {
             return Err(wrong(format!("semver_match: the range is longer than {RANGE} bytes")));
         }
         b.steps(range.len() as u64)?;
-        version::matches(&range, &text::of(v, &b)?)
-            .map_err(|message| wrong(format!("semver_match: {message}")))?
+        semver_match(&v, range.trim())?
     });
 }
 
 pub(in crate::render) fn quote(text: &str, budget: &Budget) -> Result<String, Error> {
     budget.string(text.len() as u64)?;
-    // A JSON string is a double-quoted scalar of YAML.
-    Ok(Json::from(text).to_string())
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            // As they are, a reader would fold line breaks and refuse the others.
+            '\0'..='\u{8}' | '\n'..='\u{1f}' | '\u{7f}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
+                let escaped = Json::from(c.to_string()).to_string();
+                match escaped.trim_matches('"') {
+                    raw if raw.starts_with('\\') => out.push_str(raw),
+                    _ => _ = write!(out, "\\u{:04x}", u32::from(c)),
+                }
+            }
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+    Ok(out)
 }
 
 /// Every line that is not empty gets `width` spaces, the first one too.
@@ -151,65 +164,163 @@ fn join(list: &Value, separator: &str, budget: &Budget) -> Result<String, Error>
     Ok(out)
 }
 
-/// Words at separators and at the start of capitals: `myHTTPServer-name` is `my http server name`.
-fn words(text: &str, budget: &Budget) -> Result<Vec<String>, Error> {
-    budget.bytes(NODE * text.len() as u64 / 2)?;
-    let mut words: Vec<String> = Vec::new();
-    let mut word = String::new();
-    let chars: Vec<char> = text.chars().collect();
-    for (index, c) in chars.iter().enumerate() {
-        if !c.is_alphanumeric() {
-            words.extend(Some(std::mem::take(&mut word)).filter(|word| !word.is_empty()));
-            continue;
+/// By the rules of Cargo, as the published engine: `1.2` is `^1.2`, and a pre-release matches only a range that names one. A
+/// range that Cargo does not know (`1.x || 2.x`, `>=1 <2`) goes by the rules of `kubeVersion`.
+fn semver_match(version: &str, range: &str) -> Result<bool, Error> {
+    let plain = version.trim().trim_start_matches('v');
+    let parsed = Version::parse(plain).or_else(|_| {
+        let mut parts =
+            plain.split('-').next().unwrap_or_default().split('.').map(|part| part.parse().unwrap_or(0));
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(major), Some(minor), patch) => Ok(Version::new(major, minor, patch.unwrap_or(0))),
+            _ => Err(wrong("semver_match: this is no version")),
         }
-        let after_small = index > 0 && !chars[index - 1].is_uppercase();
-        let before_small = chars.get(index + 1).is_some_and(|next| next.is_lowercase());
-        if c.is_uppercase() && (after_small || before_small) && !word.is_empty() {
-            words.push(std::mem::take(&mut word));
+    })?;
+    let known = VersionReq::parse(range)
+        .or_else(|_| VersionReq::parse(range.split('-').next().unwrap_or_default()))
+        .map_err(drop);
+    match known {
+        Ok(range) => Ok(range.matches(&parsed)),
+        Err(()) => {
+            version::matches(range, version).map_err(|_| wrong("semver_match: this is no range of versions"))
         }
-        word.extend(c.to_lowercase());
     }
-    words.extend(Some(word).filter(|word| !word.is_empty()));
-    Ok(words)
 }
 
-fn capital(word: &str) -> String {
-    let mut chars = word.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+/// Lines of at most `width` characters where words allow it.
+fn wrap(text: &str, width: usize, budget: &Budget) -> Result<String, Error> {
+    budget.string(text.len() as u64)?;
+    let mut out = String::new();
+    let mut line = 0_usize;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if line > 0 {
+            let fits = line + 1 + length <= width;
+            out.push(if fits { ' ' } else { '\n' });
+            line = if fits { line + 1 } else { 0 };
+        }
+        out.push_str(word);
+        line += length;
+    }
+    Ok(out)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Small letters, with a separator in place of `-`, `_` and spaces and before the first of some capitals.
+fn snake(text: &str, separator: char, budget: &Budget) -> Result<String, Error> {
+    budget.string(text.len() as u64 * 2)?;
+    let mut out = String::new();
+    let mut after_capital = false;
+    for (index, letter) in text.chars().enumerate() {
+        let capital = letter.is_uppercase();
+        if capital && index > 0 && !after_capital {
+            out.push(separator);
+        }
+        match letter {
+            '-' | '_' | ' ' => out.push(separator),
+            _ if capital => out.extend(letter.to_lowercase().next()),
+            _ => out.push(letter),
+        }
+        after_capital = capital;
+    }
+    Ok(out)
+}
+
+/// The words between `-`, `_` and spaces, each with a capital: pascal case leaves the other letters as they are,
+/// camel case makes them small, the first one too.
+fn joined_words(text: &str, pascal: bool, budget: &Budget) -> Result<String, Error> {
+    budget.string(text.len() as u64 * 3)?;
+    let mut out = String::new();
+    let mut starts = pascal;
+    for letter in text.chars() {
+        if matches!(letter, '-' | '_' | ' ') {
+            starts = true;
+        } else if std::mem::take(&mut starts) {
+            out.extend(letter.to_uppercase());
+        } else if pascal {
+            out.push(letter);
+        } else {
+            out.extend(letter.to_lowercase());
+        }
+    }
+    Ok(out)
+}
+
+fn digest<D: sha2::Digest>(value: &Value, budget: &Budget) -> Result<String, Error> {
+    if let Some(bytes) = value.as_bytes() {
+        budget.steps(bytes.len() as u64 / 64)?;
+        return Ok(hex(&D::digest(bytes)));
+    }
+    Ok(hex(&D::digest(text::of(value, budget)?.as_bytes())))
+}
+
+fn part<'p>(path: &'p str, of: impl FnOnce(&'p Path) -> Option<&'p std::ffi::OsStr>) -> String {
+    of(Path::new(path)).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Without empty parts, `.` and `..`; a `..` at the start is dropped.
+fn clean_path(path: &str, budget: &Budget) -> Result<String, Error> {
+    // One entry for each part.
+    budget.bytes(8 * path.len() as u64)?;
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    Ok(match (path.starts_with('/'), parts.is_empty()) {
+        (true, _) => format!("/{}", parts.join("/")),
+        (false, true) => ".".to_owned(),
+        (false, false) => parts.join("/"),
+    })
+}
+
+/// Percent encoding; of a map its fields as a query, without those that are null.
+fn url_encode(value: &Value, budget: &Budget) -> Result<String, Error> {
+    let mut out = String::new();
+    let add = |value: &Value| -> Result<String, Error> {
+        let text = text::of(value, budget)?;
+        budget.string(text.len() as u64 * 3)?;
+        Ok(percent(&text))
+    };
+    match value.kind() {
+        ValueKind::None | ValueKind::Undefined => {}
+        ValueKind::Map => {
+            budget.weigh(value)?;
+            for key in value.try_iter()? {
+                let item = value.get_item(&key)?;
+                if item.is_none() || item.is_undefined() {
+                    continue;
+                }
+                let separator = if out.is_empty() { "" } else { "&" };
+                // Writing to a String cannot fail.
+                let _ = write!(out, "{separator}{}={}", add(&key)?, add(&item)?);
+            }
+        }
+        _ => out = add(value)?,
+    }
+    Ok(out)
+}
+
+fn percent(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+pub(in crate::render) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {
         // Writing to a String cannot fail.
         let _ = write!(out, "{byte:02x}");
         out
     })
-}
-
-pub(in crate::render) fn to_int(value: &Value) -> Result<i64, Error> {
-    let cannot = || wrong(format!("a {} cannot become an integer: {}", value.kind(), text::plain(value)));
-    if let Some(integer) = value.as_i64() {
-        return Ok(integer);
-    }
-    let float = match (value.kind(), value.as_str()) {
-        (ValueKind::Bool, _) => return Ok(i64::from(value.is_true())),
-        (ValueKind::Number, _) => f64::try_from(value.clone()).map_err(|_| cannot())?,
-        (_, Some(text)) if text.len() > 100 => return Err(cannot()),
-        (_, Some(text)) => match text.trim().parse::<i64>() {
-            Ok(integer) => return Ok(integer),
-            Err(_) => text.trim().parse::<f64>().map_err(|_| cannot())?,
-        },
-        _ => return Err(cannot()),
-    };
-    // 2^63 as a float; a cast beyond it would silently saturate.
-    if float.is_finite() && float.abs() < 9.223_372_036_854_775e18 { Ok(float as i64) } else { Err(cannot()) }
-}
-
-pub(in crate::render) fn to_float(value: &Value) -> Result<f64, Error> {
-    let cannot = || wrong(format!("a {} cannot become a float: {}", value.kind(), text::plain(value)));
-    match (value.kind(), value.as_str()) {
-        (ValueKind::Number, _) => f64::try_from(value.clone()).map_err(|_| cannot()),
-        (_, Some(text)) if text.len() <= 100 => text.trim().parse().map_err(|_| cannot()),
-        _ => Err(cannot()),
-    }
 }

@@ -9,14 +9,16 @@
 //! understand is refused, never left unguarded.
 
 mod expression;
+mod places;
 mod size;
 
 use std::borrow::Cow;
 
+use minijinja::Error;
 use minijinja::machinery::{Span, Token, parse};
-use minijinja::{Error, ErrorKind};
 
 use super::budget::Budget;
+pub(super) use places::Places;
 
 /// Names starting with this cannot be used by a pack.
 pub(super) const PREFIX: &str = "__guard_";
@@ -39,20 +41,22 @@ impl From<Error> for Refused {
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Engine(error) => error,
-            Refused::Here { line, why } => Self::new(ErrorKind::SyntaxError, format!("{why} (line {line})")),
-        }
-    }
+/// A template that was rewritten.
+pub(super) struct Guarded {
+    pub(super) source: String,
+    pub(super) places: Places,
 }
 
 /// Rewrites one template. `nested`: for `tpl`, whose fuel has to be counted separately.
 ///
 /// # Errors
 /// Too much source for the stack or the budget, or not a template.
-pub(super) fn instrument(name: &str, source: &str, nested: bool, budget: &Budget) -> Result<String, Refused> {
+pub(super) fn instrument(
+    name: &str,
+    source: &str,
+    nested: bool,
+    budget: &Budget,
+) -> Result<Guarded, Refused> {
     // Before the engine parses it: too much would end the process.
     let tokens = size::tokens(source, budget)?;
     // Before anything is said here, so that a mistake is reported in the words of the engine.
@@ -106,7 +110,7 @@ struct Walk<'s> {
 type Step = Result<(), Refused>;
 
 impl<'s> Walk<'s> {
-    fn apply(mut self, source: &str, nested: bool) -> String {
+    fn apply(mut self, source: &str, nested: bool) -> Guarded {
         let mut order: Vec<(usize, Edit)> = self.edits.drain(..).enumerate().collect();
         // At one place the later opening is the outer one: it was recorded when its end was known.
         order.sort_by(|(i, a), (j, b)| {
@@ -116,15 +120,19 @@ impl<'s> Walk<'s> {
             })
         });
         let mut out = String::with_capacity(source.len() * 2);
+        let mut places = Places::default();
         if self.raw > 0 {
             out.push_str(&format!("{{{{ {PREFIX}raw({}) }}}}", self.raw));
         }
         let mut from = 0;
         for (_, edit) in order {
+            places.note(out.len(), from, true);
             out.push_str(&source[from..edit.offset]);
+            places.note(out.len(), edit.offset, false);
             out.push_str(&edit.text);
             from = edit.offset + usize::from(edit.place == Place::Replace);
         }
+        places.note(out.len(), from, true);
         let rest = &source[from..];
         if nested {
             // The engine takes one newline off the end; it has to stay the end.
@@ -133,7 +141,7 @@ impl<'s> Walk<'s> {
         } else {
             out.push_str(rest);
         }
-        out
+        Guarded { source: out, places }
     }
 
     // Tokens.

@@ -12,10 +12,10 @@ fn values_print_as_yaml_would_read_them() {
             "{{ values.name }} {{ values.n }} {{ values.f }} {{ values.yes }} {{ values.big }}",
             "shop 3 1.5 true 9007199254740993",
         ),
-        ("[{{ none }}]", "[]"),
+        ("[{{ none }}]", "[none]"),
         (
             "{{ values.list }} {{ values.map }} {{ [none, true] }}",
-            r#"["b","a","b"] {"a":{"deep":[1,"x"]},"b":2} [null,true]"#,
+            r#"["b", "a", "b"] {"a": {"deep": [1, "x"]}, "b": 2} [none, true]"#,
         ),
         (
             "{{ 1.0 }} {{ 7 // 2 }} {{ 2 * 3 }} {{ 2 * 1.5 }} {{ -3 * 2 }} {{ 2 ** 10 }}",
@@ -52,11 +52,11 @@ fn guarded_source_means_the_same() {
         ),
         (
             "{{ values.map.a.deep[0] + 1 }} {{ values['na' ~ 'me'] }} {{ values.list[1:] }}",
-            r#"2 shop ["a","b"]"#,
+            r#"2 shop ["a", "b"]"#,
         ),
         (
             "{{ values.list[::-1] }} {{ 'abc'[:2] }} {{ values.map.a['deep'][1:][0] }}",
-            r#"["b","a","b"] ab x"#,
+            r#"["b", "a", "b"] ab x"#,
         ),
         (
             "{{ 'abcdef'[1:5:2] }} {{ 'abcdef'[-2:] }} {{ 'abcdef'[4:1:-1] }} {{ 'abc'[::-1] }} {{ 'äöü'[1] }}",
@@ -64,11 +64,11 @@ fn guarded_source_means_the_same() {
         ),
         (
             "{{ [1, 2, 3][:-1] }} {{ [1, 2][5:] }} {{ [{'a': 'x' ~ 'y'}][0:1][0]['a'][1:][:1] }} {{ 'ab'[{'k': 0}['k']:] }}",
-            "[1,2] [] y ab",
+            "[1, 2] [] y ab",
         ),
         (
             "{{ [1, [2, (3, 4)], {'a': [5], 6: (7,)}] }} {{ () }} {{ (1) }} {{ [] }} {{ {} }}",
-            r#"[1,[2,[3,4]],{"6":[7],"a":[5]}] [] 1 [] {}"#,
+            r#"[1, [2, [3, 4]], {6: [7], "a": [5]}] [] 1 [] {}"#,
         ),
         ("{{ 4 is divisibleby 2 }} {{ 4 is divisibleby(3) }} {{ 4 is not even }}", "true false false"),
         ("{{ values.z is defined }} {{ 'a' is eq 'a' and (1 + 1) is eq 2 }}", "false true"),
@@ -80,7 +80,7 @@ fn guarded_source_means_the_same() {
             "{% set ns = namespace(n=0) %}{% for i in range(4) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}",
             "6",
         ),
-        ("{% with a = 1 + 1, b = [2] + [3] %}{{ a ~ b }}{% endwith %}", "2[2,3]"),
+        ("{% with a = 1 + 1, b = [2] + [3] %}{{ a ~ b }}{% endwith %}", "2[2, 3]"),
         ("{% macro m(a, b=1 + 1) %}{{ a ~ b }}{% endmacro %}{{ m('x') }}{{ m('x', b='y' ~ 'z') }}", "x2xyz"),
         ("{% macro m(a) %}{{ a }}{{ caller() }}{% endmacro %}{% call m(1) %}-c{% endcall %}", "1-c"),
         (
@@ -97,7 +97,7 @@ fn guarded_source_means_the_same() {
         ),
         (
             "{% filter upper | replace('A', 'b' ~ 'c') %}a{% endfilter %}{% autoescape true %}{{ '<' }}{% endautoescape %}",
-            "bc<",
+            "bc&lt;",
         ),
         ("{%- if values.n > 1 + 1 -%}  yes  {%- elif 1 -%} no {%- endif -%}\n  end", "yesend"),
         (
@@ -110,7 +110,7 @@ fn guarded_source_means_the_same() {
         ),
         (
             "{{ dict(**{'a': 1}) }} {{ list(*[1, 2]) }} {% do namespace(a=1) %}{{ 'x' if false }}",
-            "{\"a\":1} [1,2] ",
+            "{\"a\": 1} [1, 2] ",
         ),
     ]);
 }
@@ -128,6 +128,14 @@ fn strict_packs_report_missing_values_and_name_them() {
         "{{ values.port | toyaml }}",
         "{{ values.port | b64encode }}",
         "{{ values.port | upper }}",
+        "{{ values.port == 80 }}",
+        "{{ 1 in values.port }}",
+        "{{ 'a' | replace('a', values.port) }}",
+        "{{ printf('%s', values.port) }}",
+        "{{ values.port.of.web | default(values.port.of.web) }}",
+        "{{ values.port + 1 }}",
+        "{{ values.port[0] }}",
+        "{{ tpl(values.port) }}",
     ] {
         let error = failure(template).to_string();
         assert!(
@@ -141,6 +149,16 @@ fn strict_packs_report_missing_values_and_name_them() {
         (
             "{{ values.port or 80 }} {{ values.port | default(81) }} {{ values.port is defined }}",
             "80 81 false",
+        ),
+        // A field of what is missing is only missing.
+        (
+            "{{ values.a.b.c | default('x') }} {{ values.a.b or 'y' }} {{ values.a['b'][0] is defined }}",
+            "x y false",
+        ),
+        ("{% if values.a.b.c %}a{% else %}b{% endif %}{{ 'c' if values.a.b }}", "b"),
+        (
+            "{{ dig(values, 'a', 'b', 'd') }} {{ coalesce(values.a.b, 'e') }} {{ values.a.b | empty }}",
+            "d e true",
         ),
     ]);
 }
@@ -165,9 +183,12 @@ fn an_error_names_the_file_and_line_where_it_happened() {
             ),
         ],
     );
-    let Error::Template { file, line, message } = run(&pack, &json!({})).unwrap_err() else { panic!() };
+    let Error::Template { file, line, message, excerpt } = run(&pack, &json!({})).unwrap_err() else {
+        panic!()
+    };
     assert_eq!((file.as_str(), line), ("templates/_helpers.tpl", 3));
-    assert_eq!(message, "undefined value: `values.missing` is undefined");
+    assert_eq!(message, "`values.missing` is not set");
+    assert_eq!(excerpt.unwrap().to_string(), "  |\n3 | {{ values.missing }}\n  |    ^^^^^^^^^^^^^^");
 }
 
 #[test]
@@ -236,6 +257,6 @@ fn values_are_laid_on_the_defaults() {
     let pack =
         pack("", &[("values.yaml", "a: {b: 1, c: 2}\nd: 1\n"), ("templates/NOTES.txt", "{{ values }}")]);
     let rendered = run(&pack, &json!({"a": {"b": 5}, "d": null})).unwrap();
-    assert_eq!(rendered.notes.unwrap(), r#"{"a":{"b":5,"c":2}}"#);
+    assert_eq!(rendered.notes.unwrap(), r#"{"a": {"b": 5, "c": 2}}"#);
     assert_eq!(rendered.values, json!({"a": {"b": 5, "c": 2}}));
 }

@@ -1,15 +1,24 @@
 //! Behaviour of the whole folder, through its one entry.
 
+mod every;
+mod files;
 mod functions;
+mod generated;
 mod golden;
 mod hostile;
 mod language;
+mod lookups;
+mod mistakes;
+mod published;
 mod size;
 mod subpacks;
 
+use std::sync::{Arc, LazyLock};
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Capabilities, Error, Input, Rendered, Stop, render};
+use super::{Capabilities, Error, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render};
 use crate::pack::{Files, Limits, Pack, from_files};
 
 fn pack(definition: &str, files: &[(&str, &str)]) -> Pack {
@@ -21,20 +30,39 @@ fn pack(definition: &str, files: &[(&str, &str)]) -> Pack {
 }
 
 fn run(pack: &Pack, values: &Value) -> Result<Rendered, Error> {
-    let capabilities = Capabilities {
-        kube_version: "v1.33.2".to_owned(),
-        api_versions: vec!["v1".to_owned(), "apps/v1".to_owned()],
-    };
-    let input = Input {
+    run_with(pack, values, &(Arc::new(NoCluster) as Arc<dyn Lookup>), &Secrets::new(), &Stop::default())
+}
+
+/// A render with everything that is not the same in all tests.
+fn run_with(
+    pack: &Pack,
+    values: &Value,
+    lookup: &Arc<dyn Lookup>,
+    kept: &Secrets,
+    stop: &Stop,
+) -> Result<Rendered, Error> {
+    render(pack, &input(values, lookup, kept, stop))
+}
+
+static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| Capabilities {
+    kube_version: "v1.33.2".to_owned(),
+    api_versions: vec!["v1".to_owned(), "apps/v1".to_owned()],
+});
+
+fn input<'a>(values: &'a Value, lookup: &'a Arc<dyn Lookup>, kept: &'a Secrets, stop: &'a Stop) -> Input<'a> {
+    Input {
         release_name: "shop",
         namespace: "apps",
         revision: 3,
         is_upgrade: true,
         values,
-        capabilities: &capabilities,
-        stop: &Stop::default(),
-    };
-    render(pack, &input)
+        capabilities: &CAPABILITIES,
+        now: "2026-03-01T12:30:15.999Z".parse::<Timestamp>().unwrap(),
+        seed: "uid/3",
+        secrets: Source { kept, random: &[7; 32] },
+        lookup,
+        stop,
+    }
 }
 
 /// The text of one template, through the notes, which may be any text.

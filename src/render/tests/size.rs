@@ -1,9 +1,11 @@
 //! Sources that are too long, too deep or too many for the engine, and data that is too much for memory.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
-use super::{failure, pack, run, text_of};
-use crate::render::{Capabilities, Input, Stop, render};
+use super::{failure, pack, run, run_with, text_of};
+use crate::render::{Lookup, NoCluster, Secrets, Stop};
 
 /// What can be repeated without end: before, the part, the middle, what closes the part, behind.
 type Form = (&'static str, &'static str, &'static str, &'static str, &'static str);
@@ -164,20 +166,12 @@ fn every_text_that_is_worked_through_is_paid_for() {
 #[test]
 fn a_render_ends_when_it_is_asked_to() {
     let pack = pack("", &[("templates/a.yaml", "a: {{ 'b' | upper }}")]);
-    let capabilities = Capabilities { kube_version: "v1.33.2".to_owned(), api_versions: Vec::new() };
+    let none: Arc<dyn Lookup> = Arc::new(NoCluster);
     let stop = Stop::default();
-    let input = Input {
-        release_name: "shop",
-        namespace: "apps",
-        revision: 1,
-        is_upgrade: false,
-        values: &json!({}),
-        capabilities: &capabilities,
-        stop: &stop,
-    };
-    assert!(render(&pack, &input).is_ok());
+    let go = || run_with(&pack, &json!({}), &none, &Secrets::new(), &stop);
+    assert!(go().is_ok());
     stop.now();
-    let error = render(&pack, &input).unwrap_err();
+    let error = go().unwrap_err();
     assert_eq!(error.reason(), "RenderLimit");
     assert!(error.to_string().contains("too long"), "{error}");
 }

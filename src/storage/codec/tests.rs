@@ -46,6 +46,7 @@ pub(crate) fn private(revision: u32) -> Private {
         leftovers: Vec::new(),
         operation: Some(Operation { phase: OperationPhase::Apply, wave: -1, step: 2 }),
         last_deployed: Some(1),
+        secrets: crate::render::Secrets::new(),
     }
 }
 
