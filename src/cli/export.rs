@@ -4,14 +4,12 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use kube::Client;
 use serde::{Deserialize, Serialize};
 
+use super::cluster::{Connection, on_runtime};
 use crate::api::{self, HistoryStorage, SherpackRelease};
-use crate::cluster::client::{self, ApiObserver};
 use crate::release::{Private, Record};
 use crate::storage::{self, AnyRecords, Head, Keeping, Records as _, Stores};
 
@@ -29,13 +27,8 @@ pub(super) struct Place {
     #[arg(long, env = "SHERPACK_STORAGE_DIR", value_name = "DIR")]
     pub(super) storage_dir: Option<PathBuf>,
 
-    /// Use this kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-    #[arg(long, env = "SHERPACK_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Use this context of the kubeconfig [default: its current context]
-    #[arg(long, env = "SHERPACK_CONTEXT", value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    pub(super) connection: Connection,
 }
 
 /// Write all revisions of a release to a file.
@@ -115,7 +108,7 @@ pub(super) fn run(args: Args) -> ExitCode {
 }
 
 async fn export(place: &Place, namespace: &str, release: &str, with_key: bool) -> Result<Export, String> {
-    let client = connect(place).await?;
+    let (client, _) = place.connection.open().await?;
     let api: kube::Api<SherpackRelease> = kube::Api::namespaced(client.clone(), namespace);
     let found = api.get_opt(release).await.map_err(|error| {
         format!("SherpackRelease {namespace}/{release}: {}", crate::cluster::describe(&error))
@@ -179,27 +172,4 @@ fn write(export: &Export, path: &Path) -> Result<(), String> {
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)
-}
-
-/// Nobody counts the requests of a command.
-struct Uncounted;
-
-impl ApiObserver for Uncounted {
-    fn record(&self, _verb: &'static str, _code: u16, _seconds: f64) {}
-}
-
-pub(super) async fn connect(place: &Place) -> Result<Client, String> {
-    let failed =
-        |error: kube::Error| format!("no connection to a cluster: {}", crate::cluster::describe(&error));
-    let config =
-        client::load_config(place.kubeconfig.as_deref(), place.context.as_deref()).await.map_err(failed)?;
-    client::build(config, Arc::new(Uncounted)).map_err(failed)
-}
-
-pub(super) fn on_runtime<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("no threads for the async runtime: {error}"))?;
-    runtime.block_on(work)
 }

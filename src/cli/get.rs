@@ -3,20 +3,19 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use kube::Client;
 use kube::api::Api;
 use serde_json::{Value, json};
 
+use super::cluster::{Connection, keeping, on_runtime};
 use crate::api::SherpackRelease;
-use crate::cluster::client::{self, ApiObserver};
 use crate::cluster::{describe, status_code};
 use crate::manifest::yaml;
 use crate::pack::layers;
 use crate::release::Record;
-use crate::storage::SecretRecords;
 use crate::storage::unsealed::{self, Found};
+use crate::storage::{Keeping, Stores};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -60,12 +59,11 @@ struct Of {
     /// Format of the output [default: text for people, which is YAML for values and manifest]
     #[arg(short, long, value_enum)]
     output: Option<Output>,
-    /// Use this kubeconfig [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-    #[arg(long, env = "SHERPACK_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Use this context of the kubeconfig [default: its current context]
-    #[arg(long, env = "SHERPACK_CONTEXT", value_name = "NAME")]
-    context: Option<String>,
+    /// Directory of revisions that are kept in files, as given to the operator
+    #[arg(long, env = "SHERPACK_STORAGE_DIR", value_name = "DIR")]
+    storage_dir: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -80,13 +78,13 @@ pub(super) fn run(args: Args) -> ExitCode {
     let of = match &args.what {
         What::Values { of, .. } | What::Manifest { of } | What::Notes { of } => of,
     };
-    let text = read(of).and_then(|record| show(&args.what, &record));
+    let text = on_runtime(find(of)).and_then(|record| show(&args.what, &record));
     match text {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
         }
-        Err((code, message)) => {
+        Err(Failure { code, message }) => {
             eprintln!("error: {message}");
             ExitCode::from(code)
         }
@@ -94,47 +92,49 @@ pub(super) fn run(args: Args) -> ExitCode {
 }
 
 /// An exit code and what to say.
-type Failure = (u8, String);
+#[derive(Debug)]
+struct Failure {
+    code: u8,
+    message: String,
+}
 
-fn read(of: &Of) -> Result<Record, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| (2, format!("no async runtime: {error}")))?;
-    runtime.block_on(find(of))
+/// The cluster cannot be asked.
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { code: 2, message }
+    }
 }
 
 async fn find(of: &Of) -> Result<Record, Failure> {
-    let unusable = |error: kube::Error| (2, describe(&error));
-    let config =
-        client::load_config(of.kubeconfig.as_deref(), of.context.as_deref()).await.map_err(unusable)?;
-    let namespace = of.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let client = client::build(config, Arc::new(Silent)).map_err(unusable)?;
-    let (namespace, release) = names(&client, &namespace, &of.release).await?;
-    let records = SecretRecords::new(client, unsealed::no_key());
-    let found = unsealed::find(&records, &namespace, &release, of.revision).await;
-    match found.map_err(|error| (2, error.to_string()))? {
+    let (client, default_namespace) = of.connection.open().await?;
+    let namespace = of.namespace.clone().unwrap_or(default_namespace);
+    let (namespace, release, keeping) = names(&client, &namespace, &of.release).await?;
+    let stores = Stores::new(client, unsealed::no_key(), of.storage_dir.clone());
+    let found = unsealed::find(&stores.of(&keeping), &namespace, &release, of.revision).await;
+    match found.map_err(|error| error.to_string())? {
         Found::Record(record) => Ok(*record),
-        Found::Unreadable(unreadable) => Err((1, unreadable.to_string())),
+        Found::Unreadable(unreadable) => Err(Failure { code: 1, message: unreadable.to_string() }),
         Found::Nothing => {
             let revision =
                 of.revision.map_or_else(|| "no revision".to_owned(), |n| format!("no revision {n}"));
-            Err((1, format!("there is {revision} of a release {release} in namespace {namespace}")))
+            let message = format!("there is {revision} of a release {release} in namespace {namespace}");
+            Err(Failure { code: 1, message })
         }
     }
 }
 
-/// Namespace and name of the release: as its SherpackRelease says, else as they were given.
-async fn names(client: &Client, namespace: &str, name: &str) -> Result<(String, String), Failure> {
+/// Namespace and name of the release and where its records are: as its SherpackRelease says, else as they were given.
+async fn names(client: &Client, namespace: &str, name: &str) -> Result<(String, String, Keeping), Failure> {
     let api: Api<SherpackRelease> = Api::namespaced(client.clone(), namespace);
+    let given = || (namespace.to_owned(), name.to_owned(), Keeping::default());
     match api.get_opt(name).await {
-        Ok(Some(found)) => Ok((found.target_namespace().to_owned(), found.release_name().to_owned())),
-        Ok(None) => Ok((namespace.to_owned(), name.to_owned())),
-        // A release of another tool can be looked at by whoever may read its record.
-        Err(error) if matches!(status_code(&error), Some(403 | 404)) => {
-            Ok((namespace.to_owned(), name.to_owned()))
+        Ok(Some(found)) => {
+            Ok((found.target_namespace().to_owned(), found.release_name().to_owned(), keeping(&found)))
         }
-        Err(error) => Err((2, describe(&error))),
+        Ok(None) => Ok(given()),
+        // A release of another tool can be looked at by whoever may read its record.
+        Err(error) if matches!(status_code(&error), Some(403 | 404)) => Ok(given()),
+        Err(error) => Err(describe(&error).into()),
     }
 }
 
@@ -149,12 +149,16 @@ fn show(what: &What, record: &Record) -> Result<String, Failure> {
         What::Manifest { of } => match of.output {
             Some(Output::Json) => {
                 let documents = yaml::parse_lenient(&record.manifest, "the manifest");
-                documents.map(|documents| pretty(&Value::Array(documents))).map_err(|e| (1, e.to_string()))
+                documents
+                    .map(|documents| pretty(&Value::Array(documents)))
+                    .map_err(|error| Failure { code: 1, message: error.to_string() })
             }
             Some(Output::Yaml) | None => Ok(with_newline(&record.manifest)),
         },
         What::Notes { of } => match (of.output, &record.notes) {
-            (None, None) => Err((1, format!("revision {} has no notes", record.version))),
+            (None, None) => {
+                Err(Failure { code: 1, message: format!("revision {} has no notes", record.version) })
+            }
             (None, Some(notes)) => Ok(with_newline(notes)),
             (Some(Output::Yaml), notes) => Ok(yaml::to_yaml(&json!({ "notes": notes }))),
             (Some(Output::Json), notes) => Ok(pretty(&json!({ "notes": notes }))),
@@ -193,13 +197,6 @@ fn pretty(value: &Value) -> String {
 
 fn with_newline(text: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
-}
-
-/// Nobody counts the calls of a command.
-struct Silent;
-
-impl ApiObserver for Silent {
-    fn record(&self, _verb: &'static str, _code: u16, _seconds: f64) {}
 }
 
 #[cfg(test)]
@@ -267,6 +264,6 @@ image.tag   Secret/apps/v#tag
         assert_eq!(json, json!([{"a": 1}, {"b": 2}]));
         let notes = |record: &mut Record| record.notes = Some("open it".to_owned());
         assert_eq!(shown(&["notes", "web"], notes).unwrap(), "open it\n");
-        assert_eq!(shown(&["notes", "web"], |_| ()).unwrap_err().0, 1);
+        assert_eq!(shown(&["notes", "web"], |_| ()).unwrap_err().code, 1);
     }
 }

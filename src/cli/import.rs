@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::export::{Export, FORMAT, Place, connect, on_runtime};
+use super::cluster::on_runtime;
+use super::export::{Export, FORMAT, Place};
 use crate::release::revision_of;
 use crate::storage::{self, Head, MacKey, Records as _, Stores};
 
@@ -68,7 +69,7 @@ fn read(path: &Path) -> Result<Export, String> {
 }
 
 async fn import(place: &Place, export: Export) -> Result<usize, String> {
-    let client = connect(place).await?;
+    let (client, _) = place.connection.open().await?;
     let carried = export.key.as_deref().map(MacKey::from_hex);
     let carried =
         carried.map(|key| key.ok_or_else(|| "the key in the file is no key".to_owned())).transpose()?;

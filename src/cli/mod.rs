@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 fine, 1 findings, 2 usage or IO error.
 
+mod cluster;
 mod crd;
 mod export;
 mod get;

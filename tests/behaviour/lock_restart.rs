@@ -44,9 +44,9 @@ async fn drift_made_while_no_operator_ran_is_found_without_reading_objects() {
             .collect();
         assert!(reads.is_empty(), "{reads:?}");
     }
-    // Packs are looked for by another watch, which asks for no label.
+    // Packs are looked for by another watch, which leaves the records out.
     let lists = |request: &&Request| {
-        request.verb == "list" && request.is_about("configmaps") && request.query.contains("labelSelector")
+        request.verb == "list" && request.is_about("configmaps") && request.query.contains("release-name")
     };
     let lists: Vec<String> = h.wire.since(mark).iter().filter(lists).map(Request::line).collect();
     assert_eq!(lists.len(), 1, "one list of the kind for all releases: {lists:?}");
