@@ -15,6 +15,7 @@ mod listing;
 mod metadata;
 mod path;
 pub mod schema;
+mod slot;
 pub mod subpacks;
 pub mod values;
 pub mod version;
@@ -29,6 +30,7 @@ pub use error::Error;
 pub use metadata::{Dependency, Kind, Maintainer, Metadata, Resolve};
 pub use path::clean;
 pub use schema::Schema;
+pub use slot::Slot;
 pub use subpacks::Subpack;
 
 /// The files of a pack by path relative to its root, `/` between the parts.
@@ -81,6 +83,8 @@ pub struct Pack {
     pub digest: String,
     /// What was understood but not used, such as unknown keys of `Pack.yaml`.
     pub warnings: Vec<String>,
+    /// For what a render makes of the files and of nothing else.
+    pub compiled: Slot,
 }
 
 /// Makes a pack of the files of one directory.
@@ -134,6 +138,7 @@ fn alone(mut files: Files) -> Result<Pack, Error> {
         files: Arc::new(files),
         digest: format!("sha256:{digest}"),
         warnings,
+        compiled: Slot::default(),
     })
 }
 

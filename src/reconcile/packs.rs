@@ -156,8 +156,14 @@ fn weight(pack: &Pack) -> usize {
         pack.subpacks.iter().filter_map(|subpack| subpack.content.as_ref().ok()).map(weight).sum();
     // A schema is kept as it stands and compiled.
     let schema = 3 * pack.schema.as_ref().map_or(0, pack::Schema::nodes);
+    // Compiled templates take several times their text.
+    let templates = pack.files.iter().filter(|(path, _)| path.starts_with("templates/"));
+    let compiled = 8 * templates.map(|(_, content)| content.len()).sum::<usize>();
     // The texts of the values stand in a file too.
-    2 * files + NODE * (pack::values::nodes(&pack.values) + pack::values::nodes(&pack.crds) + schema) + inside
+    2 * files
+        + NODE * (pack::values::nodes(&pack.values) + pack::values::nodes(&pack.crds) + schema)
+        + compiled
+        + inside
 }
 
 impl Context {

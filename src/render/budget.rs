@@ -159,6 +159,11 @@ impl Budget {
         })
     }
 
+    /// Bytes that were paid so far.
+    pub(super) fn spent(&self) -> u64 {
+        BYTES - self.purse.bytes.load(Ordering::Relaxed)
+    }
+
     /// Pays for work.
     pub(super) fn steps(&self, count: u64) -> Result<(), Error> {
         self.go_on()?;

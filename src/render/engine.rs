@@ -1,13 +1,13 @@
 //! Sets the template engine up, runs it over the files of a pack, and words its errors.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
-use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
+use minijinja::{Environment, ErrorKind};
 use serde_json::{Value, json};
 
-use super::budget::{Budget, FILE, FUEL, SOURCES, TOTAL};
+use super::budget::{Budget, FILE, FUEL, TOTAL};
+use super::compiled::{self, Compiled, Sources};
 use super::excerpt::Excerpt;
 use super::files::FilesOf;
 use super::generate::{self, Generators};
@@ -15,10 +15,7 @@ use super::lookup::{self, Lookups};
 use super::{Error, Input, Secrets, convert, filters, functions, guard, text};
 use crate::pack::Pack;
 
-const TEMPLATES: &str = "templates/";
-const ENDINGS: [&str; 6] = [".yaml", ".yml", ".j2", ".jinja2", ".txt", ".json"];
-/// Frames of macros, includes (ten each) and loops inside each other.
-const RECURSION: usize = 200;
+pub(super) const TEMPLATES: &str = "templates/";
 /// Characters of a message.
 const MESSAGE: usize = 2000;
 
@@ -36,23 +33,11 @@ pub(super) struct Session {
     lookups: Arc<Lookups>,
 }
 
-/// The templates of one pack as they were written.
-type Sources<'p> = BTreeMap<&'p str, (&'p str, guard::Places)>;
-
 /// Whether this template holds the notes: its name up to the first dot is `notes`, in any case.
 pub(super) fn is_notes(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     let stem = name.split('.').next().unwrap_or(name);
     stem.eq_ignore_ascii_case("notes") && name.len() > stem.len()
-}
-
-/// Whether this file is rendered, and not only there for others.
-fn is_output(name: &str) -> bool {
-    ENDINGS.iter().any(|ending| name.ends_with(ending))
-}
-
-fn is_helper(name: &str) -> bool {
-    name.rsplit('/').next().is_some_and(|name| name.starts_with('_'))
 }
 
 impl Session {
@@ -77,49 +62,24 @@ impl Session {
     /// Renders every template of the pack, in path order.
     pub(super) fn texts(&self, pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Vec<Text>, Error> {
         let budget = self.budget(pack.strict);
-        let mut engine = self.environment(&budget);
+        let compiled = pack.compiled.get_or(|| Compiled::of(pack, input.stop))?;
+        if budget.source(compiled.size).is_none() {
+            return Err(compiled::too_large("templates"));
+        }
+        budget.bytes(compiled.cost).map_err(|error| Error::Limit {
+            file: "templates".to_owned(),
+            line: 0,
+            message: message(&error),
+        })?;
+        let mut engine = self.equipped(compiled.engine(), &budget);
         // Globals, so that imported macros see them too.
         for (name, value) in root(pack, input, values) {
             engine.add_global(name, value);
         }
         engine.add_global("files", FilesOf::of(pack, &budget));
-        let mut sources = Sources::new();
-        let mut outputs = Vec::new();
-        for (path, content) in pack.files.iter() {
-            let Some(name) = path.strip_prefix(TEMPLATES) else {
-                continue;
-            };
-            let helper = is_helper(name);
-            if !helper && !is_output(name) {
-                continue;
-            }
-            let wrong = |line: usize, message: &str| Error::Template {
-                file: path.clone(),
-                line,
-                message: message.to_owned(),
-                excerpt: None,
-            };
-            let source = std::str::from_utf8(content).map_err(|_| wrong(0, "it is not UTF-8 text"))?;
-            let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-            let guarded =
-                guard::instrument(name, source, false, &budget).map_err(|refused| match refused {
-                    guard::Refused::Engine(error) => self.explain(&error, name, &sources),
-                    guard::Refused::Here { line, why } => wrong(line, why),
-                })?;
-            if budget.source(content.len() as u64).is_none() {
-                let message = format!("the templates together are larger than {} MiB", SOURCES >> 20);
-                return Err(Error::Limit { file: path.clone(), line: 0, message });
-            }
-            sources.insert(name, (source, guarded.places));
-            engine
-                .add_template_owned(name.to_owned(), guarded.source)
-                .map_err(|error| self.explain(&error, name, &sources))?;
-            if !helper {
-                outputs.push(name);
-            }
-        }
+        let sources = compiled.sources(pack);
         let mut texts = Vec::new();
-        for name in outputs {
+        for name in &compiled.outputs {
             let base = format!("{}/templates", pack.metadata.name);
             let place = json!({"name": format!("{base}/{name}"), "basePath": base});
             engine.add_global("template", convert::from_json(&place));
@@ -152,28 +112,19 @@ impl Session {
                 );
                 return Err(Error::Limit { file: format!("{TEMPLATES}{name}"), line: 0, message });
             }
-            Err(error) => return Err(self.explain(&error, name, sources)),
+            Err(error) => return Err(self.refused(explain(&error, name, sources, self.budget.exceeded()))),
         }
         budget.pay_output(out.text.len() as u64);
         // The engine writes whole strings only.
         Ok(String::from_utf8_lossy(&out.text).into_owned())
     }
 
-    pub(super) fn environment(&self, budget: &Arc<Budget>) -> Environment<'static> {
-        // Only what is registered here exists: nothing that the engine adds later comes in unbounded.
-        let mut engine = Environment::new();
-        // Undefined values remember the expression that gave them. What else the engine collects for errors (source,
-        // variables) is never printed: it may hold secrets.
-        engine.set_debug(true);
-        engine.set_auto_escape_callback(|name| {
-            let name = name.strip_suffix(".j2").or_else(|| name.strip_suffix(".jinja2")).unwrap_or(name);
-            let markup = [".html", ".htm", ".xml"].iter().any(|ending| name.ends_with(ending));
-            if markup { AutoEscape::Html } else { AutoEscape::None }
-        });
-        engine.set_recursion_limit(RECURSION);
-        engine.set_fuel(Some(FUEL));
-        // A field of what is missing is missing too. Whether a missing value may be used is for the budget of the pack.
-        engine.set_undefined_behavior(UndefinedBehavior::Chainable);
+    /// Only what is registered here exists: nothing that the engine adds later comes in unbounded.
+    pub(super) fn equipped(
+        &self,
+        mut engine: Environment<'static>,
+        budget: &Arc<Budget>,
+    ) -> Environment<'static> {
         text::register_formatter(&mut engine, budget);
         filters::register(&mut engine, budget);
         functions::register(&mut engine, budget);
@@ -182,36 +133,45 @@ impl Session {
         engine
     }
 
-    /// Words an error: where it happened first, and what.
-    fn explain(&self, error: &minijinja::Error, template: &str, sources: &Sources<'_>) -> Error {
-        let place = innermost(error);
-        let message = message(place);
-        let mut next: Option<&minijinja::Error> = Some(error);
-        let mut found = (template, 0, None);
-        // The innermost that has a place.
-        while let Some(current) = next {
-            if let (Some(name), Some(line)) = (current.name(), current.line()) {
-                found = (name, line, current.range());
-            }
-            next = cause(current);
-        }
-        let (name, line, range) = found;
-        let excerpt = range.zip(sources.get(name)).and_then(|(range, (source, places))| {
-            Excerpt::of(source, places.before(range.start), places.before(range.end))
-        });
-        let file = format!("{TEMPLATES}{name}");
-        let limit = place.kind() == ErrorKind::OutOfFuel || message.contains("recursion limit");
-        if self.budget.exceeded() || limit {
-            return Error::Limit { file, line, message };
-        }
-        match self.lookups.refused() {
-            Some(refusal) => {
+    /// An error of the templates is that of a lookup when one was refused.
+    fn refused(&self, error: Error) -> Error {
+        match (error, self.lookups.refused()) {
+            (Error::Template { file, line, .. }, Some(refusal)) => {
                 let (class, reason) = (refusal.class, refusal.reason);
                 Error::Lookup { file, line, message: refusal.message, class, reason }
             }
-            None => Error::Template { file, line, message, excerpt },
+            (error, _) => error,
         }
     }
+}
+
+/// Words an error: where it happened first, and what. `exceeded`: a limit was reached.
+pub(super) fn explain(
+    error: &minijinja::Error,
+    template: &str,
+    sources: &Sources<'_>,
+    exceeded: bool,
+) -> Error {
+    let place = innermost(error);
+    let message = message(place);
+    let mut next: Option<&minijinja::Error> = Some(error);
+    let mut found = (template, 0, None);
+    // The innermost that has a place.
+    while let Some(current) = next {
+        if let (Some(name), Some(line)) = (current.name(), current.line()) {
+            found = (name, line, current.range());
+        }
+        next = cause(current);
+    }
+    let (name, line, range) = found;
+    let file = format!("{TEMPLATES}{name}");
+    if exceeded || place.kind() == ErrorKind::OutOfFuel || message.contains("recursion limit") {
+        return Error::Limit { file, line, message };
+    }
+    let excerpt = range.zip(sources.get(name)).and_then(|(range, (source, places))| {
+        Excerpt::of(source, places.before(range.start), places.before(range.end))
+    });
+    Error::Template { file, line, message, excerpt }
 }
 
 /// Includes, imports and blocks wrap the error of the inner template: the innermost says most.

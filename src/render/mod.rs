@@ -9,6 +9,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod budget;
+mod compiled;
 mod convert;
 mod engine;
 mod error;

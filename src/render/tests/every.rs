@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::input;
+use crate::render::compiled::settings;
 use crate::render::engine::Session;
 use crate::render::{Lookup, NoCluster, Secrets, Stop};
 
@@ -78,7 +79,7 @@ impl Engine {
 
     fn environment(&self) -> minijinja::Environment<'static> {
         let budget = self.0.budget(self.1);
-        let mut engine = self.0.environment(&budget);
+        let mut engine = self.0.equipped(settings(), &budget);
         let mut files = crate::pack::tests::files(&[("Pack.yaml", crate::pack::tests::MINIMAL)]);
         files.insert("bytes".to_owned(), vec![0xff, 0, 0x80]);
         let pack = crate::pack::from_files(files, &crate::pack::Limits::default()).unwrap();

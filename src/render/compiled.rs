@@ -1,0 +1,130 @@
+//! The templates of one pack, compiled: once for a pack, however many releases and revisions use it.
+
+use std::collections::BTreeMap;
+
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+
+use super::budget::{Budget, FUEL, SOURCES, Stop};
+use super::engine::{TEMPLATES, explain};
+use super::{Error, guard};
+use crate::pack::Pack;
+
+const ENDINGS: [&str; 6] = [".yaml", ".yml", ".j2", ".jinja2", ".txt", ".json"];
+/// Frames of macros, includes (ten each) and loops inside each other.
+const RECURSION: usize = 200;
+
+/// Templates without the filters and functions that they call: those belong to one render.
+pub(super) struct Compiled {
+    engine: Environment<'static>,
+    places: BTreeMap<String, guard::Places>,
+    /// Names of the templates that are rendered, in path order.
+    pub(super) outputs: Vec<String>,
+    /// Bytes that compiling took. Every render pays them: what a limit lets through must not depend on who came first.
+    pub(super) cost: u64,
+    /// Bytes of source.
+    pub(super) size: u64,
+}
+
+/// The templates of one pack as they were written, as far as they are compiled.
+pub(super) struct Sources<'p> {
+    pack: &'p Pack,
+    places: &'p BTreeMap<String, guard::Places>,
+}
+
+impl<'p> Sources<'p> {
+    /// A template, and where the parts of its guarded form come from.
+    pub(super) fn get(&self, name: &str) -> Option<(&'p str, &'p guard::Places)> {
+        let content = self.pack.files.get(&format!("{TEMPLATES}{name}"))?;
+        Some((text(content)?, self.places.get(name)?))
+    }
+}
+
+fn text(content: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(content).ok()?;
+    Some(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// Whether this file is rendered, and not only there for others.
+fn is_output(name: &str) -> bool {
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+fn is_helper(name: &str) -> bool {
+    name.rsplit('/').next().is_some_and(|name| name.starts_with('_'))
+}
+
+impl Compiled {
+    /// Compiles every template of a pack, but not of those inside of it.
+    pub(super) fn of(pack: &Pack, stop: &Stop) -> Result<Self, Error> {
+        let budget = Budget::new(stop);
+        let mut made =
+            Self { engine: settings(), places: BTreeMap::new(), outputs: Vec::new(), cost: 0, size: 0 };
+        for (path, content) in pack.files.iter() {
+            let Some(name) = path.strip_prefix(TEMPLATES) else { continue };
+            let helper = is_helper(name);
+            if !helper && !is_output(name) {
+                continue;
+            }
+            let wrong = |line: usize, message: &str| Error::Template {
+                file: path.clone(),
+                line,
+                message: message.to_owned(),
+                excerpt: None,
+            };
+            let source = text(content).ok_or_else(|| wrong(0, "it is not UTF-8 text"))?;
+            let guarded = guard::instrument(name, source, false, &budget);
+            let guarded = guarded.map_err(|refused| match refused {
+                guard::Refused::Engine(error) => {
+                    explain(&error, name, &made.sources(pack), budget.exceeded())
+                }
+                guard::Refused::Here { line, why } => wrong(line, why),
+            })?;
+            made.size += content.len() as u64;
+            if made.size > SOURCES {
+                return Err(too_large(path));
+            }
+            made.places.insert(name.to_owned(), guarded.places);
+            let added = made.engine.add_template_owned(name.to_owned(), guarded.source);
+            added.map_err(|error| explain(&error, name, &made.sources(pack), budget.exceeded()))?;
+            if !helper {
+                made.outputs.push(name.to_owned());
+            }
+        }
+        made.cost = budget.spent();
+        Ok(made)
+    }
+
+    /// An engine with the templates, to which filters, functions and variables are to be added.
+    pub(super) fn engine(&self) -> Environment<'static> {
+        // Templates are shared, not copied.
+        self.engine.clone()
+    }
+
+    pub(super) fn sources<'p>(&'p self, pack: &'p Pack) -> Sources<'p> {
+        Sources { pack, places: &self.places }
+    }
+}
+
+/// The templates up to this file are too much.
+pub(super) fn too_large(file: &str) -> Error {
+    let message = format!("the templates together are larger than {} MiB", SOURCES >> 20);
+    Error::Limit { file: file.to_owned(), line: 0, message }
+}
+
+/// An engine without any template.
+pub(super) fn settings() -> Environment<'static> {
+    let mut engine = Environment::new();
+    // Undefined values remember the expression that gave them. What else the engine collects for errors (source,
+    // variables) is never printed: it may hold secrets.
+    engine.set_debug(true);
+    engine.set_auto_escape_callback(|name| {
+        let name = name.strip_suffix(".j2").or_else(|| name.strip_suffix(".jinja2")).unwrap_or(name);
+        let markup = [".html", ".htm", ".xml"].iter().any(|ending| name.ends_with(ending));
+        if markup { AutoEscape::Html } else { AutoEscape::None }
+    });
+    engine.set_recursion_limit(RECURSION);
+    engine.set_fuel(Some(FUEL));
+    // A field of what is missing is missing too. Whether a missing value may be used is for the budget of the pack.
+    engine.set_undefined_behavior(UndefinedBehavior::Chainable);
+    engine
+}
