@@ -64,6 +64,10 @@ crds: ## generate crds/ and the chart's copy anew from the code
 deny: $(or $(shell command -v cargo-deny),target/tools/bin/cargo-deny) ## licences, bans, sources and known flaws of what the binary is made of
 	PATH="$$PWD/target/tools/bin:$$PATH" cargo deny check
 
+.PHONY: bench
+bench: ## speed and memory of rendering
+	cargo bench --bench render
+
 .PHONY: fuzz
 fuzz: target/tools/bin/cargo-fuzz ## look for inputs that harm: TARGET=archive TIME=600; needs a nightly toolchain
 	@mkdir -p target/fuzz/corpus/$(TARGET)

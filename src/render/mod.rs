@@ -136,6 +136,17 @@ pub fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
     })
 }
 
+/// The text of every template of the pack itself, on the calling thread: what the benches measure.
+///
+/// # Errors
+/// As for [`render`].
+#[doc(hidden)]
+pub fn texts(pack: &Pack, input: &Input<'_>) -> Result<Vec<String>, Error> {
+    let merged = crate::pack::values::merge(pack.values.clone(), input.values.clone());
+    let texts = engine::Session::new(input).texts(pack, input, &merged)?;
+    Ok(texts.into_iter().map(|text| text.text).collect())
+}
+
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
