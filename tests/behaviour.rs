@@ -12,6 +12,7 @@ mod behaviour {
     mod deploy;
     mod forged_records;
     mod get;
+    mod hostile_packs;
     mod http_client;
     mod http_source;
     mod lock_fields;

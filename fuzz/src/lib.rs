@@ -18,13 +18,14 @@ use sherpack_operator::storage::codec::{self, Compression, MacKey};
 type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("archive", archive),
     ("yaml", yaml),
     ("template", template),
     ("record", record),
     ("pack_yaml", pack_yaml),
     ("values", values),
+    ("schema", schema),
 ];
 
 const DEFINITION: &[u8] = b"apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n";
@@ -184,6 +185,22 @@ pub fn values(bytes: &[u8]) {
         values::merge(empty(), layers),
         "layer by layer or joined is the same"
     );
+}
+
+/// A schema and values, between lines of `%%`: holding the one to the other ends, and twice in the same.
+pub fn schema(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (schema, values) = text.split_once("%%\n").unwrap_or((text, ""));
+    for file in ["values.schema.json", "values.schema.yaml"] {
+        let files = Files::from([
+            ("Pack.yaml".to_owned(), DEFINITION.to_vec()),
+            ("values.yaml".to_owned(), values.as_bytes().to_vec()),
+            (file.to_owned(), schema.as_bytes().to_vec()),
+        ]);
+        let Ok(pack) = pack::from_files(files, &Limits::default()) else { continue };
+        let first = rendered(&pack).map_err(|error| error.to_string());
+        assert_eq!(first, rendered(&pack).map_err(|error| error.to_string()));
+    }
 }
 
 /// Whether there is a null that the defaults did not bring.

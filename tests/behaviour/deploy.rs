@@ -236,7 +236,7 @@ async fn the_chart_installs_with_the_same_permissions() {
     tool(control_plane, "kubectl", &apply, &template(&[]));
     // Every switch thrown the other way gives something that is valid too.
     let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,storageDir=/records,\
-                 allowStorageNamespaces[0]=vault,\
+                 allowStorageNamespaces[0]=vault,allowLookups[0]=shared,\
                  priorityClassName=system-cluster-critical,serviceAccount.name=other,\
                  nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull,\
                  allowSources[0]=charts.local:8080,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\

@@ -119,8 +119,12 @@ impl Harness {
 
     /// Stores a pack in the ConfigMap `name`; one that is there is overwritten.
     pub async fn pack(&self, name: &str, pack: &Pack) {
-        let archive = STANDARD.encode(pack.archive());
-        let body = json!({"binaryData": {"pack.tgz": archive}});
+        self.pack_archive(name, pack.archive()).await;
+    }
+
+    /// The same with bytes that may be no pack.
+    pub async fn pack_archive(&self, name: &str, archive: Vec<u8>) {
+        let body = json!({"binaryData": {"pack.tgz": STANDARD.encode(archive)}});
         self.objects.server_side_apply(&format!("ConfigMap/{name}"), PERSON, body).await;
     }
 
