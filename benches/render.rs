@@ -2,6 +2,8 @@
 //!
 //! The pack: 50 templates that print 200 apps, 22 kB in all.
 
+#![allow(clippy::expect_used)]
+
 use std::sync::Arc;
 
 use divan::counter::BytesCount;

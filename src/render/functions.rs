@@ -223,7 +223,7 @@ fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
         "__guard_slice",
         move |of: Value, from: Option<i64>, to: Option<i64>, step: Option<i64>| {
             slice_budget.defined(&of)?;
-            slice_budget.keep(slice(&of, from, to, step.unwrap_or(1), &slice_budget)?)
+            slice(&of, from, to, step.unwrap_or(1), &slice_budget)
         },
     );
     let mul = Arc::clone(budget);
@@ -245,15 +245,25 @@ fn slice(of: &Value, from: Option<i64>, to: Option<i64>, step: i64, budget: &Bud
         // One character takes four bytes for a moment.
         budget.string(text.len() as u64)?;
         let chars: Vec<char> = text.chars().collect();
-        return Ok(Value::from(
+        return budget.keep(Value::from(
             positions(chars.len(), from, to, step).map(|at| chars[at]).collect::<String>(),
         ));
     }
     if of.is_undefined() || of.is_none() {
         return Ok(Value::from(Vec::<Value>::new()));
     }
+    if let (ValueKind::Seq, Some(length)) = (of.kind(), of.len()) {
+        // Only what is asked for is looked at, and not into: it was weighed when the list was made.
+        let found = positions(length, from, to, step).map(|at| {
+            budget.bytes(NODE)?;
+            of.get_item_by_index(at)
+        });
+        return Ok(Value::from(found.collect::<Result<Vec<_>, Error>>()?));
+    }
     let items = items(of, budget)?;
-    Ok(Value::from(positions(items.len(), from, to, step).map(|at| items[at].clone()).collect::<Vec<_>>()))
+    budget.keep(Value::from(
+        positions(items.len(), from, to, step).map(|at| items[at].clone()).collect::<Vec<_>>(),
+    ))
 }
 
 /// Positions of a slice, each below `length`.

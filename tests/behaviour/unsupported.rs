@@ -138,9 +138,9 @@ async fn an_operation_that_has_begun_goes_on_to_its_end_when_its_spec_becomes_on
     let cured = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
     h.objects.edit(&format!("Pod/{pod}"), "kubectl-edit", cured).await;
     h.shows_states("web", &["1 deployed"]).await;
-    h.sees("SherpackRelease/web", |release| release["status"]["revision"] == 1).await;
-    let still = h.condition("web", "Ready", "False", Some("NotSupported")).await;
-    assert_eq!(condition(&still, "Released")["status"], "True", "{still}");
+    let done = |release: &Value| condition(release, "Released")["status"] == "True";
+    let still = h.sees("SherpackRelease/web", done).await;
+    assert_eq!(condition(&still, "Ready")["reason"], "NotSupported", "{still}");
     // And it is locked, as any deployed release.
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;

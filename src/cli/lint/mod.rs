@@ -181,7 +181,10 @@ fn rendered(
         findings.push(finding);
         let go_on = match &error {
             Error::Pack(pack::Error::Violations { .. }) => pack.schema.take().is_some(),
-            _ => Arc::make_mut(&mut pack.files).remove(&file).is_some(),
+            _ => {
+                pack.compiled = pack::Slot::default();
+                Arc::make_mut(&mut pack.files).remove(&file).is_some()
+            }
         };
         if !go_on {
             return None;

@@ -113,7 +113,7 @@ fn whole_floats_to_integers(value: &mut Value) {
 
 /// The parser ends its messages with the place, which we put in front.
 fn without_location(message: &str) -> String {
-    message.rfind(" at line ").map_or(message, |end| &message[..end]).to_owned()
+    message.find(" at line ").map_or(message, |end| &message[..end]).to_owned()
 }
 
 fn objects(documents: Vec<Value>, file: &str) -> Result<Vec<Value>, Error> {
