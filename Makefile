@@ -66,7 +66,7 @@ deny: $(or $(shell command -v cargo-deny),target/tools/bin/cargo-deny) ## licenc
 
 .PHONY: bench
 bench: ## speed and memory of rendering
-	cargo bench --bench render
+	cargo bench --bench render --bench render_memory
 
 .PHONY: fuzz
 fuzz: target/tools/bin/cargo-fuzz ## look for inputs that harm: TARGET=archive TIME=600; needs a nightly toolchain
