@@ -5,6 +5,7 @@
 mod objects;
 mod records;
 mod references;
+mod stream;
 mod table;
 mod trouble;
 

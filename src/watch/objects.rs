@@ -7,14 +7,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures::stream::BoxStream;
-use futures::{StreamExt, channel::mpsc::UnboundedSender};
+use futures::channel::mpsc::UnboundedSender;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::{Api, DynamicObject, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use tokio::sync::watch;
 
+use super::stream::{self, Event, Events};
 use super::table::{Sighting, Suspicion, Table};
 use super::trouble::Trouble;
 use crate::api::names;
@@ -24,7 +23,6 @@ use crate::release::ReleaseKey;
 
 /// How long a watch may take to list its kind for the first time.
 const FIRST_LIST: Duration = Duration::from_secs(30);
-const PAGE: u32 = 250;
 
 /// Told about each time that a watch had to start again, with the kind.
 pub type OnRestart = Arc<dyn Fn(&str) + Send + Sync>;
@@ -189,26 +187,11 @@ struct Run {
     on_restart: OnRestart,
 }
 
-type Events = BoxStream<'static, watcher::Result<watcher::Event<PartialObjectMeta<DynamicObject>>>>;
-
 impl Run {
     async fn run(self) {
         let mut events = self.events();
         let mut trouble = Trouble::default();
-        loop {
-            let event = match trouble.doubtful_at() {
-                None => events.next().await,
-                Some(at) => match tokio::time::timeout_at(at.into(), events.next()).await {
-                    Ok(event) => event,
-                    Err(_) => {
-                        // A watch that goes on in silence looks like one that is being retried: a list tells.
-                        trouble.lists();
-                        events = self.events();
-                        continue;
-                    }
-                },
-            };
-            let Some(event) = event else { return };
+        while let Some(event) = stream::next(&mut events, &mut trouble, || self.events()).await {
             for release in self.take(event, &mut trouble) {
                 // The receiver lives as long as the controller; afterwards nobody needs waking.
                 let _ = self.wake_tx.unbounded_send(release);
@@ -217,19 +200,12 @@ impl Run {
     }
 
     fn events(&self) -> Events {
-        let api: Api<PartialObjectMeta<DynamicObject>> =
-            Api::all_with(self.client.clone(), &self.kind.resource);
         let selector = format!("{},!{}", names::RELEASE_NAME, names::STORAGE_DRIVER);
-        let config = watcher::Config::default().labels(&selector).page_size(PAGE);
-        watcher(api, config).default_backoff().boxed()
+        stream::events(&self.client, &self.kind.resource, &selector)
     }
 
     /// Notes an event; gives the releases to wake.
-    fn take(
-        &self,
-        event: watcher::Result<watcher::Event<PartialObjectMeta<DynamicObject>>>,
-        trouble: &mut Trouble,
-    ) -> Vec<ReleaseKey> {
+    fn take(&self, event: watcher::Result<Event>, trouble: &mut Trouble) -> Vec<ReleaseKey> {
         let (group, name) = (self.kind.resource.group.as_str(), self.kind.resource.kind.as_str());
         match event {
             Ok(watcher::Event::Init) => {

@@ -10,23 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use futures::stream::BoxStream;
-use futures::{StreamExt, channel::mpsc::UnboundedSender};
+use futures::channel::mpsc::UnboundedSender;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::runtime::watcher;
 
 pub use state::Seen;
 
 use super::objects::{OnRestart, lock};
+use super::stream::{self, Event, Events};
 use super::trouble::Trouble;
 use crate::api::{ReferenceKind, names};
 use crate::cluster::{Reference, version_of};
 use crate::release::ReleaseKey;
 use state::{Known, State};
-
-const PAGE: u32 = 250;
 
 /// The watches of referenced objects.
 pub struct ReferenceWatch {
@@ -124,30 +122,15 @@ struct Run {
     on_restart: OnRestart,
 }
 
-type Event = watcher::Event<PartialObjectMeta<DynamicObject>>;
-type Events = BoxStream<'static, watcher::Result<Event>>;
-
 impl Run {
     async fn run(self) {
         let mut events = self.events();
         let mut trouble = Trouble::default();
         // References that the running list has shown; the others are gone at its end.
         let mut listed: HashSet<Reference> = HashSet::new();
-        loop {
-            let event = match trouble.doubtful_at() {
-                None => events.next().await,
-                Some(at) => match tokio::time::timeout_at(at.into(), events.next()).await {
-                    Ok(event) => event,
-                    Err(_) => {
-                        // A watch that goes on in silence looks like one that is being retried: a list tells.
-                        trouble.lists();
-                        events = self.events();
-                        continue;
-                    }
-                },
-            };
+        while let Some(event) = stream::next(&mut events, &mut trouble, || self.events()).await {
             match event {
-                Some(Ok(event)) => {
+                Ok(event) => {
                     if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                         trouble = Trouble::default();
                         self.broken.store(false, Ordering::Relaxed);
@@ -159,7 +142,7 @@ impl Run {
                         }
                     }
                 }
-                Some(Err(error)) => {
+                Err(error) => {
                     let kind = self.kind.as_str();
                     (self.on_restart)(kind);
                     tracing::debug!(kind, %error, "the watch of referenced objects starts again");
@@ -167,7 +150,6 @@ impl Run {
                         self.broken.store(true, Ordering::Relaxed);
                     }
                 }
-                None => return,
             }
         }
     }
@@ -177,11 +159,9 @@ impl Run {
             ReferenceKind::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
             ReferenceKind::Secret => ApiResource::erase::<Secret>(&()),
         };
-        let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), &resource);
         // Nobody refers to revision records, and there are more of them than of anything else.
         let selector = format!("!{}", names::STORAGE_DRIVER);
-        let config = watcher::Config::default().labels(&selector).page_size(PAGE);
-        watcher(api, config).default_backoff().boxed()
+        stream::events(&self.client, &resource, &selector)
     }
 
     /// What an event says of objects.

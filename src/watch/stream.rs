@@ -1,0 +1,40 @@
+//! The events of a metadata-only watch of one kind.
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
+use kube::runtime::{WatchStreamExt, watcher};
+
+use super::trouble::Trouble;
+
+const PAGE: u32 = 250;
+
+pub(super) type Event = watcher::Event<PartialObjectMeta<DynamicObject>>;
+pub(super) type Events = BoxStream<'static, watcher::Result<Event>>;
+
+/// A watch of all objects of a kind with these labels. It is tried again for ever.
+pub(super) fn events(client: &Client, resource: &ApiResource, selector: &str) -> Events {
+    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), resource);
+    let config = watcher::Config::default().labels(selector).page_size(PAGE);
+    watcher(api, config).default_backoff().boxed()
+}
+
+/// The next event. A watch that has been in doubt for long is begun anew.
+pub(super) async fn next(
+    events: &mut Events,
+    trouble: &mut Trouble,
+    anew: impl Fn() -> Events,
+) -> Option<watcher::Result<Event>> {
+    loop {
+        let Some(at) = trouble.doubtful_at() else { return events.next().await };
+        match tokio::time::timeout_at(at.into(), events.next()).await {
+            Ok(event) => return event,
+            Err(_) => {
+                // A watch that goes on in silence looks like one that is being retried: a list tells.
+                trouble.lists();
+                *events = anew();
+            }
+        }
+    }
+}
