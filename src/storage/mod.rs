@@ -134,13 +134,18 @@ pub trait Records: Send + Sync {
 }
 
 #[cfg(test)]
-use self::codec::tests::{private, record};
+use self::samples::{private, record};
 #[cfg(test)]
-use crate::release::State;
+use crate::{
+    manifest::{InventoryEntry, ObjectId},
+    release::{Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, State},
+};
 
 #[cfg(test)]
 mod large_tests;
 #[cfg(test)]
 pub(crate) mod round_trip;
+#[cfg(test)]
+mod samples;
 #[cfg(test)]
 mod tests;

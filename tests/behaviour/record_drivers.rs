@@ -1,7 +1,9 @@
 //! Every driver of records that needs an API server does what all of them do.
 
 use sherpack_operator::manifest::{InventoryEntry, ObjectId};
-use sherpack_operator::release::{Action, Owner, PRIVATE_VERSION, Private, Record, State};
+use sherpack_operator::release::{
+    Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private, Record, State,
+};
 use sherpack_operator::storage::{
     Compression, ConfigMapRecords, Head, Large, MacKey, Records, SecretRecords,
 };
@@ -10,44 +12,11 @@ use crate::support::Harness;
 
 #[path = "../../src/storage/round_trip.rs"]
 mod round_trip;
+#[path = "../../src/storage/samples.rs"]
+#[allow(clippy::unwrap_used)]
+mod samples;
 
-fn record(revision: u32) -> Record {
-    let mut record: Record =
-        serde_json::from_str(include_str!("../../src/release/golden/record_full.json")).unwrap();
-    record.version = revision;
-    record
-}
-
-fn private(revision: u32) -> Private {
-    Private {
-        version: PRIVATE_VERSION,
-        owner: Owner { namespace: "apps".into(), name: "web".into(), uid: "6f1c".into() },
-        holder: "operator-0/9a".into(),
-        action: Action::Upgrade,
-        attempt: 1,
-        inputs: "sha256:aa".into(),
-        pack_digest: "sha256:bb".into(),
-        inventory: vec![InventoryEntry {
-            id: ObjectId {
-                group: "apps".into(),
-                kind: "Deployment".into(),
-                namespace: Some("apps".into()),
-                name: "web".into(),
-            },
-            api_version: "apps/v1".into(),
-            uid: Some("77".into()),
-            digest: "sha256:cc".into(),
-            changed_in: revision,
-            fingerprint: Some("dd".into()),
-            keep: false,
-            handed_over: Vec::new(),
-        }],
-        leftovers: Vec::new(),
-        secrets: Default::default(),
-        operation: None,
-        last_deployed: Some(1),
-    }
-}
+use samples::{private, record};
 
 /// Nothing is left of the releases in the namespace.
 async fn empty(h: &Harness) {

@@ -5,50 +5,11 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    manifest::{InventoryEntry, ObjectId},
-    release::{Action, Operation, OperationPhase, Owner, State},
+    release::{Operation, OperationPhase, State},
+    storage::samples::{PUBLISHED, private, record},
 };
 
 pub(crate) static KEY: LazyLock<MacKey> = LazyLock::new(|| MacKey::new([42; KEY_BYTES]));
-
-const PUBLISHED: &str = include_str!("../../release/golden/record_full.json");
-
-pub(crate) fn record(revision: u32) -> Record {
-    let mut record: Record = serde_json::from_str(PUBLISHED).unwrap();
-    record.version = revision;
-    record
-}
-
-pub(crate) fn private(revision: u32) -> Private {
-    Private {
-        version: crate::release::PRIVATE_VERSION,
-        owner: Owner { namespace: "apps".into(), name: "web".into(), uid: "6f1c".into() },
-        holder: "operator-0/9a".into(),
-        action: Action::Upgrade,
-        attempt: 1,
-        inputs: "sha256:aa".into(),
-        pack_digest: "sha256:bb".into(),
-        inventory: vec![InventoryEntry {
-            id: ObjectId {
-                group: "apps".into(),
-                kind: "Deployment".into(),
-                namespace: Some("apps".into()),
-                name: "web".into(),
-            },
-            api_version: "apps/v1".into(),
-            uid: Some("77".into()),
-            digest: "sha256:cc".into(),
-            changed_in: revision,
-            fingerprint: Some("dd".into()),
-            keep: false,
-            handed_over: vec!["/spec/replicas".into()],
-        }],
-        leftovers: Vec::new(),
-        operation: Some(Operation { phase: OperationPhase::Apply, wave: -1, step: 2 }),
-        last_deployed: Some(1),
-        secrets: crate::render::Secrets::new(),
-    }
-}
 
 fn ours(revision: u32) -> Secret {
     encode(&record(revision), Some(&private(revision)), Compression::Zstd, &KEY, true).unwrap()

@@ -2,8 +2,9 @@ use super::*;
 use crate::{
     release::State,
     storage::{
-        codec::tests::{KEY, private, record},
+        codec::tests::KEY,
         round_trip::round_trip,
+        samples::{private, record},
     },
 };
 

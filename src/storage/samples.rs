@@ -1,0 +1,44 @@
+//! A revision with everything in it, for tests here and in `tests/behaviour`. What it uses comes from the module around it.
+
+use super::{
+    Action, InventoryEntry, ObjectId, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private, Record,
+};
+
+pub(crate) const PUBLISHED: &str = include_str!("../release/golden/record_full.json");
+
+pub(crate) fn record(revision: u32) -> Record {
+    let mut record: Record = serde_json::from_str(PUBLISHED).unwrap();
+    record.version = revision;
+    record
+}
+
+pub(crate) fn private(revision: u32) -> Private {
+    Private {
+        version: PRIVATE_VERSION,
+        owner: Owner { namespace: "apps".into(), name: "web".into(), uid: "6f1c".into() },
+        holder: "operator-0/9a".into(),
+        action: Action::Upgrade,
+        attempt: 1,
+        inputs: "sha256:aa".into(),
+        pack_digest: "sha256:bb".into(),
+        inventory: vec![InventoryEntry {
+            id: ObjectId {
+                group: "apps".into(),
+                kind: "Deployment".into(),
+                namespace: Some("apps".into()),
+                name: "web".into(),
+            },
+            api_version: "apps/v1".into(),
+            uid: Some("77".into()),
+            digest: "sha256:cc".into(),
+            changed_in: revision,
+            fingerprint: Some("dd".into()),
+            keep: false,
+            handed_over: vec!["/spec/replicas".into()],
+        }],
+        leftovers: Vec::new(),
+        operation: Some(Operation { phase: OperationPhase::Apply, wave: -1, step: 2 }),
+        last_deployed: Some(1),
+        secrets: Default::default(),
+    }
+}
