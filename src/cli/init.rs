@@ -86,7 +86,7 @@ fn check(name: &str) -> Result<(), String> {
     if name.len() <= 53 && starts && name.chars().all(plain) && !name.ends_with('-') {
         return Ok(());
     }
-    let shown: String = name.chars().take(60).flat_map(char::escape_debug).collect();
+    let shown = crate::pack::shown(name, 60);
     Err(format!(
         "`{shown}` cannot be the name of a pack: at most 53 lower-case letters, digits and `-`, a letter first; give one with --name"
     ))

@@ -15,9 +15,16 @@ pub(super) fn canonical_json(value: &Value) -> String {
 }
 
 /// Lower-case hex of the SHA-256 of `bytes`.
-pub(super) fn sha256_hex(bytes: &[u8]) -> String {
-    let mut hex = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Lower-case hex.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
         // Writing to a String cannot fail.
         let _ = write!(hex, "{byte:02x}");
     }

@@ -19,7 +19,7 @@ mod pointer;
 mod quantity;
 mod scope;
 
-pub use digest::digest;
+pub use digest::{digest, hex, sha256_hex};
 pub use error::Error;
 pub use id::{ObjectId, group_of};
 pub use inventory::InventoryEntry;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{Error, Files};
+use crate::manifest::{hex, sha256_hex};
 
 /// Name of the file in an archive. It does not list itself.
 pub(super) const MANIFEST: &str = "MANIFEST";
@@ -18,7 +19,7 @@ pub(super) fn hash(files: &Files) -> Listing {
     files
         .iter()
         .filter(|(path, _)| *path != MANIFEST)
-        .map(|(path, content)| (path.clone(), hex(&Sha256::digest(content))))
+        .map(|(path, content)| (path.clone(), sha256_hex(content)))
         .collect()
 }
 
@@ -97,13 +98,6 @@ pub(super) fn verify(manifest: &[u8], listing: &Listing) -> Result<(), Error> {
         Some(_) => mismatch("its overall digest is another".to_owned()),
         None => mismatch("it states no overall digest".to_owned()),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 #[cfg(test)]

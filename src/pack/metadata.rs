@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Error, Files, values};
+use super::{Error, Files, shown, values};
 
 /// What a pack is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
     match root.get("apiVersion").and_then(Value::as_str) {
         Some("sherpack/v1") => {}
         Some(other) => {
-            return Err(wrong(format!("`apiVersion` is `{}`, not `sherpack/v1`", short(other))));
+            return Err(wrong(format!("`apiVersion` is `{}`, not `sherpack/v1`", shown(other, 80))));
         }
         None => return Err(wrong("`apiVersion: sherpack/v1` is missing".to_owned())),
     }
@@ -176,7 +176,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         Some(other) => {
             return Err(wrong(format!(
                 "`kind` is {}, not `application` or `library`",
-                short(&other.to_string())
+                shown(&other.to_string(), 80)
             )));
         }
     };
@@ -209,7 +209,10 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
     for (index, dependency) in dependencies.iter().enumerate() {
         let name = dependency.effective_name();
         check_name(name).map_err(|_| {
-            wrong(format!("`dependencies[{index}]` is called `{}`, which is no name of a pack", short(name)))
+            wrong(format!(
+                "`dependencies[{index}]` is called `{}`, which is no name of a pack",
+                shown(name, 80)
+            ))
         })?;
         if name == "global" {
             let message = format!("`dependencies[{index}]` is called `global`, which all packs share");
@@ -264,7 +267,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
     Err(format!(
         "`metadata.name` is `{}`: at most 63 letters, digits, `-`, `_` or `.`, a letter or digit at both ends",
-        short(name)
+        shown(name, 80)
     ))
 }
 
@@ -289,16 +292,12 @@ impl Warnings {
 fn unknown(map: &Map<String, Value>, prefix: &str, known: &[&str], warnings: &mut Warnings) {
     for key in map.keys().filter(|key| !known.contains(&key.as_str())) {
         if warnings.list.len() < WARNINGS {
-            let key = short(key);
+            let key = shown(key, 80);
             warnings.list.push(format!("Pack.yaml: unknown key `{prefix}{key}` is ignored"));
         } else {
             warnings.more += 1;
         }
     }
-}
-
-fn short(text: &str) -> String {
-    text.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

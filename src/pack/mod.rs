@@ -30,8 +30,9 @@ pub use error::Error;
 pub use metadata::{Dependency, Kind, Maintainer, Metadata, Resolve};
 pub use path::clean;
 pub use schema::Schema;
-pub use slot::Slot;
 pub use subpacks::Subpack;
+
+use slot::Slot;
 
 /// The files of a pack by path relative to its root, `/` between the parts.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -84,7 +85,17 @@ pub struct Pack {
     /// What was understood but not used, such as unknown keys of `Pack.yaml`.
     pub warnings: Vec<String>,
     /// For what a render makes of the files and of nothing else.
-    pub compiled: Slot,
+    pub(crate) compiled: Slot,
+}
+
+impl Pack {
+    /// Takes a file out. `false`: there is none of this path.
+    ///
+    /// What else was made of the files stays as it is: values, schema, digest.
+    pub fn remove(&mut self, path: &str) -> bool {
+        self.compiled = Slot::default();
+        Arc::make_mut(&mut self.files).remove(path).is_some()
+    }
 }
 
 /// Makes a pack of the files of one directory.
@@ -140,6 +151,11 @@ fn alone(mut files: Files) -> Result<Pack, Error> {
         warnings,
         compiled: Slot::default(),
     })
+}
+
+/// What an author wrote, for a message: cut off, and with nothing in it that a terminal would obey.
+pub(crate) fn shown(text: &str, characters: usize) -> String {
+    text.chars().take(characters).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub fn clean(path: &str, limit: usize) -> Result<(), Error> {
 
 /// A [`Error::Path`] whose text is short and printable whatever the path is.
 pub(super) fn refuse(path: &str, why: &'static str) -> Error {
-    Error::Path { path: path.chars().take(120).flat_map(char::escape_debug).collect(), why }
+    Error::Path { path: super::shown(path, 120), why }
 }
 
 #[cfg(test)]

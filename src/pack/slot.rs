@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Holds one thing that depends on nothing but the pack it is in. Copies of a pack share it; it takes no part in comparisons.
 #[derive(Clone, Default)]
-pub struct Slot(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
+pub(crate) struct Slot(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
 
 impl Slot {
     /// What is there, or what `make` gives, which then stays. Nothing stays of an error.
@@ -15,7 +15,10 @@ impl Slot {
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn get_or<T: Any + Send + Sync, E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E> {
+    pub(crate) fn get_or<T: Any + Send + Sync, E>(
+        &self,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
         if let Some(made) = self.0.get().and_then(|made| Arc::clone(made).downcast().ok()) {
             return Ok(made);
         }

@@ -2,6 +2,8 @@
 
 use semver::{Version, VersionReq};
 
+use super::shown;
+
 /// Whether a version lies in a range.
 ///
 /// The range is a list of comparators, all of which must hold, separated by commas or spaces; `||`
@@ -30,7 +32,7 @@ fn parse_version(text: &str) -> Result<Version, String> {
     let (numbers, tail) = bare.split_at(cut);
     let missing = 2_usize.saturating_sub(numbers.matches('.').count());
     let full = format!("{numbers}{}{tail}", ".0".repeat(missing));
-    Version::parse(&full).map_err(|error| format!("`{}` is not a version: {error}", short(text)))
+    Version::parse(&full).map_err(|error| format!("`{}` is not a version: {error}", shown(text, 80)))
 }
 
 fn parse_range(text: &str) -> Result<(VersionReq, bool), String> {
@@ -52,19 +54,15 @@ fn parse_range(text: &str) -> Result<(VersionReq, bool), String> {
         operator.clear();
     }
     if !operator.is_empty() {
-        return Err(format!("`{}` is not a range of versions: it ends in an operator", short(text)));
+        return Err(format!("`{}` is not a range of versions: it ends in an operator", shown(text, 80)));
     }
     if parts.is_empty() {
         parts.push("*".to_owned());
     }
     let request = VersionReq::parse(&parts.join(", "))
-        .map_err(|error| format!("`{}` is not a range of versions: {error}", short(text)))?;
+        .map_err(|error| format!("`{}` is not a range of versions: {error}", shown(text, 80)))?;
     let names_prerelease = request.comparators.iter().any(|part| !part.pre.is_empty());
     Ok((request, names_prerelease))
-}
-
-fn short(text: &str) -> String {
-    text.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

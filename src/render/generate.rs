@@ -134,7 +134,7 @@ impl Generators {
         // Version 4, variant 1.
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
-        let hex = super::filters::hex(&bytes);
+        let hex = crate::manifest::hex(&bytes);
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 }

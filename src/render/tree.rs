@@ -89,14 +89,14 @@ impl Tree<'_, '_> {
             return Err(Error::Limit { file: format!("{}Pack.yaml", place.files), line: 0, message });
         }
         fits_cluster(pack, self.input, place)?;
-        let merged = values::merge(pack.values.clone(), over.clone());
+        let mut merged = values::merge(pack.values.clone(), over.clone());
         self.value_nodes += values::nodes(&merged);
         if self.value_nodes > NODES {
             let message = format!("they have more than {NODES} fields and items");
             return Err(Error::Limit { file: "values".to_owned(), line: 0, message });
         }
         self.hold(pack, &merged, place)?;
-        let mut shown = merged.clone();
+        let mut sections = Map::new();
         let instances = subpacks::enabled(pack, &merged).map_err(|error| nested(error, place))?;
         if !instances.is_empty() {
             // A null is still to remove a default of a pack inside.
@@ -104,18 +104,21 @@ impl Tree<'_, '_> {
             for instance in instances.into_iter().filter(|instance| instance.pack.kind != Kind::Library) {
                 let section = section(&around, instance.name, place)?;
                 let mut seen = self.pack(instance.pack, section, &place.inside(instance.name))?;
-                if let (Some(seen), Some(shown)) = (seen.as_object_mut(), shown.as_object_mut()) {
-                    if seen.get("global") == shown.get("global") {
-                        seen.remove("global");
-                    }
-                    shown.insert(instance.name.to_owned(), Value::Object(std::mem::take(seen)));
+                if let Some(seen) = seen.as_object_mut()
+                    && seen.get("global") == merged.get("global")
+                {
+                    seen.remove("global");
                 }
+                sections.insert(instance.name.to_owned(), seen);
             }
         }
         let crds = pack.files.keys().filter(|path| path.starts_with("crds/"));
         self.crds.extend(crds.map(|path| format!("{}{path}", place.files)));
         self.documents(pack, &merged, place)?;
-        Ok(shown)
+        if let Some(shown) = merged.as_object_mut() {
+            shown.extend(sections);
+        }
+        Ok(merged)
     }
 
     /// Holds the values to the schema.

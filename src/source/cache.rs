@@ -15,9 +15,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::http::Validators;
+use crate::manifest::sha256_hex;
 
 /// The layout; another one gets another name.
 const VERSION: &str = "packs-v1";
@@ -74,11 +74,7 @@ impl Known {
 /// The digest of an archive: `sha256:` and hex over its bytes.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("sha256:{}", sha256_hex(bytes))
 }
 
 /// A bounded store of archives. Every method blocks on file IO.
@@ -159,7 +155,7 @@ impl Cache {
     #[must_use]
     pub fn source(&self, id: &str) -> Known {
         let read = |disk: &Disk| {
-            let bytes = disk.read("sources", &hex(id.as_bytes()), SOURCE_BYTES)?;
+            let bytes = disk.read("sources", &sha256_hex(id.as_bytes()), SOURCE_BYTES)?;
             serde_json::from_slice::<Known>(&bytes).ok()
         };
         let mut known = self.disk.as_ref().and_then(read).unwrap_or_default();
@@ -179,7 +175,7 @@ impl Cache {
     pub fn put_source(&self, id: &str, known: &Known) {
         let Some(disk) = &self.disk else { return };
         let Ok(text) = serde_json::to_vec(known) else { return };
-        disk.said(disk.write("sources", &hex(id.as_bytes()), &text));
+        disk.said(disk.write("sources", &sha256_hex(id.as_bytes()), &text));
     }
 }
 
@@ -260,7 +256,7 @@ impl Disk {
         if !path.is_file() {
             return None;
         }
-        let found = self.read("archives", name, limit).filter(|bytes| hex(bytes) == name);
+        let found = self.read("archives", name, limit).filter(|bytes| sha256_hex(bytes) == name);
         if found.is_none() {
             tracing::warn!(path = %path.display(), "a kept pack is damaged: it is thrown away and fetched again");
             let _ = fs::remove_file(&path);

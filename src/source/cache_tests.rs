@@ -108,7 +108,7 @@ fn what_a_source_gave_is_remembered_as_long_as_the_archive_is_there() {
     assert_eq!(left.given, [first]);
     assert_eq!(left.current, None, "what it gave before is not what it gives");
     assert_eq!(left.validators, Validators::default(), "they were those of the other archive");
-    fs::write(scratch.0.join(VERSION).join("sources").join(hex(b"a")), "{").unwrap();
+    fs::write(scratch.0.join(VERSION).join("sources").join(sha256_hex(b"a")), "{").unwrap();
     assert_eq!(again.source("a"), Known::default());
 }
 

@@ -13,6 +13,7 @@ use crate::api::names::{
     HELM_RESOURCE_POLICY, HOOK, HOOK_DELETE_POLICY, HOOK_FAILURE_POLICY, HOOK_RETRIES, HOOK_TIMEOUT,
     HOOK_WEIGHT, IGNORE, KEEP, RESOURCE_POLICY, SKIP_WAIT, SYNC_WAVE, WAIT_FOR,
 };
+use crate::pack;
 
 const HOOKS: [&str; 10] = [
     "pre-install",
@@ -104,7 +105,7 @@ pub(super) fn check(object: &Value, names: &BTreeSet<String>, file: &str, findin
             continue;
         };
         if let Some(wanted) = wanted(wants, value) {
-            let shown: String = value.chars().take(60).flat_map(char::escape_debug).collect();
+            let shown = pack::shown(value, 60);
             let message = format!("{object}: the annotation `{key}` is `{shown}`, not {wanted}");
             findings.push(Finding::new("AnnotationInvalid", Severity::Error, file, message));
         } else if matches!(wants, Wants::Objects) {

@@ -5,7 +5,6 @@ mod crds;
 
 use std::collections::HashMap;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -181,10 +180,7 @@ fn rendered(
         findings.push(finding);
         let go_on = match &error {
             Error::Pack(pack::Error::Violations { .. }) => pack.schema.take().is_some(),
-            _ => {
-                pack.compiled = pack::Slot::default();
-                Arc::make_mut(&mut pack.files).remove(&file).is_some()
-            }
+            _ => pack.remove(&file),
         };
         if !go_on {
             return None;

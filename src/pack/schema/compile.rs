@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use serde_json::{Map, Number, Value};
 
 use super::format::Format;
+use super::pattern;
 use super::reference::{Draft, Lost, References, Scope, address};
-use super::{pattern, short};
+use crate::pack::shown;
 
 /// Number of a schema in [`Compiled::nodes`].
 pub(super) type Id = usize;
@@ -166,19 +167,19 @@ impl<'v> Compiler<'v> {
             };
             let (target, scope) = match self.references.follow(reference, &scope) {
                 Ok(found) => found,
-                Err(Lost::Elsewhere) => return Err(Fault::Elsewhere(short(reference))),
+                Err(Lost::Elsewhere) => return Err(Fault::Elsewhere(shown(reference, 100))),
                 Err(Lost::Nowhere) => {
-                    let message = format!("`{key}: {}` leads nowhere", short(reference));
+                    let message = format!("`{key}: {}` leads nowhere", shown(reference, 100));
                     return Err(self.fault(id, &message));
                 }
             };
-            let step = format!("{key}({})", short(reference));
+            let step = format!("{key}({})", shown(reference, 100));
             rules.push(Rule::Reference(self.id(target, &scope, id, step)));
         }
         // Also those that nothing refers to: a mistake there is one.
         for key in ["definitions", "$defs"] {
             for (name, value) in map.get(key).and_then(Value::as_object).into_iter().flatten() {
-                self.id(value, &scope, id, format!("{key}.{}", short(name)));
+                self.id(value, &scope, id, format!("{key}.{}", shown(name, 100)));
             }
         }
         // Before draft 2019-09, nothing counts beside a reference.
@@ -319,7 +320,10 @@ impl<'v> Compiler<'v> {
                 if value.is_array() {
                     lists.insert(name.clone(), self.names(id, value, key)?);
                 } else {
-                    schemas.insert(name.clone(), self.id(value, scope, id, format!("{key}.{}", short(name))));
+                    schemas.insert(
+                        name.clone(),
+                        self.id(value, scope, id, format!("{key}.{}", shown(name, 100))),
+                    );
                 }
             }
         }
@@ -393,7 +397,7 @@ impl<'v> Compiler<'v> {
             Some(Value::Object(list)) => Ok(list
                 .iter()
                 .map(|(name, value)| {
-                    (name.clone(), self.id(value, scope, id, format!("{key}.{}", short(name))))
+                    (name.clone(), self.id(value, scope, id, format!("{key}.{}", shown(name, 100))))
                 })
                 .collect()),
             Some(_) => Err(self.fault(id, &format!("`{key}` is not an object"))),

@@ -122,10 +122,6 @@ fn is_json_schema(root: &Value) -> bool {
     !simplified.is_some_and(|version| version.starts_with("sherpack/")) && root["type"] == "object"
 }
 
-fn short(text: &str) -> String {
-    text.chars().take(100).flat_map(char::escape_debug).collect()
-}
-
 fn defaults(schema: &Value) -> Option<Value> {
     let schema = schema.as_object()?;
     if let Some(default) = schema.get("default") {

@@ -5,6 +5,8 @@
 
 use fancy_regex::{Regex, RegexBuilder};
 
+use crate::pack::shown;
+
 /// Bytes of a pattern.
 const SOURCE: usize = 4 << 10;
 /// Bytes of a compiled pattern, and of what it may keep in mind while it runs.
@@ -23,7 +25,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
         .delegate_size_limit(COMPILED)
         .delegate_dfa_size_limit(COMPILED)
         .build()
-        .map_err(|error| format!("`{}` is not a pattern: {error}", super::short(pattern)))
+        .map_err(|error| format!("`{}` is not a pattern: {error}", shown(pattern, 100)))
 }
 
 /// In JSON Schema `\d` and `\w` mean ASCII only.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::short;
+use crate::pack::shown;
 
 const ROOT_KEYS: [&str; 4] = ["schemaVersion", "title", "description", "properties"];
 /// A key of a property, and the keyword that it becomes. `type`, `required`, `properties`, `items` need more.
@@ -79,7 +79,7 @@ fn properties(
     let mut converted = Map::new();
     let mut required = Vec::new();
     for (name, definition) in list {
-        let path = format!("{path}properties.{}.", short(name));
+        let path = format!("{path}properties.{}.", shown(name, 100));
         let (schema, is_required) = property(definition, &path, unknown)?;
         converted.insert(name.clone(), schema);
         if is_required {
@@ -140,5 +140,5 @@ fn property(definition: &Value, path: &str, unknown: &mut Vec<String>) -> Result
 
 fn remember<'k>(unknown: &mut Vec<String>, keys: impl Iterator<Item = &'k String>, path: &str) {
     let left = UNKNOWN.saturating_sub(unknown.len());
-    unknown.extend(keys.take(left).map(|key| format!("{path}{}", short(key))));
+    unknown.extend(keys.take(left).map(|key| format!("{path}{}", shown(key, 100))));
 }

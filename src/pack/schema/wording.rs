@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Number, Value};
 
 use super::compile::Type;
+use crate::pack::shown;
 
 /// Where in the values.
 pub(super) enum Path<'p> {
@@ -23,10 +24,7 @@ impl Path<'_> {
             at = match at {
                 Path::Root => break,
                 Path::Key(up, key) => {
-                    steps.push(format!(
-                        ".{}",
-                        key.chars().take(60).flat_map(char::escape_debug).collect::<String>()
-                    ));
+                    steps.push(format!(".{}", shown(key, 60)));
                     up
                 }
                 Path::Index(up, index) => {

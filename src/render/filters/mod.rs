@@ -14,7 +14,7 @@ use super::text;
 
 pub(super) use data::{from_json, from_yaml, items, new_data};
 pub(super) use numbers::{to_float, to_int};
-pub(super) use texts::{hex, quote, repeat};
+pub(super) use texts::{quote, repeat};
 
 pub(super) fn wrong(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)

@@ -15,6 +15,7 @@ use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 
 use super::{Input as _, Text, wrong};
+use crate::manifest::hex;
 use crate::pack::version;
 use crate::render::budget::{Budget, VALUE};
 use crate::render::text;
@@ -313,14 +314,6 @@ fn percent(text: &str) -> String {
             // Writing to a String cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
-        out
-    })
-}
-
-pub(in crate::render) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{byte:02x}");
         out
     })
 }

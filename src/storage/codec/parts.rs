@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::{
     api::names,
+    manifest::sha256_hex,
     release::revision_of,
     storage::unreadable::{Fault, Unreadable},
 };
@@ -78,7 +78,11 @@ impl Stream {
             Self::Release => key.to_owned(),
             Self::Private | Self::Manifest => format!("{key}.{}", self.word()),
         };
-        if whole.len() <= LABEL_MAX { whole } else { format!("sha256-{}", &hex(whole.as_bytes())[..40]) }
+        if whole.len() <= LABEL_MAX {
+            whole
+        } else {
+            format!("sha256-{}", &sha256_hex(whole.as_bytes())[..40])
+        }
     }
 }
 
@@ -170,7 +174,7 @@ pub(super) fn cut(main: &mut Secret, stream: Stream, text: &[u8], compression: &
             Secret {
                 metadata: ObjectMeta {
                     namespace: main.metadata.namespace.clone(),
-                    name: Some(format!("{key}.{word}.{}.{at}", &hex(bytes)[..16])),
+                    name: Some(format!("{key}.{word}.{}.{at}", &sha256_hex(bytes)[..16])),
                     labels: Some(labels),
                     ..ObjectMeta::default()
                 },
@@ -380,11 +384,7 @@ fn damaged(main: &Secret, message: String) -> Unreadable {
 }
 
 fn checksum(text: &[u8]) -> String {
-    format!("sha256:{}", hex(text))
-}
-
-fn hex(text: &[u8]) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("sha256:{}", sha256_hex(text))
 }
 
 /// Structs of strings and numbers always serialise.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::Sha256;
 
+use crate::manifest::hex;
 use crate::release::{PRIVATE_VERSION, Private};
 
 /// Length of a [`MacKey`].
@@ -35,7 +36,7 @@ impl MacKey {
 
     /// For the file of an export, and nothing else.
     pub fn to_hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 
     /// The inverse of [`to_hex`](Self::to_hex).
@@ -69,8 +70,7 @@ pub(super) fn seal(
     let private = serde_json::to_value(private)?;
     let text = serde_json::to_vec(&private)?;
     let tag = mac(namespace, name, release, manifest, &text, key).finalize().into_bytes();
-    let mac: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
-    serde_json::to_vec(&Envelope { mac: &mac, private: &private, version: PRIVATE_VERSION })
+    serde_json::to_vec(&Envelope { mac: &hex(&tag), private: &private, version: PRIVATE_VERSION })
 }
 
 /// The private part if its seal is right, `None` if not.
@@ -174,7 +174,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::storage::codec::tests::{KEY, private};
+    use crate::storage::{codec::tests::KEY, samples::private};
 
     /// Seals any JSON, as an operator of another version would.
     fn sealed(private: &Value, key: &MacKey) -> Vec<u8> {

@@ -26,7 +26,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::{Stream, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 
-use self::place::{Beside, Place, entries, failed, hash, hex, not_plain, plain, refuse_link, sync};
+use self::place::{Beside, Place, entries, failed, not_plain, plain, refuse_link, sync};
 use super::{
     CALL_TIMEOUT, Error, Head, Meta, Records, Stored,
     codec::{Compression, Large, MacKey, Parts, Shape},
@@ -34,6 +34,7 @@ use super::{
 };
 use crate::{
     api::names,
+    manifest::{hex, sha256_hex},
     release::{Private, Record},
 };
 
@@ -362,7 +363,7 @@ impl Files {
         beside: &Beside,
         fresh: bool,
     ) -> Result<(), Error> {
-        let (file, hash) = (place.file(revision), hash(bytes));
+        let (file, hash) = (place.file(revision), sha256_hex(bytes));
         let second = place.beside(revision, &hash);
         let text = serde_json::to_vec(beside).map_err(|error| failed("write", &second, error.into()))?;
         place.write(&second, &text, false)?;

@@ -10,11 +10,11 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::{ASIDE, LOCK};
 use crate::{
     api::names,
+    manifest::sha256_hex,
     release::Record,
     storage::{
         Error, Meta,
@@ -75,7 +75,7 @@ impl Place {
             let Ok(bytes) = bytes else {
                 return Ok(Some(Err(format!("its file is larger than {MAX_JSON_BYTES} bytes"))));
             };
-            let hash = hash(&bytes);
+            let hash = sha256_hex(&bytes);
             let second = read(&self.beside(revision, &hash), 2 * codec::MAX_PRIVATE_BYTES)?;
             let beside = second.and_then(Result::ok).and_then(|text| serde_json::from_slice(&text).ok());
             let again = beside.is_none() && read(&file, MAX_JSON_BYTES)? != Some(Ok(bytes.clone()));
@@ -251,12 +251,4 @@ pub(super) fn not_plain(why: &'static str) -> io::Error {
 
 pub(super) fn failed(verb: &str, path: &Path, source: io::Error) -> Error {
     Error::File { what: format!("{verb} {}", path.display()), source }
-}
-
-pub(super) fn hash(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
