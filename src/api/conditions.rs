@@ -161,6 +161,7 @@ fn without_times(mut status: SherpackReleaseStatus) -> SherpackReleaseStatus {
             manifest_digest: _,
             at,
             message: _,
+            hooks: _,
         } = entry;
         *at = None;
     }

@@ -30,7 +30,10 @@ pub use operations::{
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
-pub use settings::{DriftPause, PackFrom, Requests, Settings, UninstallSettings, ValuesFrom};
+pub use settings::{
+    DriftPause, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom, WAVE_TIMEOUT,
+    WaveSettings,
+};
 pub use source::{
     ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,
     ReferenceKind, ReleaseReference, RepositorySource, SecretReference, Values, ValuesReference,

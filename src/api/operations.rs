@@ -9,10 +9,10 @@ use super::duration;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Waves {
-    /// Waits for the objects of a wave before the next one begins. Unset: true. False is not supported yet.
+    /// Waits for the objects of a wave before the next one begins. Unset: as `spec.wait`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<bool>,
-    /// Bounds the wait for one wave. Unset: 120s. Another value is not supported yet.
+    /// Bounds the wait for one wave. Unset: 120s, and no bound but `spec.timeout` when there is only one wave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = duration::PATTERN), length(max = 64))]
     pub timeout: Option<String>,
@@ -27,7 +27,7 @@ pub struct Install {
     #[schemars(range(min = 0, max = 1000))]
     pub retries: Option<u32>,
     /// What happens when all retries are spent: `Retain` leaves the objects as they are, `Uninstall` deletes them.
-    /// Unset: Retain. Uninstall is not supported yet.
+    /// Unset: Retain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<InstallFailure>,
     /// Whether objects that exist already are taken over: `Never` fails with ObjectNotOwned, `Unowned` takes
@@ -61,7 +61,7 @@ pub struct Upgrade {
     #[schemars(range(min = 0, max = 1000))]
     pub retries: Option<u32>,
     /// What happens when all retries are spent: `Retain` leaves the objects as they are, `Rollback` goes back to the
-    /// last deployed revision. Rollback is not supported yet, so unset means Retain until it is.
+    /// last deployed revision. Unset: Rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<UpgradeFailure>,
     /// What happens when an object must change in a field that the API server does not let change: `Fail` fails
@@ -77,8 +77,8 @@ pub struct Upgrade {
 /// What a finally failed upgrade leaves behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpgradeFailure {
-    Rollback,
     #[default]
+    Rollback,
     Retain,
 }
 
@@ -95,7 +95,7 @@ pub enum ImmutableFields {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Test {
-    /// Runs the test hooks after each install and upgrade. Unset: false. True is not supported yet.
+    /// Runs the test hooks after each install and upgrade. Unset: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Lets the release be Ready although a test failed. No effect unless tests are enabled. Unset: false.
@@ -113,7 +113,7 @@ pub struct Uninstall {
     /// Waits until the objects are gone before the resource goes. Unset: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<bool>,
-    /// Keeps the stored revisions. Unset: false. True is not supported yet.
+    /// Keeps the stored revisions. Unset: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_history: Option<bool>,
     /// Bounds the whole uninstall, such as `5m`. Unset: 5m.

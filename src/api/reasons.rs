@@ -98,6 +98,30 @@ pub const RENDER_FAILED: &str = "RenderFailed";
 pub const EMPTY_RENDER: &str = "EmptyRender";
 /// A rendered document is no Kubernetes object that can be applied.
 pub const OBJECT_INVALID: &str = "ObjectInvalid";
+/// An annotation of the manifest has a value that means nothing.
+pub const ANNOTATION_INVALID: &str = "AnnotationInvalid";
+/// An object waits for one that is not in the manifest, comes later, or waits for it in turn.
+pub const WAIT_FOR_INVALID: &str = "WaitForInvalid";
+
+// ---- hooks ------------------------------------------------------------------------------------------------
+
+/// A hook failed.
+pub const HOOK_FAILED: &str = "HookFailed";
+/// A hook did not end in time.
+pub const HOOK_TIMEOUT: &str = "HookTimeout";
+/// The object of a hook went while it ran.
+pub const HOOK_VANISHED: &str = "HookVanished";
+/// The object of an earlier run is still there, and the hook's delete policy lets it stay.
+pub const HOOK_EXISTS: &str = "HookExists";
+/// Every test of the release succeeded.
+pub const TESTS_SUCCEEDED: &str = "TestsSucceeded";
+/// A test of the release failed.
+pub const TEST_FAILED: &str = "TestFailed";
+
+// ---- rollback ---------------------------------------------------------------------------------------------
+
+/// `spec.rollbackTo` names a revision that cannot be gone back to.
+pub const ROLLBACK_TARGET_INVALID: &str = "RollbackTargetInvalid";
 
 // ---- cluster ----------------------------------------------------------------------------------------------
 

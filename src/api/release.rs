@@ -143,7 +143,7 @@ pub struct SherpackReleaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
 
-    /// Pins the release to a stored revision until the field is removed. Not supported yet.
+    /// Pins the release to a stored revision until the field is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2147483647))]
     pub rollback_to: Option<u32>,

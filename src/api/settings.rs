@@ -13,6 +13,8 @@ use super::{
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
+/// Bounds the wait for one wave of several unless the spec says otherwise.
+pub const WAVE_TIMEOUT: Duration = Duration::from_secs(120);
 pub(super) const RETRIES: u32 = 3;
 pub(super) const HISTORY_LIMIT: u32 = 10;
 pub(super) const VALUES_KEY: &str = "values.yaml";
@@ -45,14 +47,24 @@ pub struct Settings {
     pub timeout: Duration,
     /// Whether a revision is deployed only when its objects are healthy.
     pub wait: bool,
+    /// How waves are waited for.
+    pub waves: WaveSettings,
     /// How often a failed install is tried again.
     pub install_retries: u32,
+    /// Whether an install that failed for good is taken away again.
+    pub uninstall_on_failure: bool,
     /// Which existing objects may be taken over.
     pub adopt: Adopt,
     /// How often a failed upgrade is tried again.
     pub upgrade_retries: u32,
+    /// Whether an upgrade that failed for good makes way for the last deployed revision.
+    pub rollback_on_failure: bool,
     /// Nothing new is rolled out.
     pub paused: bool,
+    /// The revision to which the release is pinned; at least 1.
+    pub rollback_to: Option<u32>,
+    /// Whether tests run after each install and upgrade.
+    pub test: TestSettings,
     /// What happens on deletion.
     pub uninstall: UninstallSettings,
     /// How many revisions are kept; at least 1.
@@ -108,6 +120,23 @@ pub struct ValuesFrom {
     pub optional: bool,
 }
 
+/// How waves are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaveSettings {
+    /// Whether a wave begins only when the objects of the one before are healthy.
+    pub wait: bool,
+    /// Bounds the wait for one wave of several; unset when the spec says nothing.
+    pub timeout: Option<Duration>,
+}
+
+/// Whether tests run after an install or upgrade.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TestSettings {
+    pub enabled: bool,
+    /// A test that failed leaves the release Ready.
+    pub ignore_failures: bool,
+}
+
 /// What happens on deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UninstallSettings {
@@ -115,6 +144,8 @@ pub struct UninstallSettings {
     pub policy: UninstallPolicy,
     /// Whether the resource stays until the objects are gone.
     pub wait: bool,
+    /// Whether the revisions stay.
+    pub keep_history: bool,
     /// Bounds the uninstall; more than zero.
     pub timeout: Duration,
 }
@@ -126,6 +157,8 @@ pub struct Requests {
     pub reconcile_at: Option<String>,
     /// `sherpack.io/reset-at`.
     pub reset_at: Option<String>,
+    /// `sherpack.io/test-at`.
+    pub test_at: Option<String>,
     /// `sherpack.io/drift-pause-until`, as it was written; [`Settings::drift_pause`] judges it.
     pub drift_pause_until: Option<Timestamp>,
 }
@@ -158,10 +191,15 @@ impl Settings {
             interval: INTERVAL,
             timeout: TIMEOUT,
             wait: true,
+            waves: WaveSettings { wait: true, timeout: None },
             install_retries: RETRIES,
+            uninstall_on_failure: false,
             adopt: Adopt::Never,
             upgrade_retries: RETRIES,
+            rollback_on_failure: true,
             paused: false,
+            rollback_to: None,
+            test: TestSettings::default(),
             uninstall: uninstall_settings(release),
             history_limit: HISTORY_LIMIT,
             history_storage: release.history_storage(),

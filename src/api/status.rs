@@ -118,6 +118,10 @@ pub struct HistoryEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
+    /// How its hooks ended, such as `pre-install Job/migrate Succeeded`; a failure with its reason in place of Succeeded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub hooks: Vec<String>,
 }
 
 /// A running operation.
@@ -307,7 +311,10 @@ impl SherpackReleaseStatus {
         } = self;
         conditions.truncate(LIST_MAX);
         history.truncate(LIST_MAX);
-        history.iter_mut().for_each(|entry| clip_in_place(&mut entry.message));
+        history.iter_mut().for_each(|entry| {
+            clip_in_place(&mut entry.message);
+            entry.hooks.truncate(LIST_MAX);
+        });
         if let Some(OperationStatus { waiting_for, .. }) = operation {
             waiting_for.truncate(LIST_MAX);
             waiting_for.iter_mut().for_each(|waiting| clip_in_place(&mut waiting.reason));

@@ -8,15 +8,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::names::{DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, is_dns_label};
+use super::names::{DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT, is_dns_label};
 use super::settings::{
-    HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, UninstallSettings,
-    VALUES_FROM_MAX, VALUES_KEY, ValuesFrom,
+    HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings, UninstallSettings,
+    VALUES_FROM_MAX, VALUES_KEY, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
 };
 use super::{
-    Class, Drift, History, HistoryStorage, HttpSource, Install, ObjectKey, PackSource, ReferenceKind,
-    SherpackRelease, SherpackReleaseSpec, Uninstall, Upgrade, ValuesReference, duration, reasons,
-    unsupported,
+    Class, Drift, History, HistoryStorage, HttpSource, Install, InstallFailure, ObjectKey, PackSource,
+    ReferenceKind, SherpackRelease, SherpackReleaseSpec, Test, Uninstall, Upgrade, UpgradeFailure,
+    ValuesReference, Waves, duration, reasons, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
@@ -85,8 +85,8 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         waves,
         install,
         upgrade,
-        rollback_to: _,
-        test: _,
+        rollback_to,
+        test,
         uninstall,
         crds,
         drift,
@@ -94,9 +94,13 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         approval: _,
     } = &release.spec;
     let install = install.clone().unwrap_or_default();
-    let Install { retries: install_retries, on_failure: _, adopt } = install;
+    let Install { retries: install_retries, on_failure: install_failure, adopt } = install;
     let upgrade = upgrade.clone().unwrap_or_default();
-    let Upgrade { retries: upgrade_retries, on_failure: _, immutable_fields: _, paused } = upgrade;
+    let Upgrade { retries: upgrade_retries, on_failure: upgrade_failure, immutable_fields: _, paused } =
+        upgrade;
+    let Test { enabled: test_enabled, ignore_failures } = test.clone().unwrap_or_default();
+    let waves = waves.clone().unwrap_or_default();
+    let Waves { wait: waves_wait, timeout: waves_timeout } = waves;
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode, strict: _, ignore: _ } = drift;
     let history = history.clone().unwrap_or_default();
@@ -120,9 +124,13 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     }
     let history_storage = storage.unwrap_or_default();
     let history_namespace = checked_history_namespace(release, policy)?;
+    let waves_timeout = waves_timeout
+        .map(|timeout| positive("spec.waves.timeout", Some(&timeout), WAVE_TIMEOUT))
+        .transpose()?;
+    if *rollback_to == Some(0) {
+        return Err(Invalid::spec("spec.rollbackTo", "is no revision: write a number from 1"));
+    }
     // Of no effect yet, but a typing error is better told now than when it begins to matter.
-    let wave_timeout = waves.as_ref().and_then(|waves| waves.timeout.as_deref());
-    positive("spec.waves.timeout", wave_timeout, TIMEOUT)?;
     let crd_timeout = crds.as_ref().and_then(|crds| crds.wait_timeout.as_deref());
     positive("spec.crds.waitTimeout", crd_timeout, TIMEOUT)?;
 
@@ -141,10 +149,18 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         interval,
         timeout,
         wait: wait.unwrap_or(true),
+        waves: WaveSettings { wait: waves_wait.or(*wait).unwrap_or(true), timeout: waves_timeout },
         install_retries: install_retries.unwrap_or(RETRIES),
+        uninstall_on_failure: install_failure.unwrap_or_default() == InstallFailure::Uninstall,
         adopt: adopt.unwrap_or_default(),
         upgrade_retries: upgrade_retries.unwrap_or(RETRIES),
+        rollback_on_failure: upgrade_failure.unwrap_or_default() == UpgradeFailure::Rollback,
         paused: paused.unwrap_or(false),
+        rollback_to: *rollback_to,
+        test: TestSettings {
+            enabled: test_enabled.unwrap_or(false),
+            ignore_failures: ignore_failures.unwrap_or(false),
+        },
         uninstall,
         history_limit,
         history_storage,
@@ -174,8 +190,13 @@ fn uninstall_from(uninstall: Option<&Uninstall>) -> Result<UninstallSettings, In
 
 fn resolve_uninstall(uninstall: Option<&Uninstall>, timeout: Duration) -> UninstallSettings {
     let uninstall = uninstall.cloned().unwrap_or_default();
-    let Uninstall { policy, wait, keep_history: _, timeout: _ } = uninstall;
-    UninstallSettings { policy: policy.unwrap_or_default(), wait: wait.unwrap_or(true), timeout }
+    let Uninstall { policy, wait, keep_history, timeout: _ } = uninstall;
+    UninstallSettings {
+        policy: policy.unwrap_or_default(),
+        wait: wait.unwrap_or(true),
+        keep_history: keep_history.unwrap_or(false),
+        timeout,
+    }
 }
 
 fn refuse_unsupported(release: &SherpackRelease) -> Result<(), Invalid> {
@@ -392,6 +413,7 @@ pub(super) fn requests(release: &SherpackRelease) -> Result<Requests, Invalid> {
     Ok(Requests {
         reconcile_at: annotation(RECONCILE_AT).cloned(),
         reset_at: annotation(RESET_AT).cloned(),
+        test_at: annotation(TEST_AT).cloned(),
         drift_pause_until,
     })
 }

@@ -46,13 +46,19 @@ fn a_minimal_release_gets_the_documented_defaults() {
         interval: Duration::from_secs(600),
         timeout: Duration::from_secs(300),
         wait: true,
+        waves: WaveSettings { wait: true, timeout: None },
         install_retries: 3,
+        uninstall_on_failure: false,
         adopt: Adopt::Never,
         upgrade_retries: 3,
+        rollback_on_failure: true,
         paused: false,
+        rollback_to: None,
+        test: TestSettings::default(),
         uninstall: UninstallSettings {
             policy: UninstallPolicy::Delete,
             wait: true,
+            keep_history: false,
             timeout: Duration::from_secs(300),
         },
         history_limit: 10,
@@ -75,10 +81,10 @@ fn a_minimal_release_gets_the_documented_defaults() {
 fn defaults_that_are_written_out_ask_for_nothing() {
     let written = json!({
         "createNamespace": false, "suspend": false, "interval": "10m", "timeout": "5m", "wait": true,
-        "waves": {"wait": true, "timeout": "2m"},
+        "waves": {"wait": true},
         "install": {"retries": 3, "onFailure": "Retain", "adopt": "Never"},
-        "upgrade": {"retries": 3, "onFailure": "Retain", "immutableFields": "Fail", "paused": false},
-        "test": {"enabled": false, "ignoreFailures": true},
+        "upgrade": {"retries": 3, "onFailure": "Rollback", "immutableFields": "Fail", "paused": false},
+        "test": {"enabled": false, "ignoreFailures": false},
         "uninstall": {"policy": "Delete", "wait": true, "keepHistory": false, "timeout": "5m"},
         "drift": {"mode": "Enabled", "strict": {"managers": []}, "ignore": []},
         "history": {"limit": 10, "storage": "Secret", "namespace": "apps", "compression": "Zstd", "large": "Chunked"},
@@ -91,7 +97,7 @@ fn defaults_that_are_written_out_ask_for_nothing() {
 fn everything_supported_is_taken_over() {
     let mut release = release(json!({
         "metadata": {"annotations": {
-            "sherpack.io/reconcile-at": "a", "sherpack.io/reset-at": "b",
+            "sherpack.io/reconcile-at": "a", "sherpack.io/reset-at": "b", "sherpack.io/test-at": "c",
             "sherpack.io/drift-pause-until": "2030-01-01T01:00:00+01:00"
         }},
         "spec": {
@@ -102,9 +108,11 @@ fn everything_supported_is_taken_over() {
                 {"kind": "Secret", "name": "db", "key": "password", "targetPath": "db.password", "optional": true},
             ],
             "suspend": true, "interval": "1h", "timeout": "90s", "wait": false,
-            "install": {"retries": 0, "adopt": "Unowned"},
-            "upgrade": {"retries": 7, "paused": true},
-            "uninstall": {"policy": "Orphan", "wait": false, "timeout": "1m30s"},
+            "waves": {"wait": true, "timeout": "30s"},
+            "install": {"retries": 0, "onFailure": "Uninstall", "adopt": "Unowned"},
+            "upgrade": {"retries": 7, "onFailure": "Retain", "paused": true},
+            "rollbackTo": 3, "test": {"enabled": true, "ignoreFailures": true},
+            "uninstall": {"policy": "Orphan", "wait": false, "keepHistory": true, "timeout": "1m30s"},
             "history": {
                 "limit": 1, "storage": "ConfigMap", "namespace": "prod", "compression": "Gzip",
                 "large": "SeparateManifests"
@@ -139,13 +147,19 @@ fn everything_supported_is_taken_over() {
         interval: Duration::from_secs(3600),
         timeout: Duration::from_secs(90),
         wait: false,
+        waves: WaveSettings { wait: true, timeout: Some(Duration::from_secs(30)) },
         install_retries: 0,
+        uninstall_on_failure: true,
         adopt: Adopt::Unowned,
         upgrade_retries: 7,
+        rollback_on_failure: false,
         paused: true,
+        rollback_to: Some(3),
+        test: TestSettings { enabled: true, ignore_failures: true },
         uninstall: UninstallSettings {
             policy: UninstallPolicy::Orphan,
             wait: false,
+            keep_history: true,
             timeout: Duration::from_secs(90),
         },
         history_limit: 1,
@@ -157,6 +171,7 @@ fn everything_supported_is_taken_over() {
         requests: Requests {
             reconcile_at: Some("a".into()),
             reset_at: Some("b".into()),
+            test_at: Some("c".into()),
             drift_pause_until: Some("2030-01-01T00:00:00Z".parse().expect("a time")),
         },
     };
@@ -211,15 +226,8 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
         ("spec.dependsOn", json!({"dependsOn": [{"name": "db"}]})),
         ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
-        ("spec.waves.wait", json!({"waves": {"wait": false}})),
-        ("spec.waves.timeout", json!({"waves": {"timeout": "121s"}})),
-        ("spec.install.onFailure", json!({"install": {"onFailure": "Uninstall"}})),
-        ("spec.upgrade.onFailure", json!({"upgrade": {"onFailure": "Rollback"}})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Skip"}})),
-        ("spec.rollbackTo", json!({"rollbackTo": 3})),
-        ("spec.test.enabled", json!({"test": {"enabled": true}})),
-        ("spec.uninstall.keepHistory", json!({"uninstall": {"keepHistory": true}})),
         ("spec.crds", json!({"crds": {"install": true}})),
         ("spec.crds", json!({"crds": {"upgrade": "Safe"}})),
         ("spec.crds", json!({"crds": {"onUninstall": "Keep"}})),
@@ -235,16 +243,19 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         let invalid = refusal(&spec(patch.clone()), &NO_DIR);
         assert_eq!((invalid.reason, invalid.field.as_str()), (NOT_SUPPORTED, field), "{patch}");
     }
-    let asked = release(json!({"metadata": {"annotations": {"sherpack.io/test-at": "now"}}}));
-    assert_eq!(refusal(&asked, &NO_DIR).field, "metadata.annotations[sherpack.io/test-at]");
 }
 
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
-    let invalid =
-        refusal(&spec(json!({"rollbackTo": 1, "approval": "Manual", "dependsOn": [{"name": "a"}]})), &NO_DIR);
+    let invalid = refusal(
+        &spec(json!({"serviceAccountName": "a", "approval": "Manual", "dependsOn": [{"name": "a"}]})),
+        &NO_DIR,
+    );
     assert_eq!(invalid.field, "spec.dependsOn");
-    assert!(invalid.message.ends_with("the same goes for spec.rollbackTo, spec.approval"), "{invalid}");
+    assert!(
+        invalid.message.ends_with("the same goes for spec.serviceAccountName, spec.approval"),
+        "{invalid}"
+    );
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }
 
@@ -324,10 +335,14 @@ fn a_pack_path_needs_the_flag_and_stays_below_the_directory() {
 #[test]
 fn deletion_does_not_need_a_valid_spec() {
     let broken =
-        spec(json!({"rollbackTo": 1, "uninstall": {"policy": "Orphan", "wait": false, "timeout": "x"}}));
+        spec(json!({"rollbackTo": 0, "uninstall": {"policy": "Orphan", "wait": false, "timeout": "x"}}));
     assert!(validate(&broken, &NO_DIR).is_err());
-    let expected =
-        UninstallSettings { policy: UninstallPolicy::Orphan, wait: false, timeout: Duration::from_secs(300) };
+    let expected = UninstallSettings {
+        policy: UninstallPolicy::Orphan,
+        wait: false,
+        keep_history: false,
+        timeout: Duration::from_secs(300),
+    };
     assert_eq!(uninstall_settings(&broken), expected);
     let fine = spec(json!({"uninstall": {"timeout": "7s"}}));
     assert_eq!(uninstall_settings(&fine).timeout, Duration::from_secs(7));

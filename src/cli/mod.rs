@@ -11,6 +11,7 @@ mod import;
 mod init;
 mod lint;
 mod package;
+mod plan;
 mod render;
 mod run;
 
@@ -38,6 +39,8 @@ enum Command {
     Package(package::Args),
     /// Print the manifests of a pack, the same bytes that the operator would apply.
     Render(render::Args),
+    /// Print what an operation with a pack does, in its order: hooks, waves, waits.
+    Plan(Box<plan::Args>),
     /// Print what a revision of a release says: values, manifest or notes.
     Get(get::Args),
     /// Judge the health of every document of a file.
@@ -59,6 +62,7 @@ impl Cli {
             Command::Lint(args) => lint::run(*args),
             Command::Package(args) => package::run(args),
             Command::Render(args) => render::run(args),
+            Command::Plan(args) => plan::run(*args),
             Command::Get(args) => get::run(args),
             Command::Health(args) => health::run(args),
             Command::Export(args) => export::run(args),

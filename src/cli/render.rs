@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::{self, Limits, Pack, values};
+use crate::plan;
 use crate::render::{
     self, Capabilities, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render, unsupported,
 };
@@ -95,7 +96,7 @@ pub(super) fn run(args: Args) -> ExitCode {
 }
 
 /// The exit code is 1 when the pack or the values are at fault, 2 for usage and IO.
-fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
+pub(super) fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
     let what = format!("pack {}", args.pack.display());
     let pack = source::path::read(&args.pack, &what, &Limits::default()).map_err(source_failure)?;
     let values = read_values(args)?;
@@ -130,7 +131,9 @@ pub(super) fn render_with(args: &Args, pack: &Pack, values: &Value) -> Result<Re
         // Whoever waits at the terminal can end it.
         stop: &Stop::default(),
     };
-    render(pack, &input)
+    let mut rendered = render(pack, &input)?;
+    plan::name_hooks(&mut rendered.objects, input.release_name);
+    Ok(rendered)
 }
 
 /// The error, and the line of the template with carets below what failed.

@@ -12,5 +12,5 @@ pub use contents::{Contents, Reference};
 pub use error::{Error, Holder, describe, namespace_terminating, status_code};
 pub use kinds::{Kind, Kinds};
 pub use look::{LOOK_DEADLINE, LookError};
-pub use objects::{Applied, Cluster, Mode, fingerprint_of, is_hidden, version_of};
+pub use objects::{Applied, Cluster, Created, Mode, fingerprint_of, is_hidden, version_of};
 pub mod client;

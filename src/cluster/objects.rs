@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{
-    Api, DeleteParams, DynamicObject, PartialObjectMeta, Patch, PatchParams, Preconditions,
+    Api, DeleteParams, DynamicObject, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy, ValidationDirective,
 };
 use kube::{Client, ResourceExt};
@@ -310,6 +310,28 @@ impl Cluster {
         Ok(self.unless_absent(api_version, id, api.get(&id.name)).await?.map(Applied::new))
     }
 
+    /// Creates an object that must not be there yet, by manager `sherpack-operator`: an apply would find the finished run
+    /// of before and call it done.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn create(&self, api_version: &str, id: &ObjectId, body: &Value) -> Result<Created, Error> {
+        let api = self.api(api_version, id).await?;
+        let object: DynamicObject = serde_json::from_value(body.clone()).map_err(|source| Error::Api {
+            verb: "create",
+            id: id.clone(),
+            source: Box::new(kube::Error::SerdeError(source)),
+        })?;
+        let params =
+            PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PostParams::default() };
+        match within("create", id, api.create(&params, &object)).await {
+            Ok(made) => Ok(Created::New(made.uid())),
+            Err(Error::Api { source, .. }) if is_already_there(&source) => Ok(Created::Exists),
+            Err(error) if error.is_not_found() => Err(self.explain_not_found(api_version, id).await),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Deletes exactly the object with `uid`; `true` when it was there. Pods and other dependents go in the background.
     ///
     /// # Errors
@@ -363,6 +385,19 @@ impl Cluster {
             Err(error) => Err(error),
         }
     }
+}
+
+/// How a create came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// With the uid of what was made.
+    New(Option<String>),
+    /// Something of this name is there.
+    Exists,
+}
+
+fn is_already_there(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists")
 }
 
 /// The 404 of a resource that is served; the one of an unknown path is plain text.

@@ -34,7 +34,7 @@ use serde_json::Value;
 pub use pods::workload_failure;
 
 use crate::manifest::order::is_built_in;
-use live::Live;
+use live::{Condition, Live};
 
 /// How long a custom resource without any status may still be unseen by its controller.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -105,6 +105,15 @@ impl Health {
         }
     }
 
+    /// Its own controller gave up, or something only a person can mend is missing: a failure that needs no time to be
+    /// believed.
+    #[must_use]
+    pub fn will_not_pass(&self) -> bool {
+        self.terminal
+            && (self.reason == "ProgressDeadlineExceeded"
+                || pods::IMAGE_REASONS.contains(&self.reason.as_str()))
+    }
+
     fn in_progress(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Status::InProgress, reason, message)
     }
@@ -168,6 +177,29 @@ fn unobserved(live: &Live<'_>, applied_generation: Option<i64>) -> Option<Health
         (_, Some(applied)) if observed < applied => behind("what was observed", observed, applied),
         _ => None,
     }
+}
+
+/// [`assess`] for what has to run to its end, such as a hook: a pod that runs is not done, and neither is a Job that is
+/// suspended. What does not end by its nature is done when it is healthy.
+#[must_use]
+pub fn assess_run(object: &Value, now: Timestamp) -> Health {
+    let health = assess(object, None, now);
+    let live = Live::new(object, now);
+    let done = match (live.group(), live.kind()) {
+        ("", "Pod") => live.text("/status/phase") == Some("Succeeded"),
+        ("batch", "Job") => live.condition("Complete").is_some_and(Condition::is_true),
+        _ => return health,
+    };
+    if health.status.is_done() && !done { Health { status: Status::InProgress, ..health } } else { health }
+}
+
+/// Whether an object ends by its nature.
+#[must_use]
+pub fn is_run_to_completion(object: &Value) -> bool {
+    let live = Live::new(object, Timestamp::UNIX_EPOCH);
+    let failed = live.text("/status/phase") == Some("Failed");
+    matches!((live.group(), live.kind()), ("batch", "Job"))
+        || (live.group().is_empty() && live.kind() == "Pod" && failed)
 }
 
 fn by_kind(live: &Live<'_>) -> Option<Health> {

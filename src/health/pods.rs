@@ -14,7 +14,7 @@ const SCHEDULING_GRACE: Duration = Duration::from_secs(15);
 const IMAGE_GRACE: Duration = Duration::from_secs(30);
 
 /// Why a container waits when its image is not to be had.
-const IMAGE_REASONS: [&str; 6] = [
+pub(super) const IMAGE_REASONS: [&str; 6] = [
     "ErrImageNeverPull",
     "ErrImagePull",
     "ImageInspectError",

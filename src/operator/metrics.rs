@@ -140,6 +140,11 @@ impl Metrics {
         self.releases().of(namespace, name).operation(action, phase, outcome, took);
     }
 
+    /// A run of a hook ended. Both words are fixed ones, such as `pre-install` and `success`.
+    pub fn hook_ended(&self, namespace: &str, name: &str, phase: &'static str, outcome: &'static str) {
+        self.releases().of(namespace, name).hook_ended(phase, outcome);
+    }
+
     /// An object was put back. `manager` is the field manager that had changed it, as it calls itself.
     pub fn drift_reverted(&self, namespace: &str, name: &str, kind: &str, manager: &str, took: Duration) {
         self.drift_revert_seconds.observe(took.as_secs_f64());

@@ -139,6 +139,10 @@ impl Report for Outside {
         self.metrics.operation(&key.namespace, &key.name, action, "all", outcome, took);
     }
 
+    fn hook(&self, key: &ReleaseKey, phase: &'static str, outcome: &'static str) {
+        self.metrics.hook_ended(&key.namespace, &key.name, phase, outcome);
+    }
+
     fn reverted(&self, key: &ReleaseKey, kind: &str, manager: Option<&str>, seconds: Option<f64>) {
         let took = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();
         self.metrics.drift_reverted(&key.namespace, &key.name, kind, manager.unwrap_or("unknown"), took);

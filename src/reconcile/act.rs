@@ -1,28 +1,30 @@
-//! Carries out an install or upgrade: record, apply, wait, prune, record.
+//! Carries out an install, upgrade or rollback: record, steps, prune, record.
 //!
-//! Every step may be repeated: applies are idempotent, deletes carry the uid. A wait returns and is woken.
+//! Every step may be repeated: applies are idempotent, deletes carry the uid, hooks know their run. A wait returns
+//! and is woken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::memory::{Ailing, Running, Stage};
-use super::prepare::Prepared;
-use super::status::{self, Finished, Progress, Run};
-use super::wait::{LOOK_AGAIN, bearable, describe};
+use super::prepare::{Prepared, stored_parts};
+use super::status::{self, Finished, Progress};
+use super::steps::Step;
 use super::{Error, Pass};
 use crate::api::Class;
+use crate::plan::{self, Occasion};
 use crate::release::{Action, Private, State};
 use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
 
 impl Pass<'_> {
     /// Stores the pending revision and begins to act on it.
     pub(super) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
-        let Prepared { record, mut private, objects } = prepared;
-        let found = self.check_ownership(&objects, &private).await?;
+        let Prepared { record, mut private, parts, plan } = prepared;
+        let found = self.check_ownership(&parts.objects, &private).await?;
         self.expect_wanted(&private.inventory).await?;
-        self.respect_takers(&objects, &found, &mut private).await?;
+        self.respect_takers(&parts.objects, &found, &mut private).await?;
         let before = self.mem.head.take();
         let stored = match self.records().create(&record, &private).await {
             Ok(stored) => stored,
@@ -39,49 +41,86 @@ impl Pass<'_> {
             self.records().set_head(old, false).await?;
         }
         self.wrote(&stored);
-        let deadline = self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX);
-        self.mem.running =
-            Some(Running { stored, objects, deadline, started: self.now, stage: Stage::start() });
+        self.mem.running = Some(self.running(stored, parts, plan));
         self.advance().await
     }
 
     /// Goes on with our own pending record from what it says.
     pub(super) async fn resume(&mut self) -> Result<Progress, Error> {
-        if self.mem.running.is_none() {
-            let stored = self.read_head_whole().await?;
-            let objects = super::prepare::stored_objects(&stored.record)?;
-            // The deadline counts from here: the time that nobody worked on the operation is not its fault.
-            let deadline = self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX);
-            self.mem.running =
-                Some(Running { stored, objects, deadline, started: self.now, stage: Stage::start() });
-        }
+        self.load_running().await?;
         self.advance().await
     }
 
+    /// Makes sure that the operation of the newest record is in memory.
+    pub(super) async fn load_running(&mut self) -> Result<(), Error> {
+        if self.mem.running.is_none() {
+            let stored = self.read_head_whole().await?;
+            let parts = stored_parts(&stored.record)?;
+            let plan = match (&stored.record.state, private(&stored)) {
+                (State::Deployed, _) => plan::tests(&parts.hooks),
+                (State::PendingUninstall { .. }, Some(private)) => plan::deletion(
+                    &parts,
+                    &private.inventory,
+                    &private.leftovers,
+                    private.last_deployed.is_some(),
+                )?,
+                _ => plan::roll_out(&parts, occasion(action_of(&stored)))?,
+            };
+            let running = self.running(stored, parts, plan);
+            if running.at > 0
+                && let Some(private) = private(&running.stored)
+            {
+                // What the process before applied is locked by what it wrote down.
+                self.expect(&private.inventory).await?;
+            }
+            self.mem.running = Some(running);
+        }
+        Ok(())
+    }
+
+    /// The deadline counts from here: the time that nobody worked on the operation is not its fault.
+    fn running(&self, stored: Stored, parts: plan::Parts, plan: plan::Plan) -> Running {
+        // An uninstall never gives up; a status says when it is late.
+        let (started, deadline) = match stored.record.state {
+            State::PendingUninstall { started_at, .. } => (started_at, Timestamp::MAX),
+            _ => (self.now, self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX)),
+        };
+        let checkpoint = private(&stored).and_then(|private| private.operation.as_ref());
+        let at = checkpoint.map_or(0, |operation| usize::try_from(operation.step).unwrap_or(0));
+        Running {
+            at,
+            saved: at,
+            stored,
+            parts,
+            plan,
+            deadline,
+            started,
+            applied: HashMap::new(),
+            handed_over: false,
+            ailing: None,
+            stage: Stage::Begin,
+        }
+    }
+
     async fn advance(&mut self) -> Result<Progress, Error> {
-        // Taken out for the time of the step; put back unless the operation ended.
+        // Taken out for the time of the steps; put back unless the operation ended.
         let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
-        let step = self.step(&mut running).await;
+        let step = self.steps(&mut running).await;
         match step {
             Ok(Step::Done) => self.finish(running).await,
             Ok(Step::Wait { until }) => {
-                let waiting = match &running.stage {
-                    Stage::Wait { waiting, .. } => waiting.clone(),
-                    Stage::Apply { .. } => BTreeMap::new(),
-                };
-                let progress = Progress::Running(Run {
-                    started: running.started,
-                    deadline: running.deadline,
-                    action: private(&running.stored).map_or(Action::Install, |private| private.action),
-                    revision: running.stored.record.version,
-                    attempt: private(&running.stored).map_or(1, |private| private.attempt),
-                    waiting,
-                    until,
-                });
+                let progress = Progress::Running(status::Run::of(&running, until));
                 self.mem.running = Some(running);
                 Ok(progress)
             }
-            Ok(Step::Failed { reason, message }) => self.fail(running, reason, message).await,
+            Ok(Step::Failed { reason, message, undo }) => {
+                if let Some(private) = running.stored.private.as_mut() {
+                    private.undo_at_once = undo;
+                }
+                self.fail(running, reason, message).await
+            }
+            // Somebody else holds the record: what is to be done is theirs to say.
+            Err(error) if error.is_conflict() => Err(error),
             Err(error) if error.class() != Class::Retry => {
                 let (reason, message) = (error.reason(), error.to_string());
                 self.fail(running, reason, message).await
@@ -98,38 +137,6 @@ impl Pass<'_> {
         }
     }
 
-    async fn step(&mut self, running: &mut Running) -> Result<Step, Error> {
-        if let Stage::Apply { applied } = &mut running.stage {
-            let mut applied = std::mem::take(applied);
-            let result = self.apply_all(&running.objects, &mut running.stored, &mut applied).await;
-            if let Err(error) = result {
-                running.stage = Stage::Apply { applied };
-                return Err(error);
-            }
-            let waiting =
-                if self.settings.wait { self.unhealthy(&running.objects, &applied) } else { BTreeMap::new() };
-            self.wake_on(&waiting);
-            running.stage = Stage::Wait { waiting, looked_at: self.now };
-        }
-        let Stage::Wait { waiting, looked_at } = &mut running.stage else { return Ok(Step::Done) };
-        if bearable(waiting) {
-            return Ok(Step::Done);
-        }
-        let due = looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
-        if *looked_at < self.now && self.now < due {
-            return Ok(Step::Wait { until: due });
-        }
-        if *looked_at < self.now {
-            *looked_at = self.now;
-            self.look_again(waiting).await?;
-        }
-        if bearable(waiting) {
-            self.wake_on(&BTreeMap::new());
-            return Ok(Step::Done);
-        }
-        Ok(self.judge(waiting, running.deadline))
-    }
-
     async fn finish(&mut self, mut running: Running) -> Result<Progress, Error> {
         let result = self.prune(&mut running).await;
         if let Err(error) = result {
@@ -141,13 +148,9 @@ impl Pass<'_> {
             let (reason, message) = (error.reason(), error.to_string());
             return self.fail(running, reason, message).await;
         }
-        let Running { mut stored, started, stage, .. } = running;
-        let ailing = match &stage {
-            Stage::Wait { waiting, .. } => waiting.iter().next().map(|(id, object)| describe(id, object)),
-            Stage::Apply { .. } => None,
-        };
+        let Running { mut stored, started, ailing, .. } = running;
         let last_deployed = private(&stored).and_then(|private| private.last_deployed);
-        let action = private(&stored).map_or(Action::Install, |private| private.action);
+        let action = action_of(&stored);
         stored.record.state = State::Deployed;
         stored.record.updated_at = self.now;
         if let Some(private) = stored.private.as_mut() {
@@ -172,14 +175,17 @@ impl Pass<'_> {
         let Running { mut stored, started, stage, .. } = running;
         let waiting = match stage {
             Stage::Wait { waiting, .. } => waiting,
-            Stage::Apply { .. } => BTreeMap::new(),
+            Stage::Begin | Stage::Hook(_) => BTreeMap::new(),
         };
         self.wake_on(&waiting);
-        let action = private(&stored).map_or(Action::Install, |private| private.action);
+        let action = action_of(&stored);
         let revision = stored.record.version;
         stored.record.state =
             State::Failed { reason: format!("{reason}: {message}"), recoverable: true, failed_at: self.now };
         stored.record.updated_at = self.now;
+        if let Some(private) = stored.private.as_mut() {
+            private.operation = None;
+        }
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
         self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
@@ -228,20 +234,28 @@ pub(super) fn slim(mut stored: Stored) -> Stored {
     stored.record.values = serde_json::Value::Null;
     stored.record.values_provenance = crate::release::ValuesProvenance::default();
     stored.record.notes = None;
+    stored.record.hooks = Vec::new();
     stored
 }
 
-fn private(stored: &Stored) -> Option<&Private> {
+pub(super) fn private(stored: &Stored) -> Option<&Private> {
     stored.private.as_ref()
 }
 
-/// How long an operation took; the clock of the pass is too coarse for one that began in it.
-fn since(started: Timestamp) -> Duration {
-    Duration::try_from(Timestamp::now().duration_since(started)).unwrap_or_default()
+pub(super) fn action_of(stored: &Stored) -> Action {
+    private(stored).map_or(Action::Install, |private| private.action)
 }
 
-pub(super) enum Step {
-    Done,
-    Wait { until: Timestamp },
-    Failed { reason: &'static str, message: String },
+/// Which hooks belong to an action.
+pub(super) fn occasion(action: Action) -> Occasion {
+    match action {
+        Action::Install | Action::Uninstall => Occasion::Install,
+        Action::Upgrade => Occasion::Upgrade,
+        Action::Rollback => Occasion::Rollback,
+    }
+}
+
+/// How long an operation took; the clock of the pass is too coarse for one that began in it.
+pub(super) fn since(started: Timestamp) -> Duration {
+    Duration::try_from(Timestamp::now().duration_since(started)).unwrap_or_default()
 }

@@ -19,19 +19,24 @@ const PARALLEL: usize = 8;
 
 impl Pass<'_> {
     /// Applies what is not in `applied` yet: after an error only the rest is tried again.
-    pub(super) async fn apply_all(
+    pub(super) async fn apply_groups(
         &mut self,
-        objects: &[Object],
-        stored: &mut Stored,
+        running: &mut Running,
+        groups: &[Vec<usize>],
         applied: &mut HashMap<ObjectId, Applied>,
     ) -> Result<(), Error> {
+        let Running { stored, parts, handed_over, .. } = running;
+        let objects = &parts.objects;
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         self.watch(&private.inventory).await?;
-        self.hand_over_replicas(objects, private, applied).await?;
+        if !*handed_over {
+            self.hand_over_replicas(objects, private, applied).await?;
+            *handed_over = true;
+        }
         let entries: HashMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
         let uid = private.owner.uid.clone();
-        for group in plan::groups(objects) {
+        for group in groups {
             let calls = group.iter().filter_map(|index| {
                 let object = &objects[*index];
                 let entry = entries.get(&object.id).filter(|_| !applied.contains_key(&object.id))?;
@@ -202,7 +207,7 @@ impl Pass<'_> {
         }
         // As long as it was there, the autoscaler may have taken the replicas once more, and that would look as if
         // it still were.
-        for object in running.objects.iter().filter(|object| freed.contains(&object.id)) {
+        for object in running.parts.objects.iter().filter(|object| freed.contains(&object.id)) {
             let entry = private.inventory.iter_mut().find(|entry| entry.id == object.id);
             let Some(entry) = entry else { continue };
             let applied = self.apply_one(object, entry, &private.owner.uid).await.1?;

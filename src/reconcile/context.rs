@@ -61,6 +61,8 @@ pub trait Report: Send + Sync {
     /// Something a person should know.
     fn event(&self, release: &SherpackRelease, warning: bool, reason: &str, action: &str, note: String);
     fn operation(&self, key: &ReleaseKey, action: Action, outcome: &'static str, took: Duration);
+    /// A run of a hook ended.
+    fn hook(&self, key: &ReleaseKey, phase: &'static str, outcome: &'static str);
     /// An object was put back; `seconds` since its change was seen.
     fn reverted(&self, key: &ReleaseKey, kind: &str, manager: Option<&str>, seconds: Option<f64>);
     fn fetched(&self, kind: &'static str, succeeded: bool);

@@ -57,7 +57,7 @@ impl Pass<'_> {
         self.expect(&inventory).await
     }
 
-    async fn expect(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+    pub(super) async fn expect(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
         self.evict_departed(inventory).await?;
         {
             let mut table = self.ctx.objects.table();

@@ -1,8 +1,8 @@
 use std::time::{Duration, Instant};
 
-use crate::api::Class;
+use crate::api::{Class, reasons};
 use crate::cluster::Reference;
-use crate::{cluster, manifest, render, source, storage};
+use crate::{cluster, manifest, plan, render, source, storage};
 
 /// Why a pass could not do what was decided.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,13 @@ pub enum Error {
     Render(#[from] render::Error),
     #[error(transparent)]
     Manifest(#[from] manifest::Error),
+    #[error(transparent)]
+    Plan(#[from] plan::Error),
+    #[error("revision {revision} cannot be gone back to: {problem}")]
+    RollbackTarget { revision: u32, problem: String },
+    /// A hook of an uninstall; it is tried again.
+    #[error("{message}")]
+    Hook { reason: &'static str, message: String },
     #[error("the pack uses {what} ({object}), which is not supported yet")]
     NotSupported { what: String, object: String },
     #[error(
@@ -73,6 +80,8 @@ impl Error {
             Self::Source(error) | Self::Fetch(error) => error.class(),
             Self::Render(error) => error.class(),
             Self::Manifest(error) => error.class(),
+            Self::Plan(error) => error.class(),
+            Self::RollbackTarget { .. } | Self::Hook { .. } => Class::FixCluster,
             Self::NotSupported { .. }
             | Self::EmptyRender { .. }
             | Self::DuplicateObject { .. }
@@ -105,6 +114,9 @@ impl Error {
             Self::Source(error) | Self::Fetch(error) => error.reason(),
             Self::Render(error) => error.reason(),
             Self::Manifest(error) => error.reason(),
+            Self::Plan(error) => error.reason(),
+            Self::RollbackTarget { .. } => reasons::ROLLBACK_TARGET_INVALID,
+            Self::Hook { reason, .. } => reason,
             Self::NotSupported { .. } => "NotSupported",
             Self::EmptyRender { .. } => "EmptyRender",
             Self::DuplicateObject { .. } | Self::NamespaceOnClusterObject { .. } => "ObjectInvalid",

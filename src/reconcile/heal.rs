@@ -12,7 +12,6 @@ use super::prepare::stored_objects;
 use super::wait::{LOOK_AGAIN, bearable};
 use super::{Error, Pass};
 use crate::api::reasons;
-use crate::health::{Health, Status};
 use crate::release::State;
 use crate::storage::Head;
 
@@ -57,25 +56,13 @@ impl Pass<'_> {
         let stored = self.read_head_whole().await?;
         let inventory = stored.private.as_ref().map(|private| private.inventory.clone()).unwrap_or_default();
         self.watch(&inventory).await?;
-        let unseen = || Waiting {
-            api_version: String::new(),
-            generation: None,
-            health: Health {
-                status: Status::InProgress,
-                reason: String::new(),
-                message: String::new(),
-                progress: None,
-                recheck_in: None,
-                terminal: false,
-            },
-            since: self.now,
-            failed_since: None,
+        let unseen = |api_version: &str| Waiting {
             pods_at: Timestamp::MAX,
-            pods: None,
+            ..Waiting::unseen(api_version, "", self.now)
         };
         let waiting: BTreeMap<_, _> = stored_objects(&stored.record)?
             .into_iter()
-            .map(|object| (object.id, Waiting { api_version: object.api_version, ..unseen() }))
+            .map(|object| (object.id, unseen(&object.api_version)))
             .collect();
         Ok(Ailing { revision, waiting, looked_at: self.now, look_at: None })
     }

@@ -117,7 +117,8 @@ impl Pass<'_> {
                 let Some(stored) = head.stored() else { continue };
                 let is_ours = matches!(head, Head::Ours(_));
                 let (revision, state) = (stored.record.version, stored.record.state.name());
-                all.push(Retained { revision, state, is_ours, pinned: false });
+                let pinned = self.settings.rollback_to == Some(revision);
+                all.push(Retained { revision, state, is_ours, pinned });
                 metas.insert(revision, stored.meta());
             }
         }

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 
 use crate::cluster::Applied;
-use crate::health::Health;
-use crate::manifest::{InventoryEntry, Object, ObjectId};
+use crate::health::{Health, Status};
+use crate::manifest::{InventoryEntry, ObjectId};
+use crate::plan::{Parts, Plan};
 use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
 use crate::storage::{Head, Stored};
@@ -65,7 +66,7 @@ pub struct Remembered {
     pub shown_at: Option<Timestamp>,
 }
 
-/// An uninstall between two passes: everything was told to go.
+/// Objects between two passes that were told to go.
 pub struct Going {
     /// What was still there when it was last looked for.
     pub remaining: Vec<InventoryEntry>,
@@ -85,26 +86,40 @@ impl Remembered {
 /// An operation between two passes.
 pub struct Running {
     pub stored: Stored,
-    pub objects: Vec<Object>,
+    pub parts: Parts,
+    pub plan: Plan,
     pub deadline: Timestamp,
     pub started: Timestamp,
+    /// The step under way, an index into the plan.
+    pub at: usize,
+    /// The step that the stored checkpoint names.
+    pub saved: usize,
+    /// What this process applied since the last wait.
+    pub applied: HashMap<ObjectId, Applied>,
+    /// Replicas that an autoscaler sets were left to it.
+    pub handed_over: bool,
+    /// What is not healthy and hinders nobody.
+    pub ailing: Option<String>,
     pub stage: Stage,
 }
 
-/// How far a running operation is.
+/// How far the step under way is.
 pub enum Stage {
-    /// Objects are yet to be applied; these are.
-    Apply { applied: HashMap<ObjectId, Applied> },
-    /// Everything is applied; these are not healthy yet.
-    Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp },
+    /// This process has not begun it.
+    Begin,
+    /// These objects are not healthy, or not gone yet.
+    Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp, deadline: Timestamp },
+    /// A hook runs.
+    Hook(Box<HookWatch>),
 }
 
-impl Stage {
-    /// Nothing is done yet.
-    #[must_use]
-    pub fn start() -> Self {
-        Self::Apply { applied: HashMap::new() }
-    }
+/// A run of a hook as this process sees it.
+pub struct HookWatch {
+    pub attempt: u32,
+    /// The object of this run, once it was seen.
+    pub uid: Option<String>,
+    pub deadline: Timestamp,
+    pub waiting: Waiting,
 }
 
 /// An object that is waited for.
@@ -121,6 +136,29 @@ pub struct Waiting {
     pub pods_at: Timestamp,
     /// What was wrong with them then.
     pub pods: Option<Health>,
+}
+
+impl Waiting {
+    /// An object at which nobody has looked yet.
+    #[must_use]
+    pub fn unseen(api_version: &str, message: &str, now: Timestamp) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            generation: None,
+            health: Health {
+                status: Status::InProgress,
+                reason: String::new(),
+                message: message.to_owned(),
+                progress: None,
+                recheck_in: None,
+                terminal: false,
+            },
+            since: now,
+            failed_since: None,
+            pods_at: now,
+            pods: None,
+        }
+    }
 }
 
 /// Objects that a failed revision waited for and that may still become healthy.

@@ -13,6 +13,7 @@ mod handover;
 mod heal;
 mod hide;
 mod history;
+mod hooks;
 mod lookup;
 mod memory;
 mod observe;
@@ -20,7 +21,10 @@ mod own;
 mod packs;
 mod prepare;
 mod references;
+mod rollback;
 mod status;
+mod steps;
+mod testing;
 mod uninstall;
 mod values;
 mod wait;
@@ -47,7 +51,7 @@ use memory::Remembered;
 use status::{Outcome, Progress};
 
 /// Decisions that one pass may make: marking a pending record as failed is followed by another decision.
-const DECISIONS: usize = 4;
+const DECISIONS: usize = 6;
 
 /// One pass over one release.
 struct Pass<'a> {
@@ -166,7 +170,10 @@ impl Pass<'_> {
             };
             let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
             let healed = inputs.is_some() && self.healed().await?;
-            let seen = Observation { healed, ..self.observation(inputs, deletion, taken) };
+            let mut seen = Observation { healed, ..self.observation(inputs, deletion, taken) };
+            if deletion.is_none() && !self.settings.suspend {
+                self.observe_rollback(&mut seen).await?;
+            }
             let decision = decide::decide(&seen);
             tracing::debug!(release = %self.key, ?decision, "decided");
             self.decided = own::decision_name(&decision.operation);
@@ -193,6 +200,18 @@ impl Pass<'_> {
                     let revision = self.next_free_revision().await?;
                     self.launch(wanted, Action::Install, revision, 1, true).await?
                 }
+                Operation::AwaitHook => match self.await_hook().await? {
+                    Some(progress) => progress,
+                    None => continue,
+                },
+                Operation::Rollback { revision, target, attempt } => {
+                    self.launch_rollback(*revision, *target, *attempt).await?
+                }
+                Operation::Remove => match self.remove_failed().await? {
+                    Some(progress) => progress,
+                    None => continue,
+                },
+                Operation::Test => self.test().await?,
                 Operation::Resume => self.resume().await?,
                 Operation::Uninstall => self.uninstall().await?,
                 Operation::LetGo => {
@@ -208,6 +227,11 @@ impl Pass<'_> {
                     None => Progress::Nothing,
                 },
                 Operation::Nothing => self.catch_up().await?,
+                Operation::Hold(Hold::Suspended) => {
+                    // Its time counts from when it goes on.
+                    self.mem.running = None;
+                    Progress::Nothing
+                }
                 Operation::Hold(_) | Operation::Wait => Progress::Nothing,
             };
             let progress = match (progress, drift_error) {
@@ -276,6 +300,7 @@ impl Pass<'_> {
         self.generation_changed()
             || self.request_pending(names::RECONCILE_AT)
             || self.request_pending(names::RESET_AT)
+            || self.request_pending(names::TEST_AT)
     }
 
     fn records_of(&self) -> RecordsOf {
@@ -295,6 +320,7 @@ impl Pass<'_> {
         let acknowledged = handled.and_then(|handled| match annotation {
             names::RECONCILE_AT => handled.reconcile_at.as_ref(),
             names::RESET_AT => handled.reset_at.as_ref(),
+            names::TEST_AT => handled.test_at.as_ref(),
             _ => None,
         });
         asked.is_some() && asked != acknowledged

@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use super::act::slim;
 use super::{Error, Pass};
 use crate::api::{DriftMode, DriftPause, Settings};
-use crate::release::decide::{Deletion, HeadState, Observation, OurHead, Retries};
+use crate::release::decide::{
+    Deletion, Failure, HeadState, Observation, OnFailure, OurHead, Retries, RollbackTo,
+};
 use crate::release::{State, decide};
 use crate::storage::{Head, Records, Stored};
 use crate::watch::Newest;
@@ -87,6 +89,12 @@ impl Pass<'_> {
             paused: settings.paused,
             healed: false,
             retries: Retries { install: settings.install_retries, upgrade: settings.upgrade_retries },
+            on_failure: OnFailure {
+                uninstall: settings.uninstall_on_failure,
+                rollback: settings.rollback_on_failure,
+            },
+            rollback_to: settings.rollback_to.map(|revision| RollbackTo { revision, problem: None }),
+            test: self.test_wanted(),
             drift: if self.drift_watched() { decide::Drift::Watched } else { decide::Drift::Ignored },
             now: self.now,
         }
@@ -110,7 +118,18 @@ impl Pass<'_> {
                     state: head_state(&stored.record.state),
                     inputs: private.inputs.clone(),
                     attempt: private.attempt,
-                    ever_deployed: private.last_deployed.is_some(),
+                    last_deployed: private.last_deployed,
+                    target: private.target,
+                    undone: private.undone.as_ref().map(|undone| Failure {
+                        inputs: undone.inputs.clone(),
+                        attempt: undone.attempt,
+                        at: undone.at,
+                    }),
+                    undo_at_once: private.undo_at_once,
+                    hook_running: private
+                        .operation
+                        .as_ref()
+                        .is_some_and(crate::release::Operation::hook_running),
                 }),
                 // Made for another release of another name: as good as another tool's.
                 _ => foreign(stored),

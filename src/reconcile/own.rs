@@ -39,7 +39,7 @@ impl Pass<'_> {
         }
         if let Ok(Outcome { progress: Progress::Running(run), .. }) = &outcome {
             let quiet_until = run.started.checked_add(QUIET_FOR).unwrap_or(Timestamp::MAX);
-            if self.now < quiet_until {
+            if self.now < quiet_until && !run.is_beyond_the_first_wave() {
                 // What failed before is over: the next event concerns what runs now.
                 self.mem.retry_at = None;
                 return Ok(Some(until(self.now, run.until.min(quiet_until))));
@@ -133,7 +133,9 @@ impl Pass<'_> {
             Ok(Outcome { progress: Progress::Running(run), .. }) => {
                 let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
                 let same = shown.is_some_and(|shown| {
-                    shown.revision == Some(i64::from(run.revision)) && shown.phase.as_deref() == Some("Wait")
+                    shown.revision == Some(i64::from(run.revision))
+                        && shown.phase.as_deref() == Some(run.phase)
+                        && shown.step == i64::try_from(run.step).ok()
                 });
                 let due = self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok());
                 same && due.is_some_and(|at| self.now < at)
@@ -291,6 +293,9 @@ impl Pass<'_> {
         };
         stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
         stored.record.updated_at = self.now;
+        if let Some(private) = stored.private.as_mut() {
+            private.operation = None;
+        }
         let ours = stored.private.is_some();
         let written = self.save(&stored, true).await?;
         if ours {
@@ -341,6 +346,10 @@ pub(super) fn decision_name(operation: &Operation) -> &'static str {
         Operation::Resume => "Resume",
         Operation::Interrupt => "Interrupt",
         Operation::Wait => "Wait",
+        Operation::AwaitHook => "AwaitHook",
+        Operation::Rollback { .. } => "Rollback",
+        Operation::Remove => "Remove",
+        Operation::Test => "Test",
         Operation::Install { .. } => "Install",
         Operation::Upgrade { .. } => "Upgrade",
         Operation::StartOver => "StartOver",
@@ -353,6 +362,7 @@ pub(super) fn decision_name(operation: &Operation) -> &'static str {
             Hold::ForeignPending { .. } => "HoldForeignPending",
             Hold::RetriesExceeded { .. } => "HoldRetriesExceeded",
             Hold::Paused => "HoldPaused",
+            Hold::RollbackTargetInvalid { .. } => "HoldRollbackTargetInvalid",
             Hold::InputsUnknown => "HoldInputsUnknown",
         },
     }

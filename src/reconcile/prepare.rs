@@ -7,6 +7,7 @@ use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::act::occasion;
 use super::lookup::Seen;
 use super::packs::Freshness;
 use super::references::references;
@@ -15,8 +16,8 @@ use crate::api::names;
 use crate::manifest::{self, Object, yaml};
 use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
-use crate::plan;
-use crate::release::{Action, Owner, PackIdentity, Person, Private, Record, State, ValuesProvenance};
+use crate::plan::{self, Parts, Plan};
+use crate::release::{Action, Hook, Owner, PackIdentity, Person, Private, Record, State, ValuesProvenance};
 use crate::render::{self, Secrets};
 use crate::storage::{Head, Records as _};
 
@@ -38,7 +39,8 @@ pub(super) struct Wanted {
 pub(super) struct Prepared {
     pub record: Record,
     pub private: Private,
-    pub objects: Vec<Object>,
+    pub parts: Parts,
+    pub plan: Plan,
 }
 
 impl Pass<'_> {
@@ -78,11 +80,14 @@ impl Pass<'_> {
         start_over: bool,
     ) -> Result<Prepared, Error> {
         let kept = if start_over { Secrets::new() } else { self.secrets().await? };
-        let rendered = self.render(wanted, action, revision, kept).await?;
+        let mut rendered = self.render(wanted, action, revision, kept).await?;
         if let Some(unsupported) = render::unsupported(&rendered) {
             return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
         }
-        let objects = self.objects(rendered.objects).await?;
+        plan::name_hooks(&mut rendered.objects, &self.settings.release_name);
+        let parts = plan::split(self.objects(rendered.objects).await?)?;
+        let plan = plan::roll_out(&parts, occasion(action))?;
+        let objects = &parts.objects;
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = match &self.mem.head {
             Some((Head::Ours(stored), _)) if !start_over => {
@@ -96,7 +101,9 @@ impl Pass<'_> {
         if objects.is_empty() && !inventory.is_empty() {
             return Err(Error::EmptyRender { before: inventory.len() });
         }
-        let next = plan::next_inventory(&objects, revision, inventory, leftovers);
+        let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
+        let next = plan::next_inventory(objects, revision, inventory, leftovers)
+            .with_hooks(&parts.hooks, hooks_before);
         let bodies: Vec<Value> = objects.iter().map(|object| object.body.clone()).collect();
         let owner_uid = before.as_ref().map_or(&self.uid, |private| &private.owner.uid).clone();
         let timeout = self.settings.timeout.as_secs().max(1);
@@ -112,7 +119,7 @@ impl Pass<'_> {
                 sources: layers::provenance(&wanted.pack.values, &wanted.layers),
             },
             manifest: yaml::join(&bodies),
-            hooks: Vec::new(),
+            hooks: parts.hooks.iter().map(Hook::from).collect(),
             labels: std::collections::BTreeMap::new(),
             created_at: self.now,
             updated_at: self.now,
@@ -132,11 +139,17 @@ impl Pass<'_> {
             pack_digest: wanted.pack.digest.clone(),
             inventory: next.wanted,
             leftovers: next.leftovers,
+            hook_objects: plan::hook_objects(&parts.hooks, revision),
             operation: None,
             last_deployed: before.as_ref().and_then(|private| private.last_deployed),
+            target: None,
+            undone: None,
+            undo_at_once: false,
+            hooks: Vec::new(),
+            tested: None,
             secrets: rendered.secrets,
         };
-        Ok(Prepared { record, private, objects })
+        Ok(Prepared { record, private, parts, plan })
     }
 
     async fn render(
@@ -251,6 +264,18 @@ pub(super) fn stored_objects(record: &Record) -> Result<Vec<Object>, manifest::E
     documents.into_iter().map(Object::from_value).collect()
 }
 
+/// The objects and hooks of a stored revision.
+pub(super) fn stored_parts(record: &Record) -> Result<Parts, plan::Error> {
+    let mut objects = stored_objects(record)?;
+    let file = format!("the hooks of revision {}", record.version);
+    for hook in &record.hooks {
+        for document in yaml::parse_documents(&hook.resource, &file)? {
+            objects.push(Object::from_value(document)?);
+        }
+    }
+    plan::split(objects)
+}
+
 /// What a record says of its pack.
 fn identity(pack: &Pack) -> PackIdentity {
     let pack::Metadata {
@@ -286,7 +311,7 @@ fn identity(pack: &Pack) -> PackIdentity {
     }
 }
 
-fn pending(action: Action, started_at: Timestamp, timeout: u64, revision: u32) -> State {
+pub(super) fn pending(action: Action, started_at: Timestamp, timeout: u64, revision: u32) -> State {
     match action {
         Action::Install => State::PendingInstall { started_at, timeout },
         Action::Upgrade => {

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
-use super::memory::Going;
+use super::memory::{Going, Running};
+use super::status::Run;
+use super::steps::Step;
 use super::{Error, Pass, Progress};
 use crate::api::{HistoryStorage, UninstallPolicy, names, reasons};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
 use crate::release::decide::Deletion;
-use crate::release::{Private, State, backoff};
-use crate::storage::{Head, Records};
+use crate::release::{HookRun, State, backoff};
+use crate::storage::{Head, Records, Stored};
 
 /// `status.operation.phase` once all objects are gone and only records are left: what tells a later process
 /// that a missing record is our own doing.
@@ -40,39 +42,150 @@ impl Pass<'_> {
         Ok(Deletion { orphan, own_crd_terminating, namespace_terminating })
     }
 
-    /// Deletes the objects and the records; returns while objects are still going.
+    /// Runs the hooks of a deletion round the deletion of the objects, then deletes the records; returns while something
+    /// is still going.
     pub(super) async fn uninstall(&mut self) -> Result<Progress, Error> {
-        self.mem.running = None;
         let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(Progress::Gone) };
-        let mut head = (**head).clone();
-        let started = match &head.record.state {
-            State::PendingUninstall { started_at, .. } => *started_at,
-            _ => {
-                let mut whole = self.read_head_whole().await?;
-                let timeout = self.settings.uninstall.timeout.as_secs().max(1);
-                whole.record.state = State::PendingUninstall { started_at: self.now, timeout };
-                whole.record.updated_at = self.now;
-                let stored = self.save(&whole, true).await?;
-                self.wrote(&stored);
-                head = stored;
-                self.now
-            }
-        };
-        let Some(private) = head.private.clone() else { return Ok(Progress::Gone) };
-        if !self.past_objects() {
-            let going = match self.mem.going.take() {
-                Some(going) => self.look_for(going, &private).await?,
-                None => self.delete_all(&private).await?,
-            };
-            if self.settings.uninstall.wait && !going.remaining.is_empty() {
-                return Ok(self.await_gone(going, started));
-            }
-            let note = format!("release {} is uninstalled", self.settings.release_name);
-            self.ctx.report.event(self.release, false, reasons::UNINSTALL_SUCCEEDED, "Uninstall", note);
-            self.checkpoint_records().await?;
+        if self.past_objects() {
+            self.remove_records().await?;
+            return Ok(Progress::Gone);
         }
-        self.remove_records().await?;
+        if head.record.state == State::Uninstalled {
+            // Nothing is left of it but its records.
+            return self.records_go().await;
+        }
+        if !matches!(head.record.state, State::PendingUninstall { .. }) {
+            self.mem.running = None;
+            let mut whole = self.read_head_whole().await?;
+            let timeout = self.settings.uninstall.timeout.as_secs().max(1);
+            whole.record.state = State::PendingUninstall { started_at: self.now, timeout };
+            whole.record.updated_at = self.now;
+            if let Some(private) = whole.private.as_mut() {
+                private.operation = None;
+            }
+            let stored = self.save(&whole, true).await?;
+            self.wrote(&stored);
+            self.mem.going = None;
+        }
+        self.load_running().await?;
+        let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
+        match self.steps(&mut running).await {
+            Ok(Step::Done) => self.uninstalled(running).await,
+            Ok(Step::Wait { until }) => {
+                let progress = self.uninstalling(&running, until);
+                self.mem.running = Some(running);
+                Ok(progress)
+            }
+            Ok(Step::Failed { reason, message, .. }) => {
+                // It runs once more when the wait after an error is over.
+                let checkpoint =
+                    running.stored.private.as_ref().and_then(|private| private.operation.clone());
+                if let Some((operation, run)) =
+                    checkpoint.and_then(|operation| operation.hook.clone().map(|run| (operation, run)))
+                {
+                    let attempt = run.attempt.saturating_add(1);
+                    let again = HookRun { attempt, first: attempt, failed: None };
+                    self.checkpoint(&mut running, operation.phase, operation.wave, Some(again)).await?;
+                }
+                self.mem.running = Some(running);
+                Err(Error::Hook { reason, message })
+            }
+            Err(error) => {
+                if !error.is_conflict() {
+                    self.mem.running = Some(running);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn uninstalled(&mut self, mut running: Running) -> Result<Progress, Error> {
+        let uid =
+            running.stored.private.as_ref().map(|private| private.owner.uid.clone()).unwrap_or_default();
+        self.delete_hook_objects(&running.parts.hooks, &uid).await?;
+        let note = format!("release {} is uninstalled", self.settings.release_name);
+        self.ctx.report.event(self.release, false, reasons::UNINSTALL_SUCCEEDED, "Uninstall", note);
+        if self.settings.uninstall.keep_history {
+            running.stored.record.state = State::Uninstalled;
+            running.stored.record.updated_at = self.now;
+            empty(&mut running.stored);
+            let stored = self.save(&running.stored, true).await?;
+            self.wrote(&stored);
+        }
+        self.records_go().await
+    }
+
+    /// The records go, unless they are to be kept.
+    async fn records_go(&mut self) -> Result<Progress, Error> {
+        if !self.settings.uninstall.keep_history {
+            self.checkpoint_records().await?;
+            self.remove_records().await?;
+        }
         Ok(Progress::Gone)
+    }
+
+    fn uninstalling(&self, running: &Running, until: Timestamp) -> Progress {
+        let Some(going) = self.mem.going.as_ref() else {
+            return Progress::Running(Run::of(running, until));
+        };
+        let remaining: Vec<ObjectId> = going.remaining.iter().map(|entry| entry.id.clone()).collect();
+        let started = running.started;
+        let deadline = started.checked_add(self.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
+        Progress::Uninstalling { started, deadline, late: self.now >= deadline, remaining, until }
+    }
+
+    /// Deletes the objects of a wave and waits until they are gone.
+    pub(super) async fn delete_step(
+        &mut self,
+        running: &mut Running,
+        entries: &[InventoryEntry],
+    ) -> Result<Step, Error> {
+        let Some(uid) = running.stored.private.as_ref().map(|private| private.owner.uid.clone()) else {
+            return Ok(Step::Done);
+        };
+        let going = match self.mem.going.take() {
+            Some(going) => self.look_for(going, &uid).await?,
+            None => self.delete_all(entries, &uid).await?,
+        };
+        if self.settings.uninstall.wait && !going.remaining.is_empty() {
+            return Ok(self.await_gone(going));
+        }
+        Ok(Step::Done)
+    }
+
+    /// A first install failed for good: its objects go, and the failed revision says what it was.
+    pub(super) async fn remove_failed(&mut self) -> Result<Option<Progress>, Error> {
+        let undone = self.undone();
+        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(None) };
+        let Some(private) = head.private.clone() else { return Ok(None) };
+        let uid = private.owner.uid;
+        let entries: Vec<InventoryEntry> = private.inventory.into_iter().chain(private.leftovers).collect();
+        let going = match self.mem.going.take() {
+            Some(going) => self.look_for(going, &uid).await?,
+            None => self.delete_all(&entries, &uid).await?,
+        };
+        if !going.remaining.is_empty() {
+            let remaining = going.remaining.iter().map(|entry| entry.id.clone()).collect();
+            let deadline = self.now.checked_add(self.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
+            let until = going.look_at;
+            self.await_gone(going);
+            let started = self.now;
+            return Ok(Some(Progress::Uninstalling { started, deadline, late: false, remaining, until }));
+        }
+        let mut whole = self.read_head_whole().await?;
+        let hooks = super::prepare::stored_parts(&whole.record)?.hooks;
+        self.delete_hook_objects(&hooks, &uid).await?;
+        whole.record.state = State::Uninstalled;
+        whole.record.updated_at = self.now;
+        empty(&mut whole);
+        if let Some(private) = whole.private.as_mut() {
+            private.undone = undone;
+        }
+        let stored = self.save(&whole, true).await?;
+        self.wrote(&stored);
+        self.ctx.objects.table().forget_all(&self.key);
+        self.release_unused_kinds(&stored);
+        Ok(None)
     }
 
     /// A process may have died between the last record and what is left of it.
@@ -93,40 +206,37 @@ impl Pass<'_> {
         operation.is_some_and(|operation| operation.phase.as_deref() == Some(PHASE_RECORDS))
     }
 
-    fn await_gone(&mut self, going: Going, started: Timestamp) -> Progress {
-        let remaining: Vec<ObjectId> = going.remaining.iter().map(|entry| entry.id.clone()).collect();
-        self.ctx.objects.table().wake_on(&self.key, &remaining.iter().cloned().collect());
-        let deadline = started.checked_add(self.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
+    fn await_gone(&mut self, going: Going) -> Step {
+        let remaining = going.remaining.iter().map(|entry| entry.id.clone()).collect();
+        self.ctx.objects.table().wake_on(&self.key, &remaining);
         let until = going.look_at;
         self.mem.going = Some(going);
-        Progress::Uninstalling { started, deadline, late: self.now >= deadline, remaining, until }
+        Step::Wait { until }
     }
 
     /// Asks for the deletion of everything that is ours; gives what still exists.
-    async fn delete_all(&self, private: &Private) -> Result<Going, Error> {
-        let entries: Vec<InventoryEntry> =
-            private.inventory.iter().chain(&private.leftovers).cloned().collect();
+    async fn delete_all(&self, entries: &[InventoryEntry], uid: &str) -> Result<Going, Error> {
         // Nothing of this may be put back while it goes.
         self.ctx.objects.table().wake_on(&self.key, &BTreeSet::new());
         let mut remaining = Vec::new();
-        for entry in plan::deletion_order(entries) {
-            if self.delete_ours(&entry, &private.owner.uid).await? {
+        for entry in plan::deletion_order(entries.to_vec()) {
+            if self.delete_ours(&entry, uid).await? {
                 remaining.push(entry);
             }
         }
         if self.settings.uninstall.wait {
             // Most objects are gone with the answer.
-            remaining = self.still_there(remaining, private).await?;
+            remaining = self.still_there(remaining, uid).await?;
         }
         Ok(self.going(remaining, 1))
     }
 
     /// Looks for what was still there: for all of it from time to time, and between that for what the watch saw go.
     /// Nothing else of the release costs a call any more.
-    async fn look_for(&self, going: Going, private: &Private) -> Result<Going, Error> {
+    async fn look_for(&self, going: Going, uid: &str) -> Result<Going, Error> {
         let Going { remaining, looks, look_at } = going;
         if look_at <= self.now {
-            let remaining = self.still_there(remaining, private).await?;
+            let remaining = self.still_there(remaining, uid).await?;
             return Ok(self.going(remaining, looks.saturating_add(1)));
         }
         let (gone, mut remaining): (Vec<_>, Vec<_>) = {
@@ -134,7 +244,7 @@ impl Pass<'_> {
             remaining.into_iter().partition(|entry| table.is_gone(&entry.id))
         };
         // It may only be out of the watch's sight.
-        remaining.extend(self.still_there(gone, private).await?);
+        remaining.extend(self.still_there(gone, uid).await?);
         Ok(Going { remaining, looks, look_at })
     }
 
@@ -147,10 +257,10 @@ impl Pass<'_> {
     async fn still_there(
         &self,
         entries: Vec<InventoryEntry>,
-        private: &Private,
+        uid: &str,
     ) -> Result<Vec<InventoryEntry>, Error> {
         let looks = entries.into_iter().map(|entry| async move {
-            let there = self.delete_ours(&entry, &private.owner.uid).await?;
+            let there = self.delete_ours(&entry, uid).await?;
             Ok::<_, Error>(there.then_some(entry))
         });
         let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;
@@ -191,5 +301,15 @@ impl Pass<'_> {
             self.remove_records().await?;
         }
         Ok(())
+    }
+}
+
+/// Nothing of the revision is in the cluster any more.
+fn empty(stored: &mut Stored) {
+    if let Some(private) = stored.private.as_mut() {
+        private.inventory.clear();
+        private.leftovers.clear();
+        private.hook_objects.clear();
+        private.operation = None;
     }
 }

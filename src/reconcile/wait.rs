@@ -7,8 +7,8 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::act::Step;
 use super::memory::Waiting;
+use super::steps::Step;
 use super::{Error, Pass};
 use crate::api::{duration, reasons};
 use crate::cluster::Applied;
@@ -30,19 +30,25 @@ impl Pass<'_> {
     /// Decides from the health of the waiting objects alone.
     pub(super) fn judge(&self, waiting: &BTreeMap<ObjectId, Waiting>, deadline: Timestamp) -> Step {
         let lasting = |object: &&Waiting| {
+            if object.failed_since.is_some() && object.health.will_not_pass() {
+                return true;
+            }
             let since = object.failed_since.and_then(|since| since.checked_add(FAILED_FOR).ok());
             since.is_some_and(|at| at <= self.now)
         };
         if let Some((id, object)) = waiting.iter().find(|(_, object)| lasting(object)) {
-            return Step::Failed { reason: reasons::HEALTH_FAILED, message: describe(id, object) };
+            let message = describe(id, object);
+            return Step::Failed { reason: reasons::HEALTH_FAILED, message, undo: false };
         }
         if self.now >= deadline {
             let first = waiting.iter().next().map(|(id, object)| describe(id, object)).unwrap_or_default();
             let others = waiting.len().saturating_sub(1);
             let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
-            let message =
-                format!("not healthy within {}: {first}{more}", duration::format(self.settings.timeout));
-            return Step::Failed { reason: reasons::HEALTH_TIMEOUT, message };
+            let since = waiting.values().map(|object| object.since).min().unwrap_or(deadline);
+            let waited = Duration::try_from(deadline.duration_since(since)).unwrap_or_default();
+            let waited = Duration::from_secs(waited.as_secs().max(1));
+            let message = format!("not healthy within {}: {first}{more}", duration::format(waited));
+            return Step::Failed { reason: reasons::HEALTH_TIMEOUT, message, undo: false };
         }
         let stable =
             waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
@@ -55,7 +61,7 @@ impl Pass<'_> {
 
     pub(super) fn unhealthy(
         &self,
-        objects: &[Object],
+        objects: &[&Object],
         applied: &HashMap<ObjectId, Applied>,
     ) -> BTreeMap<ObjectId, Waiting> {
         let mut waiting = BTreeMap::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::backoff;
+mod ours;
 
 /// How long a record in state `recovering`, which carries no timeout of its own, is respected.
 pub const RECOVERING_TIMEOUT: Duration = Duration::from_mins(2);
@@ -30,6 +30,11 @@ pub struct Observation {
     /// What a failed head failed for is healthy by now.
     pub healed: bool,
     pub retries: Retries,
+    pub on_failure: OnFailure,
+    /// `spec.rollbackTo`.
+    pub rollback_to: Option<RollbackTo>,
+    /// Tests of what is deployed are asked for, or have begun.
+    pub test: bool,
     pub drift: Drift,
     pub now: Timestamp,
 }
@@ -50,6 +55,23 @@ pub struct Deletion {
 pub struct Retries {
     pub install: u32,
     pub upgrade: u32,
+}
+
+/// Whether a release that failed for good is undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OnFailure {
+    /// A first install is taken away again.
+    pub uninstall: bool,
+    /// A later revision makes way for the last deployed one.
+    pub rollback: bool,
+}
+
+/// The revision that a release is pinned to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollbackTo {
+    pub revision: u32,
+    /// Why it cannot be gone back to. Not looked at while it is the head or the head came from it.
+    pub problem: Option<String>,
 }
 
 /// What `spec.drift` and the break-glass annotation ask for.
@@ -83,8 +105,26 @@ pub struct OurHead {
     pub inputs: String,
     /// Attempts at these inputs so far, this one included.
     pub attempt: u32,
-    /// Some revision of this release was deployed once.
-    pub ever_deployed: bool,
+    /// The newest revision of this release that was deployed, if one ever was.
+    pub last_deployed: Option<u32>,
+    /// The revision that this one goes back to.
+    pub target: Option<u32>,
+    /// What failed and was undone by this revision.
+    pub undone: Option<Failure>,
+    /// It failed for a hook that asks to undo without further attempts.
+    pub undo_at_once: bool,
+    /// One of its hooks may be running.
+    pub hook_running: bool,
+}
+
+/// Inputs that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub inputs: String,
+    /// Attempts at them so far.
+    pub attempt: u32,
+    /// When the last one failed.
+    pub at: Timestamp,
 }
 
 /// The state of a record, as far as decisions need it.
@@ -113,6 +153,8 @@ pub enum Operation {
     Resume,
     /// Our own pending revision is for inputs that nobody wants any more: mark it failed, decide again.
     Interrupt,
+    /// The same, but a hook of it may be running: see its end first.
+    AwaitHook,
     /// A failed attempt is cooling down.
     Wait,
     Install {
@@ -123,6 +165,16 @@ pub enum Operation {
         revision: u32,
         attempt: u32,
     },
+    /// Deploy the manifest of an earlier revision as a new one.
+    Rollback {
+        revision: u32,
+        target: u32,
+        attempt: u32,
+    },
+    /// A first install failed for good: delete its objects.
+    Remove,
+    /// Run the tests of what is deployed.
+    Test,
     /// Start over after a lost or unreadable record: the next free number, pruning nothing.
     StartOver,
     Nothing,
@@ -146,6 +198,10 @@ pub enum Hold {
         attempts: u32,
     },
     Paused,
+    /// `spec.rollbackTo` names a revision that is not to be had.
+    RollbackTargetInvalid {
+        message: String,
+    },
     /// The inputs could not be determined; the caller knows why.
     InputsUnknown,
 }
@@ -170,7 +226,8 @@ pub fn decide(seen: &Observation) -> Decision {
 fn corrects(seen: &Observation, operation: &Operation) -> bool {
     let deployed = matches!(&seen.head, Head::Ours(head) if head.state == HeadState::Deployed);
     let idle = match operation {
-        Operation::Nothing | Operation::Wait => true,
+        // Tests look at what is deployed, so it stays what it is meanwhile.
+        Operation::Nothing | Operation::Wait | Operation::Test => true,
         Operation::Hold(hold) => !matches!(hold, Hold::Suspended | Hold::ReleaseNameTaken { .. }),
         Operation::Orphan
         | Operation::LetGo
@@ -178,8 +235,11 @@ fn corrects(seen: &Observation, operation: &Operation) -> bool {
         | Operation::Recover
         | Operation::Resume
         | Operation::Interrupt
+        | Operation::AwaitHook
         | Operation::Install { .. }
         | Operation::Upgrade { .. }
+        | Operation::Rollback { .. }
+        | Operation::Remove
         | Operation::StartOver => false,
     };
     deployed && idle && seen.deletion.is_none() && !seen.suspended && seen.drift == Drift::Watched
@@ -202,13 +262,18 @@ fn operation(seen: &Observation) -> (Operation, Option<Timestamp>) {
         Head::Unreadable { message } => {
             (Operation::Hold(Hold::RecordUnreadable { message: message.clone() }), None)
         }
-        Head::None { expected: false } => match &seen.inputs {
-            Some(_) => (Operation::Install { revision: 1, attempt: 1 }, None),
-            None => (Operation::Hold(Hold::InputsUnknown), None),
+        Head::None { expected: false } => match (&seen.rollback_to, &seen.inputs) {
+            (Some(RollbackTo { problem: Some(problem), .. }), _) => (no_target(problem), None),
+            (_, Some(_)) => (Operation::Install { revision: 1, attempt: 1 }, None),
+            (_, None) => (Operation::Hold(Hold::InputsUnknown), None),
         },
         Head::Foreign { revision, state } => foreign(seen, *revision, state),
-        Head::Ours(head) => ours(seen, head),
+        Head::Ours(head) => ours::ours(seen, head),
     }
+}
+
+fn no_target(problem: &str) -> Operation {
+    Operation::Hold(Hold::RollbackTargetInvalid { message: problem.to_owned() })
 }
 
 fn deleting(seen: &Observation, deletion: Deletion) -> Operation {
@@ -226,6 +291,7 @@ fn deleting(seen: &Observation, deletion: Deletion) -> Operation {
         }
         // Another tool's objects are not ours to delete.
         Head::None { .. } | Head::Unreadable { .. } | Head::Foreign { .. } => Operation::Orphan,
+        Head::Ours(head) if head.hook_running && !head.state.is_uninstalling() => Operation::AwaitHook,
         Head::Ours(_) => Operation::Uninstall,
     }
 }
@@ -237,6 +303,14 @@ fn foreign(seen: &Observation, revision: u32, state: &HeadState) -> (Operation, 
             return (Operation::Hold(Hold::ForeignPending { until }), Some(until));
         }
         return (Operation::Recover, None);
+    }
+    match &seen.rollback_to {
+        Some(RollbackTo { problem: Some(problem), .. }) => return (no_target(problem), None),
+        Some(RollbackTo { revision: target, problem: None }) => {
+            let rollback = Operation::Rollback { revision: revision + 1, target: *target, attempt: 1 };
+            return (rollback, None);
+        }
+        None => {}
     }
     if seen.inputs.is_none() {
         return (Operation::Hold(Hold::InputsUnknown), None);
@@ -252,64 +326,10 @@ fn foreign(seen: &Observation, revision: u32, state: &HeadState) -> (Operation, 
     }
 }
 
-fn ours(seen: &Observation, head: &OurHead) -> (Operation, Option<Timestamp>) {
-    let same = seen.inputs.as_ref().map(|inputs| *inputs == head.inputs);
-    if let HeadState::Pending { uninstalling, .. } = head.state {
-        return match same {
-            // An uninstall that nobody wants any more cannot be resumed into a release.
-            _ if uninstalling => (Operation::Interrupt, None),
-            Some(false) => (Operation::Interrupt, None),
-            // Inputs that cannot be read are no reason to stop what is stored and under way.
-            Some(true) | None => (Operation::Resume, None),
-        };
+impl HeadState {
+    fn is_uninstalling(&self) -> bool {
+        matches!(self, Self::Pending { uninstalling: true, .. })
     }
-    let Some(same) = same else {
-        return (Operation::Hold(Hold::InputsUnknown), None);
-    };
-    if let HeadState::Failed { at } = head.state
-        && same
-        && !seen.reset_requested
-    {
-        return retry(seen, head, at);
-    }
-    let fresh = !head.ever_deployed || head.state == HeadState::Uninstalled;
-    let next = if fresh {
-        Operation::Install { revision: head.revision + 1, attempt: 1 }
-    } else {
-        Operation::Upgrade { revision: head.revision + 1, attempt: 1 }
-    };
-    match head.state {
-        HeadState::Deployed if same => (Operation::Nothing, None),
-        _ if fresh => (next, None),
-        _ if seen.paused => (Operation::Hold(Hold::Paused), None),
-        _ => (next, None),
-    }
-}
-
-fn retry(seen: &Observation, head: &OurHead, failed_at: Timestamp) -> (Operation, Option<Timestamp>) {
-    let allowed = if head.ever_deployed { seen.retries.upgrade } else { seen.retries.install };
-    let exceeded = head.attempt > allowed;
-    let delay = if exceeded { backoff::slow(head.attempt - allowed) } else { backoff::retry(head.attempt) };
-    let until = after(failed_at, delay);
-    // What healed by itself is applied once more, because a failed revision was not locked meanwhile.
-    if seen.now < until && !seen.healed {
-        let operation = if exceeded {
-            Operation::Hold(Hold::RetriesExceeded { attempts: head.attempt })
-        } else {
-            Operation::Wait
-        };
-        return (operation, Some(until));
-    }
-    if seen.paused && head.ever_deployed {
-        return (Operation::Hold(Hold::Paused), None);
-    }
-    let (revision, attempt) = (head.revision + 1, head.attempt + 1);
-    let next = if head.ever_deployed {
-        Operation::Upgrade { revision, attempt }
-    } else {
-        Operation::Install { revision, attempt }
-    };
-    (next, None)
 }
 
 /// `at + by`, at the end of time when that cannot be represented.

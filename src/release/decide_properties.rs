@@ -26,12 +26,35 @@ fn any_head() -> impl Strategy<Value = Head> {
         any::<bool>().prop_map(|expected| Head::None { expected }),
         Just(unreadable()),
         (1..50_u32, any_state()).prop_map(|(revision, state)| Head::Foreign { revision, state }),
-        (1..50_u32, any_state(), inputs, 1..9_u32, any::<bool>()).prop_map(
-            |(revision, state, inputs, attempt, ever_deployed)| {
-                Head::Ours(OurHead { revision, state, inputs: inputs.to_owned(), attempt, ever_deployed })
-            }
-        ),
+        any_of_ours(inputs).prop_map(Head::Ours),
     ]
+}
+
+fn any_failure() -> impl Strategy<Value = Failure> {
+    let inputs = prop_oneof![Just(WANTED), Just(OTHER)];
+    (inputs, 1..9_u32, NOW - 5_000..NOW + 5_000).prop_map(|(inputs, attempt, seconds)| Failure {
+        inputs: inputs.to_owned(),
+        attempt,
+        at: at(seconds),
+    })
+}
+
+prop_compose! {
+    fn any_of_ours(inputs: impl Strategy<Value = &'static str>)(
+        revision in 4..50_u32,
+        state in any_state(),
+        inputs in inputs,
+        attempt in 1..9_u32,
+        last_deployed in proptest::option::of(1..4_u32),
+        target in proptest::option::weighted(0.4, 1..4_u32),
+        undone in proptest::option::weighted(0.3, any_failure()),
+        undo_at_once: bool,
+        hook_running: bool,
+    ) -> OurHead {
+        // What is deployed has nothing left to be undone, and what was undone was so by a rollback or by taking it away.
+        let undone = undone.filter(|_| target.is_some() || state == HeadState::Uninstalled);
+        OurHead { revision, state, inputs: inputs.to_owned(), attempt, last_deployed, target, undone, undo_at_once, hook_running }
+    }
 }
 
 prop_compose! {
@@ -53,11 +76,23 @@ prop_compose! {
         install in 0..5_u32,
         upgrade in 0..5_u32,
         watched: bool,
+        uninstall: bool,
+        rollback: bool,
+        rollback_to in proptest::option::weighted(0.3, (1..5_u32, any::<bool>())),
+        test: bool,
     ) -> Observation {
         let name_taken_by = taken.then(|| "other/web".to_owned());
         let drift = if watched { Drift::Watched } else { Drift::Ignored };
         let retries = Retries { install, upgrade };
-        Observation { deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, healed, retries, drift, now: at(NOW) }
+        let on_failure = OnFailure { uninstall, rollback };
+        let rollback_to = rollback_to.map(|(revision, there)| RollbackTo {
+            revision,
+            problem: (!there).then(|| "gone".to_owned()),
+        });
+        Observation {
+            deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, healed, retries, on_failure,
+            rollback_to, test, drift, now: at(NOW),
+        }
     }
 }
 
@@ -65,12 +100,21 @@ prop_compose! {
 fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Observation {
     // What just failed is not healthy.
     let mut next = Observation { healed: false, ..seen.clone() };
-    let end = |revision, inputs: &str, attempt, ever_deployed| {
-        let state = if succeeds { HeadState::Deployed } else { HeadState::Failed { at: seen.now } };
-        let ever_deployed = ever_deployed || succeeds;
-        Head::Ours(OurHead { revision, state, inputs: inputs.to_owned(), attempt, ever_deployed })
+    let before = match &seen.head {
+        Head::Ours(head) => Some(head),
+        _ => None,
     };
-    let ever = matches!(&seen.head, Head::Ours(head) if head.ever_deployed);
+    let last_deployed = before.and_then(|head| head.last_deployed);
+    let end = |head: OurHead| {
+        let state = if succeeds { HeadState::Deployed } else { HeadState::Failed { at: seen.now } };
+        let last_deployed = if succeeds { Some(head.revision) } else { head.last_deployed };
+        Head::Ours(OurHead { state, last_deployed, hook_running: false, ..head })
+    };
+    let attempted = |revision, attempt, last_deployed| OurHead {
+        revision,
+        last_deployed,
+        ..head_of(HeadState::Deployed, WANTED, attempt)
+    };
     match (operation, &seen.head) {
         (Operation::Recover | Operation::Interrupt, head) => {
             let state = HeadState::Failed { at: seen.now };
@@ -80,16 +124,40 @@ fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Obse
                 other => other,
             };
         }
+        (Operation::AwaitHook, Head::Ours(head)) => {
+            next.head = Head::Ours(OurHead { hook_running: false, ..head.clone() });
+        }
+        (Operation::Test, Head::Ours(head)) => {
+            next.head = Head::Ours(OurHead { hook_running: false, ..head.clone() });
+            next.test = false;
+        }
+        (Operation::Remove, Head::Ours(head)) => {
+            let undone = Failure { inputs: head.inputs.clone(), attempt: head.attempt, at: seen.now };
+            let state = HeadState::Uninstalled;
+            next.head = Head::Ours(OurHead { state, undone: Some(undone), ..head.clone() });
+        }
+        (Operation::Rollback { revision, target, attempt }, head) => {
+            let undone = match head {
+                Head::Ours(head) if seen.rollback_to.is_none() => head.undone.clone().or_else(|| {
+                    Some(Failure { inputs: head.inputs.clone(), attempt: head.attempt, at: seen.now })
+                }),
+                _ => None,
+            };
+            let head = head_of(HeadState::Deployed, OTHER, *attempt);
+            next.head =
+                end(OurHead { revision: *revision, target: Some(*target), undone, last_deployed, ..head });
+            next.reset_requested = false;
+        }
         (Operation::Resume, Head::Ours(head)) => {
-            next.head = end(head.revision, &head.inputs, head.attempt, head.ever_deployed);
+            next.head = end(head.clone());
             next.reset_requested = false;
         }
         (Operation::Install { revision, attempt } | Operation::Upgrade { revision, attempt }, _) => {
-            next.head = end(*revision, WANTED, *attempt, ever);
+            next.head = end(attempted(*revision, *attempt, last_deployed));
             next.reset_requested = false;
         }
         (Operation::StartOver, _) => {
-            next.head = end(50, WANTED, 1, false);
+            next.head = end(attempted(50, 1, None));
             next.reset_requested = false;
         }
         _ => {}
@@ -112,7 +180,7 @@ proptest! {
         let decision = decide(&seen);
         if decision.correct {
             let deployed = matches!(&seen.head, Head::Ours(head) if head.state == HeadState::Deployed);
-            prop_assert!(deployed && is_rest(&decision.operation));
+            prop_assert!(deployed && (is_rest(&decision.operation) || decision.operation == Operation::Test));
             prop_assert!(seen.deletion.is_none() && !seen.suspended && seen.name_taken_by.is_none());
             prop_assert_eq!(seen.drift, Drift::Watched);
         }
@@ -124,14 +192,20 @@ proptest! {
         let operation = decide(&seen).operation;
         match seen.deletion {
             None => prop_assert!(!ends(&operation), "{operation:?}"),
-            Some(_) => prop_assert!(ends(&operation) || matches!(operation, Operation::Hold(_)), "{operation:?}"),
+            Some(_) => {
+                let waits = matches!(operation, Operation::Hold(_) | Operation::AwaitHook);
+                prop_assert!(ends(&operation) || waits, "{operation:?}");
+            }
         }
     }
 
     /// A new revision never takes the number of the record that is there.
     #[test]
     fn a_new_revision_has_a_higher_number_than_the_head(seen in any_observation()) {
-        if let Operation::Install { revision, .. } | Operation::Upgrade { revision, .. } = decide(&seen).operation {
+        if let Operation::Install { revision, .. }
+        | Operation::Upgrade { revision, .. }
+        | Operation::Rollback { revision, .. } = decide(&seen).operation
+        {
             let head = match &seen.head {
                 Head::Foreign { revision, .. } => *revision,
                 Head::Ours(head) => head.revision,
@@ -149,10 +223,11 @@ proptest! {
         }
     }
 
-    /// With the same wishes and no time passing, every release comes to rest after at most four decisions,
-    /// which is what one pass makes, whether its attempts succeed or fail.
+    /// With the same wishes and no time passing, every release comes to rest after at most six decisions,
+    /// whether its attempts succeed or fail: to end a hook, to end what is pending, to go back, to try again, to undo
+    /// that, and to test.
     #[test]
-    fn unchanged_wishes_come_to_rest(seen in any_observation(), outcomes in proptest::collection::vec(any::<bool>(), 4)) {
+    fn unchanged_wishes_come_to_rest(seen in any_observation(), outcomes in proptest::collection::vec(any::<bool>(), 6)) {
         let mut seen = seen;
         let mut told = Vec::new();
         for succeeds in outcomes {
@@ -171,7 +246,8 @@ proptest! {
     /// then less than one in ten minutes, for ever.
     #[test]
     fn a_release_that_keeps_failing_is_tried_ever_more_rarely(retries in 0..5_u32, ever_deployed: bool) {
-        let head = Head::Ours(OurHead { revision: 1, state: failed(0), inputs: WANTED.to_owned(), attempt: 1, ever_deployed });
+        let last_deployed = ever_deployed.then_some(1);
+        let head = Head::Ours(OurHead { last_deployed, ..head_of(failed(0), WANTED, 1) });
         let mut seen = Observation { retries: Retries { install: retries, upgrade: retries }, ..with(head) };
         let mut waits = Vec::new();
         while waits.len() < 12 {

@@ -26,6 +26,9 @@ pub(super) fn created() -> Observation {
         paused: false,
         healed: false,
         retries: Retries { install: 3, upgrade: 3 },
+        on_failure: OnFailure::default(),
+        rollback_to: None,
+        test: false,
         drift: Drift::Watched,
         now: at(NOW),
     }
@@ -37,11 +40,25 @@ pub(super) fn with(head: Head) -> Observation {
 
 /// Revision 4 of this release, made from `inputs`, after an earlier one was deployed.
 pub(super) fn ours(state: HeadState, inputs: &str) -> Head {
-    Head::Ours(OurHead { revision: 4, state, inputs: inputs.to_owned(), attempt: 1, ever_deployed: true })
+    Head::Ours(OurHead { last_deployed: Some(3), ..head_of(state, inputs, 1) })
+}
+
+pub(super) fn head_of(state: HeadState, inputs: &str, attempt: u32) -> OurHead {
+    OurHead {
+        revision: 4,
+        state,
+        inputs: inputs.to_owned(),
+        attempt,
+        last_deployed: None,
+        target: None,
+        undone: None,
+        undo_at_once: false,
+        hook_running: false,
+    }
 }
 
 pub(super) fn never_deployed(state: HeadState, inputs: &str, attempt: u32) -> Head {
-    Head::Ours(OurHead { revision: 4, state, inputs: inputs.to_owned(), attempt, ever_deployed: false })
+    Head::Ours(head_of(state, inputs, attempt))
 }
 
 pub(super) fn pending(started_at: i64, timeout: u64) -> HeadState {
@@ -246,14 +263,8 @@ fn our_own_pending_record() {
 #[test]
 fn our_own_failed_record() {
     let wait = |attempt, ago| {
-        let head = Head::Ours(OurHead {
-            revision: 4,
-            state: failed(ago),
-            inputs: WANTED.to_owned(),
-            attempt,
-            ever_deployed: true,
-        });
-        with(head)
+        let head = head_of(failed(ago), WANTED, attempt);
+        with(Head::Ours(OurHead { last_deployed: Some(3), ..head }))
     };
     let exceeded = |attempts| Operation::Hold(Hold::RetriesExceeded { attempts });
     let no_retries = |seen: Observation| Observation { retries: Retries { install: 0, upgrade: 0 }, ..seen };
@@ -348,4 +359,182 @@ fn our_own_settled_record() {
     ]);
 }
 
-// ---- for all observations -----------------------------------------------------------------------------------
+fn undone(attempt: u32, ago: i64) -> Option<Failure> {
+    Some(Failure { inputs: WANTED.to_owned(), attempt, at: at(NOW - ago) })
+}
+
+#[test]
+fn a_failure_that_is_undone() {
+    let all = OnFailure { uninstall: true, rollback: true };
+    let head = |attempt| OurHead { last_deployed: Some(3), ..head_of(failed(1), WANTED, attempt) };
+    let first = |attempt| head_of(failed(1), WANTED, attempt);
+    let seen = |head| Observation { on_failure: all, ..with(Head::Ours(head)) };
+    let back = |attempt| Operation::Rollback { revision: 5, target: 3, attempt };
+    let exceeded = |attempts| Operation::Hold(Hold::RetriesExceeded { attempts });
+    let upgrade = |attempt| Operation::Upgrade { revision: 5, attempt };
+    // Revision 4 went back to revision 3.
+    let gone_back = |state, attempt| OurHead {
+        inputs: OTHER.to_owned(),
+        attempt,
+        target: Some(3),
+        undone: undone(4, 10),
+        last_deployed: Some(if state == HeadState::Deployed { 4 } else { 3 }),
+        ..head_of(state, OTHER, attempt)
+    };
+    let removed = OurHead { undone: undone(4, 10), ..head_of(HeadState::Uninstalled, WANTED, 4) };
+    let wants_other = |head| Observation { inputs: Some(OTHER.to_owned()), ..seen(head) };
+    let reset = |head| Observation { reset_requested: true, ..seen(head) };
+    let at_once = |head| OurHead { undo_at_once: true, ..head };
+    let retains = |head| Observation { on_failure: OnFailure::default(), ..seen(head) };
+    let healed = Observation { healed: true, ..seen(head(4)) };
+    let paused = Observation { paused: true, ..seen(head(4)) };
+    check(vec![
+        row("retries are left", seen(head(3)), Operation::Wait).until(NOW + 19),
+        row("retries are spent: back", seen(head(4)), back(1)),
+        row("paused holds no undoing up", paused, back(1)),
+        row("Retain leaves it", retains(head(4)), exceeded(4)).until(NOW + 599),
+        row("a hook asks for it: at once", seen(at_once(head(1))), back(1)),
+        row("a hook asks for it, whatever the policy", retains(at_once(head(1))), back(1)),
+        row("healthy by itself: deployed", healed, upgrade(5)),
+        row("a first install is taken away", seen(first(4)), Operation::Remove),
+        row("a hook of a first install asks for it", retains(at_once(first(1))), Operation::Remove),
+        row("a first install stays with Retain", retains(first(4)), exceeded(4)).until(NOW + 599),
+        row(
+            "gone back: the lock is on, and rarely it is tried again",
+            seen(gone_back(HeadState::Deployed, 1)),
+            exceeded(4),
+        )
+        .until(NOW + 590)
+        .locked(),
+        row(
+            "gone back with retries left: they are used",
+            seen(OurHead { undone: undone(1, 2), ..gone_back(HeadState::Deployed, 1) }),
+            Operation::Wait,
+        )
+        .until(NOW + 3)
+        .locked(),
+        row(
+            "gone back, and the slow wait is over",
+            seen(OurHead { undone: undone(4, 600), ..gone_back(HeadState::Deployed, 1) }),
+            upgrade(5),
+        ),
+        row(
+            "gone back, and that is what is wanted now",
+            wants_other(gone_back(HeadState::Deployed, 1)),
+            Operation::Nothing,
+        )
+        .locked(),
+        row("gone back, and reset", reset(gone_back(HeadState::Deployed, 1)), upgrade(1)),
+        row("going back failed", seen(gone_back(failed(1), 1)), exceeded(4)).until(NOW + 599),
+        row("going back failed a while ago", seen(gone_back(failed(600), 1)), back(2)),
+        row("going back failed, other inputs", wants_other(gone_back(failed(1), 1)), upgrade(1)),
+        row("going back goes on", seen(gone_back(pending(NOW, 60), 1)), Operation::Resume),
+        row(
+            "going back is not wanted any more",
+            wants_other(gone_back(pending(NOW, 60), 1)),
+            Operation::Interrupt,
+        ),
+        row("taken away", seen(removed.clone()), exceeded(4)).until(NOW + 590),
+        row("taken away, other inputs", wants_other(removed), Operation::Install { revision: 5, attempt: 1 }),
+    ]);
+}
+
+#[test]
+fn a_release_that_is_pinned_to_a_revision() {
+    let to =
+        |revision, problem: Option<&str>| Some(RollbackTo { revision, problem: problem.map(str::to_owned) });
+    let pinned = |head, revision| Observation { rollback_to: to(revision, None), ..with(Head::Ours(head)) };
+    let deployed = |inputs| OurHead { last_deployed: Some(4), ..head_of(HeadState::Deployed, inputs, 1) };
+    let back = |attempt| Operation::Rollback { revision: 5, target: 2, attempt };
+    let went = |state, attempt| OurHead {
+        target: Some(2),
+        last_deployed: Some(3),
+        ..head_of(state, OTHER, attempt)
+    };
+    let gone = Hold::RollbackTargetInvalid { message: "gone".to_owned() };
+    let nowhere = |head| Observation { rollback_to: to(2, Some("gone")), ..with(head) };
+    let blind = Observation { inputs: None, ..pinned(deployed(WANTED), 2) };
+    let unpinned = |head| with(Head::Ours(head));
+    check(vec![
+        row("not there yet", pinned(deployed(WANTED), 2), back(1)),
+        row("inputs are not needed for it", blind, back(1)),
+        row("there by a rollback", pinned(went(HeadState::Deployed, 1), 2), Operation::Nothing).locked(),
+        row("it is the head itself", pinned(deployed(OTHER), 4), Operation::Nothing).locked(),
+        row("on the way", pinned(went(pending(NOW, 60), 1), 2), Operation::Resume),
+        row("on the way elsewhere", pinned(went(pending(NOW, 60), 1), 3), Operation::Interrupt),
+        row(
+            "in the middle of an upgrade",
+            pinned(head_of(pending(NOW, 60), WANTED, 1), 2),
+            Operation::Interrupt,
+        ),
+        row("after a failed upgrade, without its pause", pinned(head_of(failed(0), WANTED, 1), 2), back(1)),
+        row("it failed", pinned(went(failed(1), 1), 2), Operation::Wait).until(NOW + 4),
+        row("it failed a while ago", pinned(went(failed(5), 1), 2), back(2)),
+        row(
+            "it failed too often",
+            pinned(went(failed(1), 4), 2),
+            Operation::Hold(Hold::RetriesExceeded { attempts: 4 }),
+        )
+        .until(NOW + 599),
+        row("nowhere to go", nowhere(Head::Ours(deployed(WANTED))), Operation::Hold(gone.clone())).locked(),
+        row(
+            "nowhere to go and no record",
+            nowhere(Head::None { expected: false }),
+            Operation::Hold(gone.clone()),
+        ),
+        row(
+            "nowhere to go from another tool's",
+            nowhere(foreign(HeadState::Deployed)),
+            Operation::Hold(gone),
+        ),
+        row(
+            "from another tool's",
+            Observation { rollback_to: to(2, None), ..with(foreign(HeadState::Deployed)) },
+            Operation::Rollback { revision: 8, target: 2, attempt: 1 },
+        ),
+        row(
+            "the pin is taken away",
+            unpinned(went(HeadState::Deployed, 1)),
+            Operation::Upgrade { revision: 5, attempt: 1 },
+        ),
+        row("the pin is taken away on the way", unpinned(went(pending(NOW, 60), 1)), Operation::Interrupt),
+        row(
+            "the pin is taken away after it failed",
+            unpinned(went(failed(0), 1)),
+            Operation::Upgrade { revision: 5, attempt: 1 },
+        ),
+    ]);
+}
+
+#[test]
+fn a_hook_that_may_be_running_and_tests() {
+    let running = |head: OurHead| OurHead { hook_running: true, last_deployed: Some(3), ..head };
+    let upgrading = |inputs| Head::Ours(running(head_of(pending(NOW, 60), inputs, 1)));
+    let uninstalling = HeadState::Pending { started_at: at(NOW), timeout: secs(60), uninstalling: true };
+    let test = |seen: Observation| Observation { test: true, ..seen };
+    let deployed = |inputs| Head::Ours(running(head_of(HeadState::Deployed, inputs, 1)));
+    check(vec![
+        row("its operation goes on", with(upgrading(WANTED)), Operation::Resume),
+        row("other inputs wait for it", with(upgrading(OTHER)), Operation::AwaitHook),
+        row("a deletion waits for it", deleted(upgrading(WANTED), Deletion::default()), Operation::AwaitHook),
+        row(
+            "but not for its own hook",
+            deleted(Head::Ours(running(head_of(uninstalling, WANTED, 1))), Deletion::default()),
+            Operation::Uninstall,
+        ),
+        row(
+            "Orphan waits for nothing",
+            deleted(upgrading(WANTED), Deletion { orphan: true, ..Deletion::default() }),
+            Operation::Orphan,
+        ),
+        row("tests are asked for", test(with(ours(HeadState::Deployed, WANTED))), Operation::Test).locked(),
+        row(
+            "other inputs come first",
+            test(with(ours(HeadState::Deployed, OTHER))),
+            Operation::Upgrade { revision: 5, attempt: 1 },
+        ),
+        row("other inputs wait for a running test", test(with(deployed(OTHER))), Operation::AwaitHook),
+        row("a failed head is not tested", test(with(ours(failed(1), WANTED))), Operation::Wait)
+            .until(NOW + 4),
+    ]);
+}

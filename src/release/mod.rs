@@ -12,6 +12,9 @@ mod retention;
 
 pub use hook::{Cleanup, Hook, OnFailure, Phase};
 pub use key::ReleaseKey;
-pub use private::{Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private};
+pub use private::{
+    Action, HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private,
+    Tested, Undone,
+};
 pub use record::{PackIdentity, Person, Record, State, ValuesProvenance, revision_of};
 pub use retention::{Retained, surplus};

@@ -3,6 +3,7 @@
 //! Owns the shape of the private part; `storage::codec` seals it with a MAC. May import `render` and below.
 //! Invariant: it is believed only when its MAC is right. Pruning, resuming and locking read it and nothing else.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::InventoryEntry;
@@ -33,12 +34,30 @@ pub struct Private {
     /// Objects of earlier revisions that may still exist and are no longer wanted.
     #[serde(default)]
     pub leftovers: Vec<InventoryEntry>,
+    /// What the hooks of this revision may leave behind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hook_objects: Vec<InventoryEntry>,
     /// How far the operation is; `None` once it ended.
     #[serde(default)]
     pub operation: Option<Operation>,
     /// The newest revision of this release that was deployed; prune decides by it.
     #[serde(default)]
     pub last_deployed: Option<u32>,
+    /// The revision that this one goes back to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<u32>,
+    /// What failed and was undone by this revision: those inputs are tried again rarely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<Undone>,
+    /// It failed for a hook whose failure policy is to undo at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo_at_once: bool,
+    /// How the hooks of this revision ended, oldest first; at most [`HOOK_RESULTS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookResult>,
+    /// How the last run of the tests ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tested: Option<Tested>,
     /// What `generate_secret` gave, for the revisions to come.
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,
@@ -71,12 +90,84 @@ pub struct Operation {
     pub phase: OperationPhase,
     #[serde(default)]
     pub wave: i32,
+    /// Index into the steps of the plan, which the record gives again and again.
     #[serde(default)]
     pub step: u32,
+    /// The run of the hook that this step is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<HookRun>,
+}
+
+impl Operation {
+    /// A hook was about to be created, and nobody has written down yet how it ended.
+    #[must_use]
+    pub fn hook_running(&self) -> bool {
+        self.hook.as_ref().is_some_and(|run| run.failed.is_none())
+    }
+}
+
+/// One run of a hook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookRun {
+    /// From 1. No two runs of a hook in one phase of one revision have the same.
+    pub attempt: u32,
+    /// The first attempt of this operation.
+    #[serde(default)]
+    pub first: u32,
+    /// Whether it failed; unset until it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<bool>,
+}
+
+/// Most entries of [`Private::hooks`].
+pub const HOOK_RESULTS: usize = 50;
+
+/// How a run of a hook ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookResult {
+    /// `pre-install`.
+    pub phase: String,
+    /// `Job/migrate`.
+    pub object: String,
+    pub attempt: u32,
+    /// Reason and message of its failure; unset when it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<(String, String)>,
+    pub at: Timestamp,
+}
+
+/// Inputs that failed and were undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Undone {
+    pub inputs: String,
+    /// Attempts at them so far.
+    pub attempt: u32,
+    pub at: Timestamp,
+    /// The condition reason of the failure.
+    pub reason: String,
+    pub message: String,
+}
+
+/// How a run of the tests ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tested {
+    pub at: Timestamp,
+    /// How many tests ran.
+    pub count: u32,
+    /// What the first one that failed says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The request that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
 }
 
 /// The phases of an operation in their order; the first five belong to install, upgrade and rollback, pruning
-/// to all, and `Delete` takes the place of `Apply` on uninstall.
+/// to all, and `Delete` takes the place of `Apply` on uninstall. `Test` is of what is deployed already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OperationPhase {
     PreHooks,
@@ -86,4 +177,5 @@ pub enum OperationPhase {
     PostHooks,
     Prune,
     Delete,
+    Test,
 }

@@ -21,18 +21,7 @@ impl std::fmt::Display for Unsupported {
 }
 
 /// Annotations that change how an object is applied, without the prefix.
-const ANNOTATIONS: [(&str, &str); 10] = [
-    ("hook", "hook"),
-    ("hook-weight", "hook"),
-    ("hook-delete-policy", "hook"),
-    ("hook-failure-policy", "hook"),
-    ("hook-timeout", "hook"),
-    ("hook-retries", "hook"),
-    ("sync-wave", "sync wave"),
-    ("wait-for", "wait-for"),
-    ("skip-wait", "skip-wait"),
-    ("crd-policy", "CRD policy"),
-];
+const ANNOTATIONS: [(&str, &str); 1] = [("crd-policy", "CRD policy")];
 
 /// The first thing that a pack uses and that would be ignored, if any: files first, then the objects in order.
 #[must_use]
@@ -88,17 +77,7 @@ mod tests {
 
     #[test]
     fn annotations_that_would_be_ignored_are_named_with_their_object() {
-        for key in [
-            "sherpack.io/hook",
-            "helm.sh/hook",
-            "helm.sh/hook-weight",
-            "sherpack.io/sync-wave",
-            "sherpack.io/wait-for",
-            "sherpack.io/skip-wait",
-            "sherpack.io/health-check",
-            "sherpack.io/health-check-path",
-            "sherpack.io/crd-policy",
-        ] {
+        for key in ["sherpack.io/health-check", "sherpack.io/health-check-path", "sherpack.io/crd-policy"] {
             let job = json!({"kind": "Job", "metadata": {"name": "a", "annotations": {key: "x"}}});
             let found = unsupported(&rendered(&[json!({"kind": "Pod"}), job], &[])).unwrap();
             assert!(found.what.contains(key) && found.object == "Job/a", "{found}");

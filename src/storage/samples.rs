@@ -37,8 +37,14 @@ pub(crate) fn private(revision: u32) -> Private {
             handed_over: vec!["/spec/replicas".into()],
         }],
         leftovers: Vec::new(),
-        operation: Some(Operation { phase: OperationPhase::Apply, wave: -1, step: 2 }),
+        hook_objects: Vec::new(),
+        operation: Some(Operation { phase: OperationPhase::Apply, wave: -1, step: 2, hook: None }),
         last_deployed: Some(1),
+        target: None,
+        undone: None,
+        undo_at_once: false,
+        hooks: Vec::new(),
+        tested: None,
         secrets: Default::default(),
     }
 }

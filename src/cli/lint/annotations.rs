@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Finding, Severity};
-use crate::api::duration;
 use crate::api::names::{
     CRD_POLICY, DRIFT, GROUP, HEALTH_CHECK, HEALTH_CHECK_COMMAND, HEALTH_CHECK_CONTAINER,
     HEALTH_CHECK_INTERVAL, HEALTH_CHECK_PATH, HEALTH_CHECK_PORT, HEALTH_CHECK_SCHEME, HEALTH_CHECK_STATUS,
@@ -13,6 +12,7 @@ use crate::api::names::{
     HELM_RESOURCE_POLICY, HOOK, HOOK_DELETE_POLICY, HOOK_FAILURE_POLICY, HOOK_RETRIES, HOOK_TIMEOUT,
     HOOK_WEIGHT, IGNORE, KEEP, RESOURCE_POLICY, SKIP_WAIT, SYNC_WAVE, WAIT_FOR,
 };
+use crate::api::{duration, reasons};
 use crate::pack;
 
 const HOOKS: [&str; 10] = [
@@ -111,7 +111,7 @@ pub(super) fn check(object: &Value, names: &BTreeSet<String>, file: &str, findin
         } else if matches!(wants, Wants::Objects) {
             for missing in list(value).filter(|wanted| !names.contains(*wanted)) {
                 let message = format!("{object} waits for {missing}, which is not in the pack");
-                findings.push(Finding::new("WaitForUnknown", Severity::Error, file, message));
+                findings.push(Finding::new(reasons::WAIT_FOR_INVALID, Severity::Error, file, message));
             }
         }
     }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::render;
 use crate::manifest::{self, Object};
 use crate::pack::{self, Limits, Pack};
+use crate::plan::{self, Occasion};
 use crate::render::{Error, Rendered, unsupported};
 use crate::source;
 
@@ -239,6 +240,7 @@ fn objects(rendered: Rendered, namespace: &str, findings: &mut Vec<Finding>) {
     crds::rendered(&rendered, findings);
     let names = annotations::names(&rendered.objects);
     let mut seen: HashMap<String, String> = HashMap::new();
+    let mut complete = Vec::new();
     for (mut document, file) in rendered.objects.into_iter().zip(rendered.origins) {
         annotations::check(&document, &names, &file, findings);
         if let Err(error) = render::complete(&mut document, namespace) {
@@ -250,6 +252,14 @@ fn objects(rendered: Rendered, namespace: &str, findings: &mut Vec<Finding>) {
             let message = format!("{} is also in {first}", object.id);
             findings.push(Finding::new("DuplicateObject", Severity::Error, &file, message));
         }
+        complete.push(object);
+    }
+    // What the annotations say one by one is said already; here what they say together.
+    let told = |code| findings.iter().any(|finding| finding.code == code);
+    if let Err(error) = plan::split(complete).and_then(|parts| plan::roll_out(&parts, Occasion::Install))
+        && !told(error.reason())
+    {
+        findings.push(Finding::new(error.reason(), Severity::Error, "", error.to_string()));
     }
 }
 

@@ -131,7 +131,7 @@ fn annotations_are_held_to_their_table() {
         ("sherpack.io/sync-wave", "1.5", Some("AnnotationInvalid")),
         ("sherpack.io/wait-for", "ConfigMap/a", None),
         ("sherpack.io/wait-for", "ConfigMap", Some("AnnotationInvalid")),
-        ("sherpack.io/wait-for", "Job/gone", Some("WaitForUnknown")),
+        ("sherpack.io/wait-for", "Job/gone", Some("WaitForInvalid")),
         ("sherpack.io/skip-wait", "yes", Some("AnnotationInvalid")),
         ("sherpack.io/resource-policy", "keep", None),
         ("helm.sh/resource-policy", "delete", Some("AnnotationInvalid")),

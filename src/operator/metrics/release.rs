@@ -53,6 +53,7 @@ pub(super) struct Entry {
     pub(super) contended: usize,
     operations: BTreeMap<(&'static str, &'static str, &'static str), Durations>,
     reverted: BTreeMap<(String, String), u64>,
+    hooks: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 #[derive(Debug, Default)]
@@ -142,6 +143,16 @@ const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "hook_results_total",
+        kind: "counter",
+        help: "Runs of hooks that ended, by how.",
+        write: |entry, line| {
+            for ((phase, outcome), count) in &entry.hooks {
+                line("", &format!(r#",phase="{phase}",outcome="{outcome}""#), number(*count));
+            }
+        },
+    },
+    Family {
         name: "drift_reverted_total",
         kind: "counter",
         help: "Objects that were put back, by the field manager that had changed them.",
@@ -173,6 +184,10 @@ impl Entry {
         let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
         durations.buckets[bucket] += 1;
         durations.sum += seconds;
+    }
+
+    pub(super) fn hook_ended(&mut self, phase: &'static str, outcome: &'static str) {
+        *self.hooks.entry((phase, outcome)).or_default() += 1;
     }
 
     pub(super) fn drift_reverted(&mut self, kind: &str, manager: &str) {

@@ -10,22 +10,24 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub(super) use operation::{action_name, records_going};
-pub(super) use verdict::Verdict;
+pub(super) use verdict::{Verdict, failure};
 
 use super::Error;
-use super::memory::{DriftMemory, Waiting};
+use super::memory::{DriftMemory, Running, Stage, Waiting};
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
+    DriftPause, HistoryEntry, Invalid, LIST_MAX, LastHandled, PackStatus, SherpackRelease,
+    SherpackReleaseStatus, names,
 };
 use crate::manifest::{self, ObjectId};
+use crate::plan::Step;
 use crate::release::decide::{Decision, Operation};
-use crate::release::{Action, State};
+use crate::release::{Action, State, Tested};
 use crate::storage::{Head, Stored};
 use drift::drift;
 use operation::operation;
-use verdict::{failure, verdict};
+use verdict::verdict;
 
 /// What a pass ended with.
 pub(super) enum Progress {
@@ -33,6 +35,8 @@ pub(super) enum Progress {
     /// An error stands in the way; whatever is deployed stays and stays locked.
     Blocked(Error),
     Running(Run),
+    /// Tests of what is deployed run.
+    Testing(Run),
     Finished(Finished),
     Uninstalling {
         deadline: Timestamp,
@@ -52,8 +56,54 @@ pub(super) struct Run {
     pub attempt: u32,
     pub started: Timestamp,
     pub deadline: Timestamp,
+    /// What the step under way is.
+    pub phase: &'static str,
+    pub wave: Option<i32>,
+    pub waves: usize,
+    pub step: usize,
+    pub steps: usize,
     pub waiting: BTreeMap<ObjectId, Waiting>,
     pub until: Timestamp,
+}
+
+impl Run {
+    pub(super) fn of(running: &Running, until: Timestamp) -> Self {
+        let private = running.stored.private.as_ref();
+        let step = running.plan.steps.get(running.at);
+        let waiting = match &running.stage {
+            Stage::Wait { waiting, .. } => waiting.clone(),
+            Stage::Begin => BTreeMap::new(),
+            Stage::Hook(_) => super::hooks::waiting_for(running),
+        };
+        Self {
+            action: match running.stored.record.state {
+                State::PendingUninstall { .. } => Action::Uninstall,
+                _ => private.map_or(Action::Install, |private| private.action),
+            },
+            revision: running.stored.record.version,
+            attempt: private.map_or(1, |private| private.attempt),
+            started: running.started,
+            deadline: running.deadline,
+            phase: match step {
+                Some(Step::Hook { phase, .. }) => phase.as_str(),
+                Some(Step::Apply { .. }) => "Apply",
+                Some(Step::Wait { .. }) => "Wait",
+                Some(Step::Delete { .. }) => "Delete",
+                None => "Prune",
+            },
+            wave: step.and_then(Step::wave),
+            waves: running.plan.waves.len(),
+            step: running.at,
+            steps: running.plan.steps.len(),
+            waiting,
+            until,
+        }
+    }
+
+    /// People like to see a hook, and a wave that is not the first, when it begins.
+    pub(super) fn is_beyond_the_first_wave(&self) -> bool {
+        self.wave.is_none() || self.step > 1
+    }
 }
 
 /// An operation that ended.
@@ -115,6 +165,7 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     let Verdict { standing, reason, message } = &verdict;
     conditions::summarize(&mut status.conditions, *standing, reason, message, generation, facts.now);
     record(&mut status, facts);
+    tests(&mut status, facts);
     status.operation = operation(outcome);
     if let Ok(Outcome { progress: Progress::Finished(finished), .. }) = outcome {
         history(&mut status, facts, finished);
@@ -128,7 +179,7 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
         let held = matches!(outcome.decision.operation, Operation::Hold(_))
             || matches!(outcome.progress, Progress::Blocked(_))
             || facts.invalid.is_some();
-        acknowledge(&mut status, facts.release, held);
+        acknowledge(&mut status, facts.release, tested(facts), held);
     }
     status.bound();
     (status, verdict)
@@ -154,7 +205,11 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
     });
     status.inputs = stored.private.as_ref().map(|private| private.inputs.clone());
     let attempt = stored.private.as_ref().map_or(0, |private| i64::from(private.attempt));
-    status.failures = matches!(record.state, State::Failed { .. }).then_some(attempt);
+    let undone = stored.private.as_ref().and_then(|private| private.undone.as_ref());
+    status.failures = match undone {
+        Some(undone) => Some(i64::from(undone.attempt)),
+        None => matches!(record.state, State::Failed { .. }).then_some(attempt),
+    };
     let (released, reason, message) = match &record.state {
         State::Deployed => {
             (ConditionStatus::True, reasons::DEPLOYED, format!("revision {} is deployed", record.version))
@@ -175,6 +230,41 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
         &mut status.conditions,
         condition::RELEASED,
         released,
+        reason,
+        &message,
+        generation,
+        facts.now,
+    );
+}
+
+/// How the tests of the deployed revision ended.
+fn tested<'f>(facts: &'f Facts<'_>) -> Option<&'f Tested> {
+    let Head::Ours(stored) = facts.head else { return None };
+    stored.private.as_ref()?.tested.as_ref()
+}
+
+fn tests(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
+    let Some(tested) = tested(facts) else {
+        // What was tested is not what is deployed now.
+        status.conditions.retain(|known| known.type_ != condition::TESTED);
+        return;
+    };
+    let (passed, reason, message) = match &tested.failure {
+        None => {
+            let message = match tested.count {
+                0 => "the pack has no tests".to_owned(),
+                1 => "1 test succeeded".to_owned(),
+                count => format!("{count} tests succeeded"),
+            };
+            (ConditionStatus::True, reasons::TESTS_SUCCEEDED, message)
+        }
+        Some(failure) => (ConditionStatus::False, reasons::TEST_FAILED, failure.clone()),
+    };
+    let generation = facts.release.metadata.generation;
+    conditions::set(
+        &mut status.conditions,
+        condition::TESTED,
+        passed,
         reason,
         &message,
         generation,
@@ -203,9 +293,25 @@ fn history(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Fin
             manifest_digest: Some(finished.manifest_digest.clone()),
             at: Some(Time(facts.now)),
             message: finished.failure.as_ref().map(|(_, message)| message.clone()),
+            hooks: hooks(facts.head),
         },
     );
     status.history.truncate(facts.history_limit);
+}
+
+/// How the hooks of the newest revision ended, the last ones when there are many.
+fn hooks(head: &Head) -> Vec<String> {
+    let results: Vec<String> = stored(head)
+        .and_then(|stored| stored.private.as_ref())
+        .into_iter()
+        .flat_map(|private| &private.hooks)
+        .map(|result| {
+            let outcome = result.failure.as_ref().map_or("Succeeded", |(reason, _)| reason.as_str());
+            format!("{} {} {outcome}", result.phase, result.object)
+        })
+        .collect();
+    let surplus = results.len().saturating_sub(LIST_MAX);
+    results.into_iter().skip(surplus).collect()
 }
 
 fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
@@ -235,7 +341,12 @@ fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Fini
 
 /// Requests by annotation count as handled once a pass got through. `held`: what stands in the way left nothing to
 /// reset, so that request stays.
-fn acknowledge(status: &mut SherpackReleaseStatus, release: &SherpackRelease, held: bool) {
+fn acknowledge(
+    status: &mut SherpackReleaseStatus,
+    release: &SherpackRelease,
+    tested: Option<&Tested>,
+    held: bool,
+) {
     let annotation = |key: &str| release.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
     let reconcile_at = annotation(names::RECONCILE_AT);
     let before = status.last_handled.take();
@@ -243,10 +354,12 @@ fn acknowledge(status: &mut SherpackReleaseStatus, release: &SherpackRelease, he
         Some(_) if held => before.as_ref().and_then(|handled| handled.reset_at.clone()),
         reset_at => reset_at,
     };
-    if reconcile_at.is_none() && reset_at.is_none() && before.is_none() {
+    let answered = tested.is_some_and(|tested| tested.request.is_some());
+    if reconcile_at.is_none() && reset_at.is_none() && !answered && before.is_none() {
         return;
     }
-    let test_at = before.and_then(|handled| handled.test_at);
+    let tested = tested.and_then(|tested| tested.request.clone());
+    let test_at = tested.or_else(|| before.and_then(|handled| handled.test_at));
     status.last_handled = Some(LastHandled { reconcile_at, reset_at, test_at });
 }
 

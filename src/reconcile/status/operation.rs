@@ -14,15 +14,18 @@ use crate::release::Action;
 
 pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationStatus> {
     match &outcome.as_ref().ok()?.progress {
-        Progress::Running(run) => Some(OperationStatus {
-            action: action_name(run.action).to_owned(),
+        Progress::Running(run) | Progress::Testing(run) => Some(OperationStatus {
+            action: if run.phase == "test" { "Test" } else { action_name(run.action) }.to_owned(),
             revision: Some(i64::from(run.revision)),
-            phase: Some(if run.waiting.is_empty() { "Apply" } else { "Wait" }.to_owned()),
+            phase: Some(run.phase.to_owned()),
+            wave: run.wave.map(i64::from),
+            waves: number(run.waves),
+            step: number(run.step),
+            steps: number(run.steps),
             started_at: Some(Time(run.started)),
             deadline: Some(Time(run.deadline)),
             attempt: Some(i64::from(run.attempt)),
             waiting_for: run.waiting.iter().map(|(id, waiting)| waiting_for(id, waiting)).collect(),
-            ..OperationStatus::default()
         }),
         Progress::Uninstalling { deadline, started, remaining, .. } => Some(OperationStatus {
             action: action_name(Action::Uninstall).to_owned(),
@@ -41,6 +44,10 @@ pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationSta
         }),
         _ => None,
     }
+}
+
+fn number(count: usize) -> Option<i64> {
+    i64::try_from(count).ok()
 }
 
 /// The status right before the records go: a later process must know that their absence is our doing.

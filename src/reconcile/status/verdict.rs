@@ -37,6 +37,11 @@ pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
     match &outcome.progress {
         Progress::Blocked(error) => Verdict::of(error),
         Progress::Running(run) => running(run),
+        Progress::Testing(run) => {
+            let first = facts.release.spec.test.as_ref().is_some_and(|test| test.enabled == Some(true))
+                && super::tested(facts).is_none();
+            if first { running(run) } else { idle(facts, &outcome.decision) }
+        }
         Progress::Finished(Finished { failure: Some((reason, message)), .. }) => {
             Verdict::new(Standing::Retrying, reason, message.clone())
         }
@@ -94,6 +99,11 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 reasons::PAUSED,
                 "spec.upgrade.paused is true and other inputs are waiting",
             ),
+            Hold::RollbackTargetInvalid { message } => Verdict::new(
+                Standing::Stalled,
+                reasons::ROLLBACK_TARGET_INVALID,
+                format!("{message}; correct spec.rollbackTo or remove it"),
+            ),
             // The caller has the error that says why.
             Hold::InputsUnknown => {
                 Verdict::new(Standing::Retrying, reasons::SOURCE_INVALID, "the inputs cannot be read")
@@ -119,17 +129,35 @@ fn deployed(facts: &Facts<'_>, action: Action, revision: u32) -> Verdict {
         Action::Rollback => reasons::ROLLBACK_SUCCEEDED,
         Action::Install | Action::Uninstall => reasons::INSTALL_SUCCEEDED,
     };
+    let test = facts.release.spec.test.clone().unwrap_or_default();
+    if let Some(failure) = super::tested(facts).and_then(|tested| tested.failure.as_ref())
+        && test.enabled == Some(true)
+        && test.ignore_failures != Some(true)
+    {
+        let message = format!("revision {revision} is deployed, but a test failed: {failure}");
+        return Verdict::new(Standing::Stalled, reasons::TEST_FAILED, message);
+    }
     let pack = stored(facts.head)
         .map(|stored| format!(" of {} {}", stored.record.pack.name, stored.record.pack.version));
     Verdict::new(
         Standing::Ready,
         reason,
-        format!("revision {revision}{} is deployed", pack.unwrap_or_default()),
+        format!("revision {revision}{} is deployed{}", pack.unwrap_or_default(), pinned(facts)),
     )
 }
 
-/// Reason and message of a failed record.
-pub(super) fn failure(head: &Head) -> (String, String) {
+/// What a release that was rolled back by its spec does not do.
+fn pinned(facts: &Facts<'_>) -> String {
+    let pin = facts.release.spec.rollback_to;
+    pin.map(|to| format!(" and pinned by spec.rollbackTo to what revision {to} was")).unwrap_or_default()
+}
+
+/// Reason and message of a failed record, or of the failure that a record undid.
+pub(in crate::reconcile) fn failure(head: &Head) -> (String, String) {
+    let private = stored(head).and_then(|stored| stored.private.as_ref());
+    if let Some(undone) = private.and_then(|private| private.undone.as_ref()) {
+        return (undone.reason.clone(), undone.message.clone());
+    }
     let Some(State::Failed { reason, .. }) = stored(head).map(|stored| &stored.record.state) else {
         return (reasons::UPGRADE_FAILED.to_owned(), "the last attempt failed".to_owned());
     };
@@ -141,7 +169,7 @@ pub(super) fn failure(head: &Head) -> (String, String) {
 }
 
 fn running(run: &Run) -> Verdict {
-    let verb = verb(run.action);
+    let verb = if run.phase == "test" { "testing" } else { verb(run.action) };
     let Some((id, first)) = run.waiting.iter().next() else {
         return Verdict::new(
             Standing::Progressing,

@@ -1,0 +1,254 @@
+//! What a revision applies, what it leaves behind, and how an applied object is told from others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::Hook;
+use crate::api::names;
+use crate::manifest::{InventoryEntry, Object, ObjectId, digest, group_of, order, remove_pointer};
+
+/// Entries in the order of deletion: the reverse of the order of application.
+#[must_use]
+pub fn deletion_order(mut entries: Vec<InventoryEntry>) -> Vec<InventoryEntry> {
+    entries.sort_by_key(|entry| {
+        (std::cmp::Reverse(order::rank(&entry.id.group, &entry.id.kind)), entry.id.clone())
+    });
+    entries
+}
+
+/// What a new revision records before its first write.
+#[derive(Clone, Debug, Default)]
+pub struct NextInventory {
+    /// One entry for each object of the new revision.
+    pub wanted: Vec<InventoryEntry>,
+    /// Objects of earlier revisions that may still exist and are not wanted any more.
+    pub leftovers: Vec<InventoryEntry>,
+}
+
+/// Computes the inventory of `revision` from its objects and what the newest record says of the past.
+///
+/// An object that did not change keeps the revision in which it last did, so that its apply is a no-op.
+/// What an earlier revision handed over to another owner stays handed over until the live objects say otherwise.
+#[must_use]
+pub fn next_inventory(
+    objects: &[Object],
+    revision: u32,
+    before: &[InventoryEntry],
+    leftovers: &[InventoryEntry],
+) -> NextInventory {
+    let earlier: BTreeMap<&ObjectId, &InventoryEntry> =
+        leftovers.iter().chain(before).map(|entry| (&entry.id, entry)).collect();
+    let wanted: Vec<InventoryEntry> = objects
+        .iter()
+        .map(|object| {
+            let digest = digest(&object.body);
+            let known = earlier.get(&object.id);
+            let unchanged = known.filter(|entry| entry.digest == digest);
+            InventoryEntry {
+                id: object.id.clone(),
+                api_version: object.api_version.clone(),
+                uid: known.and_then(|entry| entry.uid.clone()),
+                digest,
+                changed_in: unchanged.map_or(revision, |entry| entry.changed_in),
+                fingerprint: unchanged.and_then(|entry| entry.fingerprint.clone()),
+                keep: object.keep(),
+                handed_over: known.map(|entry| entry.handed_over.clone()).unwrap_or_default(),
+            }
+        })
+        .collect();
+    let ids: BTreeSet<&ObjectId> = wanted.iter().map(|entry| &entry.id).collect();
+    let leftovers = earlier.into_values().filter(|entry| !ids.contains(&entry.id)).cloned().collect();
+    NextInventory { wanted, leftovers }
+}
+
+impl NextInventory {
+    /// Leaves over what hooks of before left behind and no hook is any more; what is a hook now makes way when it runs.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: &[Hook], before: &[InventoryEntry]) -> Self {
+        let now: BTreeSet<&ObjectId> = hooks.iter().map(|hook| &hook.object.id).collect();
+        let wanted: BTreeSet<&ObjectId> = self.wanted.iter().map(|entry| &entry.id).collect();
+        self.leftovers.retain(|entry| !now.contains(&entry.id));
+        for entry in before {
+            let known = self.leftovers.iter().any(|left| left.id == entry.id);
+            if !known && !now.contains(&entry.id) && !wanted.contains(&entry.id) {
+                self.leftovers.push(entry.clone());
+            }
+        }
+        self
+    }
+}
+
+/// What hooks may leave behind, for the revisions to come.
+#[must_use]
+pub fn hook_objects(hooks: &[Hook], revision: u32) -> Vec<InventoryEntry> {
+    let entry = |hook: &Hook| InventoryEntry {
+        id: hook.object.id.clone(),
+        api_version: hook.object.api_version.clone(),
+        uid: None,
+        digest: String::new(),
+        changed_in: revision,
+        fingerprint: None,
+        keep: hook.object.keep(),
+        handed_over: Vec::new(),
+    };
+    hooks.iter().map(entry).collect()
+}
+
+/// What every applied object carries beside its manifest.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks<'a> {
+    pub release_name: &'a str,
+    pub release_namespace: &'a str,
+    /// Uid of the release that first made this line of revisions.
+    pub uid: &'a str,
+}
+
+/// The body of an apply: the manifest, our labels and the marker, without the fields that were handed over.
+///
+/// The marker annotation `<uid>.<revision in which the object last changed>` makes a late write under our own
+/// manager name visible, which the set of owned fields alone is not.
+#[must_use]
+pub fn apply_body(object: &Object, entry: &InventoryEntry, marks: Marks<'_>) -> Value {
+    let mut marked = object.clone();
+    marked.set_label(names::RELEASE_NAME, marks.release_name);
+    marked.set_label(names::RELEASE_NAMESPACE, marks.release_namespace);
+    marked.set_annotation(names::APPLIED, &marker(marks.uid, entry.changed_in));
+    for pointer in &entry.handed_over {
+        remove_pointer(&mut marked.body, pointer);
+    }
+    marked.body
+}
+
+/// The object of one run of a hook: our labels, and which run it is.
+#[must_use]
+pub fn hook_body(hook: &Hook, revision: u32, marks: Marks<'_>, run: &str) -> Value {
+    let mut marked = hook.object.clone();
+    marked.set_label(names::RELEASE_NAME, marks.release_name);
+    marked.set_label(names::RELEASE_NAMESPACE, marks.release_namespace);
+    marked.set_annotation(names::APPLIED, &marker(marks.uid, revision));
+    marked.set_annotation(names::HOOK_RUN, run);
+    marked.body
+}
+
+/// The value of the marker annotation.
+#[must_use]
+pub fn marker(uid: &str, changed_in: u32) -> String {
+    format!("{uid}.{changed_in}")
+}
+
+/// Whether a live object carries the marker of this line of revisions.
+#[must_use]
+pub fn is_marked(annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
+    marked_by(annotations).is_some_and(|by| by == uid)
+}
+
+/// The uid in the marker of a live object.
+#[must_use]
+pub fn marked_by(annotations: Option<&BTreeMap<String, String>>) -> Option<&str> {
+    let (uid, _) = annotations?.get(names::APPLIED)?.rsplit_once('.')?;
+    Some(uid)
+}
+
+/// Whether a live object is ours to delete: still marked by this line of revisions, and not to be kept.
+#[must_use]
+pub fn may_delete(entry: &InventoryEntry, annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
+    let kept = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
+        .iter()
+        .any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == names::KEEP));
+    !entry.keep && !kept && is_marked(annotations, uid)
+}
+
+/// Workloads of the manifest whose replicas an autoscaler of the same manifest sets.
+#[must_use]
+pub fn autoscaled(objects: &[Object]) -> BTreeSet<ObjectId> {
+    objects.iter().filter_map(|object| scale_target(&object.id, &object.body)).collect()
+}
+
+/// The workload that an autoscaler scales.
+#[must_use]
+pub fn scale_target(id: &ObjectId, body: &Value) -> Option<ObjectId> {
+    let target = body.pointer("/spec/scaleTargetRef").filter(|_| is_autoscaler(id))?;
+    let text = |field: &str| target.get(field).and_then(Value::as_str).unwrap_or_default();
+    Some(ObjectId {
+        group: group_of(text("apiVersion")).to_owned(),
+        kind: text("kind").to_owned(),
+        namespace: id.namespace.clone(),
+        name: text("name").to_owned(),
+    })
+}
+
+/// Whether an object is there to set the replicas of another.
+#[must_use]
+pub fn is_autoscaler(id: &ObjectId) -> bool {
+    id.kind == "HorizontalPodAutoscaler"
+}
+
+/// Where a workload says how many replicas it wants.
+pub const REPLICAS: &str = "/spec/replicas";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(kind: &str, name: &str, value: i64) -> Object {
+        let api_version = if kind == "Deployment" { "apps/v1" } else { "v1" };
+        let body = json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": name, "namespace": "apps"}, "data": {"value": value.to_string()}});
+        Object::from_value(body).unwrap()
+    }
+
+    fn names(entries: &[InventoryEntry]) -> Vec<String> {
+        entries.iter().map(|entry| entry.id.name.clone()).collect()
+    }
+
+    #[test]
+    fn what_a_hook_left_behind_is_left_over_once_it_is_no_hook_any_more() {
+        let mut job = object("Job", "check", 1);
+        job.set_annotation("sherpack.io/hook", "post-upgrade");
+        let hooks = crate::plan::split(vec![job.clone()]).unwrap().hooks;
+        let before = hook_objects(&hooks, 2);
+        let next = |objects: &[Object], hooks: &[Hook], leftovers: &[InventoryEntry]| {
+            names(&next_inventory(objects, 3, &[], leftovers).with_hooks(hooks, &before).leftovers)
+        };
+        assert_eq!(next(&[], &[], &[]), ["check"]);
+        assert_eq!(next(&[], &[], &before), ["check"], "once");
+        assert!(next(&[], &hooks, &before).is_empty(), "it runs again and makes way by itself");
+        assert!(next(&[object("Job", "check", 1)], &[], &[]).is_empty(), "an ordinary object now");
+    }
+
+    #[test]
+    fn deletion_is_the_reverse_of_application() {
+        let objects = [object("ConfigMap", "a", 1), object("Deployment", "web", 1)];
+        let entries = next_inventory(&objects, 1, &[], &[]).wanted;
+        assert_eq!(names(&deletion_order(entries)), ["web", "a"]);
+    }
+
+    #[test]
+    fn an_unchanged_object_keeps_the_revision_in_which_it_last_changed() {
+        let first = next_inventory(&[object("ConfigMap", "a", 1), object("ConfigMap", "b", 1)], 1, &[], &[]);
+        let second = next_inventory(
+            &[object("ConfigMap", "a", 1), object("ConfigMap", "b", 2)],
+            2,
+            &first.wanted,
+            &[],
+        );
+        let changed: Vec<u32> = second.wanted.iter().map(|entry| entry.changed_in).collect();
+        assert_eq!(changed, [1, 2]);
+    }
+
+    #[test]
+    fn what_is_not_wanted_any_more_is_left_over_until_it_is_wanted_again() {
+        let first = next_inventory(&[object("ConfigMap", "a", 1), object("ConfigMap", "b", 1)], 1, &[], &[]);
+        let second = next_inventory(&[object("ConfigMap", "a", 1)], 2, &first.wanted, &first.leftovers);
+        assert_eq!(names(&second.leftovers), ["b"]);
+        // Revision 2 failed before it pruned anything; revision 3 still knows of `b`.
+        let third = next_inventory(&[object("ConfigMap", "a", 3)], 3, &second.wanted, &second.leftovers);
+        assert_eq!(names(&third.leftovers), ["b"]);
+        let fourth = next_inventory(&[object("ConfigMap", "b", 1)], 4, &third.wanted, &third.leftovers);
+        assert_eq!(names(&fourth.leftovers), ["a"]);
+        assert_eq!(fourth.wanted[0].changed_in, 1);
+    }
+}

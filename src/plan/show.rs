@@ -1,0 +1,93 @@
+//! A plan for people and programs: what happens, in its order.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::hooks::{FailurePolicy, Parts};
+use super::steps::{Plan, Step, Wait};
+use crate::api::duration;
+use crate::manifest::ObjectId;
+
+/// One thing that happens. Serialized with a `do` that names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "do", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Line {
+    /// A hook runs to its end.
+    Hook {
+        phase: &'static str,
+        object: String,
+        weight: i32,
+        timeout: String,
+        retries: u32,
+        on_failure: &'static str,
+    },
+    /// Objects are applied, in this order.
+    Apply { wave: i32, objects: Vec<String> },
+    /// Objects are waited for until they are healthy.
+    Wait { wave: i32, objects: Vec<String> },
+    /// Objects are deleted, in this order.
+    Delete { wave: i32, objects: Vec<String> },
+}
+
+/// The steps of a plan.
+#[must_use]
+pub fn lines(plan: &Plan, parts: &Parts) -> Vec<Line> {
+    let name = |id: &ObjectId| format!("{}/{}", id.kind, id.name);
+    let of = |index: &usize| parts.objects.get(*index).map(|object| name(&object.id));
+    let line = |step: &Step| match step {
+        Step::Hook { phase, hook } => parts.hooks.get(*hook).map(|hook| Line::Hook {
+            phase: phase.as_str(),
+            object: name(&hook.object.id),
+            weight: hook.weight,
+            timeout: duration::format(hook.timeout),
+            retries: hook.retries,
+            on_failure: match hook.on_failure {
+                FailurePolicy::Fail => "fail",
+                FailurePolicy::Continue => "continue",
+                FailurePolicy::Rollback => "rollback",
+            },
+        }),
+        Step::Apply { wave, groups } => {
+            Some(Line::Apply { wave: *wave, objects: groups.iter().flatten().filter_map(of).collect() })
+        }
+        Step::Wait { wave, objects, wait: Wait::Named | Wait::Wave | Wait::Last } => {
+            Some(Line::Wait { wave: *wave, objects: objects.iter().filter_map(of).collect() })
+        }
+        Step::Delete { wave, entries } => {
+            Some(Line::Delete { wave: *wave, objects: entries.iter().map(|entry| name(&entry.id)).collect() })
+        }
+    };
+    plan.steps.iter().filter_map(line).collect()
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, objects: &[String]| {
+            objects.iter().try_for_each(|object| write!(f, "\n- {object}"))
+        };
+        match self {
+            Self::Hook { phase, object, weight, timeout, retries, on_failure } => {
+                write!(f, "Hook {phase}: {object} (weight {weight}, timeout {timeout}")?;
+                if *retries > 0 {
+                    write!(f, ", retries {retries}")?;
+                }
+                if *on_failure != "fail" {
+                    write!(f, ", on failure {on_failure}")?;
+                }
+                write!(f, ")")
+            }
+            Self::Apply { wave, objects } => {
+                let s = if objects.len() == 1 { "" } else { "s" };
+                write!(f, "Wave {wave}: {} resource{s}", objects.len())?;
+                list(f, objects)
+            }
+            Self::Wait { objects, .. } => write!(f, "  wait for {}", objects.join(", ")),
+            Self::Delete { wave, objects } => {
+                let s = if objects.len() == 1 { "" } else { "s" };
+                write!(f, "Wave {wave}: delete {} resource{s}", objects.len())?;
+                list(f, objects)
+            }
+        }
+    }
+}

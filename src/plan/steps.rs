@@ -1,0 +1,258 @@
+//! The steps of an operation, one flat list: a checkpoint is an index into it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Error;
+use super::annotations::{first, integer, list, truth, wrong};
+use super::hooks::{Hook, Parts, Phase};
+use crate::api::names;
+use crate::manifest::{InventoryEntry, Object, ObjectId, order};
+
+/// What an operation is for: decides which hooks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    Install,
+    Upgrade,
+    Rollback,
+}
+
+impl Occasion {
+    fn phases(self) -> (Phase, Phase) {
+        match self {
+            Self::Install => (Phase::PreInstall, Phase::PostInstall),
+            Self::Upgrade => (Phase::PreUpgrade, Phase::PostUpgrade),
+            Self::Rollback => (Phase::PreRollback, Phase::PostRollback),
+        }
+    }
+}
+
+/// One step. Every step may be done again: what it did already is found and left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Runs a hook, by its index, to its end.
+    Hook { phase: Phase, hook: usize },
+    /// Applies groups of objects, by their indices, one group after another; members of a group go in parallel.
+    Apply { wave: i32, groups: Vec<Vec<usize>> },
+    /// Waits until objects are healthy.
+    Wait { wave: i32, objects: Vec<usize>, wait: Wait },
+    /// Deletes objects, one group after another, and waits until they are gone.
+    Delete { wave: i32, entries: Vec<InventoryEntry> },
+}
+
+impl Step {
+    /// The wave to which the step belongs, if to any.
+    #[must_use]
+    pub fn wave(&self) -> Option<i32> {
+        match self {
+            Self::Hook { .. } => None,
+            Self::Apply { wave, .. } | Self::Wait { wave, .. } | Self::Delete { wave, .. } => Some(*wave),
+        }
+    }
+}
+
+/// Why objects are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Other objects name them in `sherpack.io/wait-for`.
+    Named,
+    /// Another wave comes after theirs.
+    Wave,
+    /// Theirs is the last wave.
+    Last,
+}
+
+/// An operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Its steps, in their order.
+    pub steps: Vec<Step>,
+    /// Its waves, in the order in which they are done.
+    pub waves: Vec<i32>,
+}
+
+/// What an install, upgrade or rollback does: hooks, the waves in ascending order, hooks. What it no longer wants is
+/// pruned after that.
+///
+/// # Errors
+/// An annotation that means nothing, a wait for what is not there or comes later, and waits in a circle.
+pub fn roll_out(parts: &Parts, occasion: Occasion) -> Result<Plan, Error> {
+    let (before, after) = occasion.phases();
+    let mut steps = hooks_of(&parts.hooks, before);
+    let objects = &parts.objects;
+    let mut waves: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+    for (index, object) in objects.iter().enumerate() {
+        waves.entry(integer(object, &[names::SYNC_WAVE])?).or_default().push(index);
+    }
+    let waits = Waits::read(objects, &waves)?;
+    let last = waves.keys().next_back().copied();
+    for (wave, members) in &waves {
+        for layer in waits.layers(objects, members)? {
+            if !layer.needs.is_empty() {
+                let objects = layer.needs.into_iter().collect();
+                steps.push(Step::Wait { wave: *wave, objects, wait: Wait::Named });
+            }
+            steps.push(Step::Apply { wave: *wave, groups: groups(objects, layer.members) });
+        }
+        let waited: Vec<usize> =
+            members.iter().copied().filter(|index| !waits.skipped.contains(index)).collect();
+        let wait = if Some(*wave) == last { Wait::Last } else { Wait::Wave };
+        if !waited.is_empty() {
+            steps.push(Step::Wait { wave: *wave, objects: waited, wait });
+        }
+    }
+    steps.extend(hooks_of(&parts.hooks, after));
+    Ok(Plan { steps, waves: waves.into_keys().collect() })
+}
+
+/// What an uninstall does: hooks, the waves in reverse, hooks. What earlier revisions left behind goes first.
+///
+/// `with_hooks` is false for a release that was never deployed: its hooks have nothing to work on.
+///
+/// # Errors
+/// An annotation that means nothing.
+pub fn deletion(
+    parts: &Parts,
+    inventory: &[InventoryEntry],
+    leftovers: &[InventoryEntry],
+    with_hooks: bool,
+) -> Result<Plan, Error> {
+    let hooks = |phase| if with_hooks { hooks_of(&parts.hooks, phase) } else { Vec::new() };
+    let mut waves_of: BTreeMap<&ObjectId, i32> = BTreeMap::new();
+    for object in &parts.objects {
+        waves_of.insert(&object.id, integer(object, &[names::SYNC_WAVE])?);
+    }
+    let mut waves: BTreeMap<i32, Vec<InventoryEntry>> = BTreeMap::new();
+    let highest = waves_of.values().max().copied().unwrap_or(0);
+    for entry in leftovers {
+        waves.entry(highest).or_default().push(entry.clone());
+    }
+    for entry in inventory {
+        let wave = waves_of.get(&entry.id).copied().unwrap_or(highest);
+        waves.entry(wave).or_default().push(entry.clone());
+    }
+    let mut steps = hooks(Phase::PreDelete);
+    let order: Vec<i32> = waves.keys().rev().copied().collect();
+    steps.extend(
+        waves
+            .into_iter()
+            .rev()
+            .map(|(wave, entries)| Step::Delete { wave, entries: super::deletion_order(entries) }),
+    );
+    steps.extend(hooks(Phase::PostDelete));
+    Ok(Plan { steps, waves: order })
+}
+
+/// The tests of a release.
+#[must_use]
+pub fn tests(hooks: &[Hook]) -> Plan {
+    Plan { steps: hooks_of(hooks, Phase::Test), waves: Vec::new() }
+}
+
+fn hooks_of(hooks: &[Hook], phase: Phase) -> Vec<Step> {
+    let of_phase = |(index, hook): (usize, &Hook)| {
+        hook.phases.contains(&phase).then_some(Step::Hook { phase, hook: index })
+    };
+    hooks.iter().enumerate().filter_map(of_phase).collect()
+}
+
+/// Groups follow the kind order; inside a group objects are sorted by id.
+fn groups(objects: &[Object], members: Vec<usize>) -> Vec<Vec<usize>> {
+    let mut by_rank: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for index in members {
+        let id = &objects[index].id;
+        by_rank.entry(order::rank(&id.group, &id.kind)).or_default().push(index);
+    }
+    for group in by_rank.values_mut() {
+        group.sort_by(|a, b| objects[*a].id.cmp(&objects[*b].id));
+    }
+    by_rank.into_values().collect()
+}
+
+/// Who waits for whom.
+struct Waits {
+    /// Objects that each object waits for, all of the same or of an earlier wave.
+    needs: BTreeMap<usize, BTreeSet<usize>>,
+    /// Objects that nobody waits for by default.
+    skipped: BTreeSet<usize>,
+}
+
+/// Objects of a wave that are applied together, and what they wait for first.
+struct Layer {
+    needs: BTreeSet<usize>,
+    members: Vec<usize>,
+}
+
+impl Waits {
+    fn read(objects: &[Object], waves: &BTreeMap<i32, Vec<usize>>) -> Result<Self, Error> {
+        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (index, object) in objects.iter().enumerate() {
+            by_name.entry(format!("{}/{}", object.id.kind, object.id.name)).or_default().push(index);
+        }
+        let wave_of: BTreeMap<usize, i32> =
+            waves.iter().flat_map(|(wave, members)| members.iter().map(|index| (*index, *wave))).collect();
+        let mut needs: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        let mut skipped = BTreeSet::new();
+        for (index, object) in objects.iter().enumerate() {
+            if truth(object, names::SKIP_WAIT)? {
+                skipped.insert(index);
+            }
+            let Some((key, value)) = first(object, &[names::WAIT_FOR]) else { continue };
+            for target in list(value) {
+                if target.split('/').filter(|part| !part.is_empty()).count() != 2 {
+                    return Err(wrong(&object.id, key, value, "a comma-separated list of Kind/name"));
+                }
+                let nothing = |problem| Error::WaitForNothing {
+                    object: object.id.to_string(),
+                    target: target.to_owned(),
+                    problem,
+                };
+                let found = by_name.get(target).ok_or_else(|| nothing("not in the manifest, or a hook"))?;
+                if found.iter().any(|other| wave_of.get(other) > wave_of.get(&index)) {
+                    return Err(nothing("in a later wave"));
+                }
+                needs.entry(index).or_default().extend(found);
+            }
+        }
+        Ok(Self { needs, skipped })
+    }
+
+    /// The members of a wave in layers: each waits only for what earlier ones applied.
+    fn layers(&self, objects: &[Object], members: &[usize]) -> Result<Vec<Layer>, Error> {
+        let mut left: BTreeSet<usize> = members.iter().copied().collect();
+        let mut layers = Vec::new();
+        while !left.is_empty() {
+            let free = |index: &usize| self.needs.get(index).is_none_or(|needs| needs.is_disjoint(&left));
+            let members: Vec<usize> = left.iter().copied().filter(free).collect();
+            if members.is_empty() {
+                return Err(Error::WaitForCircle { circle: self.circle(objects, &left) });
+            }
+            let needs = members.iter().filter_map(|index| self.needs.get(index)).flatten().copied().collect();
+            for index in &members {
+                left.remove(index);
+            }
+            layers.push(Layer { needs, members });
+        }
+        Ok(layers)
+    }
+
+    /// One circle among objects of which each waits for another of them.
+    fn circle(&self, objects: &[Object], left: &BTreeSet<usize>) -> String {
+        let mut path: Vec<usize> = Vec::new();
+        let mut at = left.first().copied();
+        while let Some(index) = at {
+            if let Some(start) = path.iter().position(|seen| *seen == index) {
+                path.drain(..start);
+                path.push(index);
+                break;
+            }
+            path.push(index);
+            at = self.needs.get(&index).and_then(|needs| needs.intersection(left).next().copied());
+        }
+        let name = |index: usize| format!("{}/{}", objects[index].id.kind, objects[index].id.name);
+        path.into_iter().map(name).collect::<Vec<_>>().join(" -> ")
+    }
+}
+
+#[cfg(test)]
+#[path = "steps_tests.rs"]
+mod tests;

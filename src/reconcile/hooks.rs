@@ -1,0 +1,449 @@
+//! Runs one hook to its end: written down before it is created, and with its result before anything follows from it.
+//!
+//! A run is known by the annotation `sherpack.io/hook-run` of its object: whoever finds an object of this very run
+//! goes on with it, so that no crash and no second process makes it run twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::memory::{HookWatch, Running, Stage, Waiting};
+use super::status::{self, Progress};
+use super::steps::Step;
+use super::wait::describe;
+use super::{Error, Pass};
+use crate::api::{Adopt, duration, names, reasons};
+use crate::cluster::{self, Applied, Created, Holder};
+use crate::health::{self, Status};
+use crate::manifest::ObjectId;
+use crate::plan::{self, DeletePolicy, FailurePolicy, Hook, Phase};
+use crate::release::{HOOK_RESULTS, HookResult, HookRun, OperationPhase};
+
+/// A lost watch event must not make a hook wait for ever.
+const LOOK_ANYWAY: Duration = Duration::from_secs(15);
+/// A health rule that says "failed" must say so for this long.
+const FAILED_FOR: Duration = Duration::from_secs(10);
+/// The pods of a Job that does not end are looked at this often.
+const LOOK_AT_PODS: Duration = Duration::from_secs(5);
+/// Looks in one pass: one that deletes the run before, one that creates, one that finds what another created.
+const LOOKS: usize = 4;
+
+/// What a look at a run showed.
+enum Seen {
+    Running {
+        until: Timestamp,
+    },
+    /// With reason and message of its failure.
+    Ended(Option<(&'static str, String)>),
+}
+
+/// Which run of a hook.
+struct Run<'a> {
+    hook: &'a Hook,
+    phase: Phase,
+    attempt: u32,
+    /// The first attempt of this operation.
+    first: u32,
+    /// Value of the annotation.
+    id: String,
+    /// Of this line of revisions.
+    owner_uid: String,
+}
+
+impl Pass<'_> {
+    /// One step of an operation: a hook, from its checkpoint to its end.
+    pub(super) async fn hook(
+        &mut self,
+        running: &mut Running,
+        phase: Phase,
+        index: usize,
+    ) -> Result<Step, Error> {
+        let Some(hook) = running.parts.hooks.get(index).cloned() else { return Ok(Step::Done) };
+        loop {
+            let checkpoint = running.stored.private.as_ref().and_then(|private| private.operation.as_ref());
+            let here = checkpoint.filter(|operation| usize::try_from(operation.step) == Ok(running.at));
+            let Some(at) = here.and_then(|operation| operation.hook.clone()) else {
+                let first = next_attempt(running, &hook, phase);
+                let run = HookRun { attempt: first, first, failed: None };
+                self.checkpoint(running, operation_phase(phase), 0, Some(run)).await?;
+                running.stage = Stage::Begin;
+                continue;
+            };
+            let run = self.run_of(running, &hook, phase, &at);
+            if let Some(failed) = at.failed {
+                self.clean_up(&run, failed).await?;
+                return Ok(if failed { consequence(running, &hook, phase) } else { Step::Done });
+            }
+            match self.look_at(running, &run, true).await? {
+                Seen::Running { until } => return Ok(Step::Wait { until }),
+                Seen::Ended(failure) => self.write_down(running, &run, failure, true).await?,
+            }
+        }
+    }
+
+    /// Sees a hook to its end whose operation is not wanted any more. `None`: no hook runs.
+    pub(super) async fn await_hook(&mut self) -> Result<Option<Progress>, Error> {
+        self.load_running().await?;
+        let Some(mut running) = self.mem.running.take() else { return Ok(None) };
+        let checkpoint = running.stored.private.as_ref().and_then(|private| private.operation.clone());
+        let step = running.plan.steps.get(running.at).cloned();
+        let attempt = checkpoint.and_then(|operation| operation.hook).filter(|run| run.failed.is_none());
+        let (Some(attempt), Some(plan::Step::Hook { phase, hook })) = (attempt, step) else {
+            return Ok(None);
+        };
+        let Some(hook) = running.parts.hooks.get(hook).cloned() else { return Ok(None) };
+        let run = self.run_of(&running, &hook, phase, &attempt);
+        match self.look_at(&mut running, &run, false).await? {
+            Seen::Running { until } => {
+                let progress = Progress::Running(status::Run::of(&running, until));
+                self.mem.running = Some(running);
+                Ok(Some(progress))
+            }
+            Seen::Ended(failure) => {
+                let failed = failure.is_some();
+                self.write_down(&mut running, &run, failure, false).await?;
+                self.clean_up(&run, failed).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn run_of<'h>(&self, running: &Running, hook: &'h Hook, phase: Phase, run: &HookRun) -> Run<'h> {
+        let HookRun { attempt, first, .. } = *run;
+        let private = running.stored.private.as_ref();
+        let owner_uid = private.map_or_else(|| self.uid.clone(), |private| private.owner.uid.clone());
+        let revision = running.stored.record.version;
+        Run {
+            hook,
+            phase,
+            attempt,
+            first,
+            id: format!("{owner_uid}.{revision}.{phase}.{attempt}"),
+            owner_uid,
+        }
+    }
+
+    /// Writes down how a run ended, and the next one if there is to be one.
+    async fn write_down(
+        &mut self,
+        running: &mut Running,
+        run: &Run<'_>,
+        failure: Option<(&'static str, String)>,
+        may_retry: bool,
+    ) -> Result<(), Error> {
+        let failed = failure.is_some();
+        let failure = failure.map(|(reason, message)| (reason.to_owned(), self.hidden(message)));
+        let outcome = if failed { "failure" } else { "success" };
+        self.ctx.report.hook(&self.key, run.phase.as_str(), outcome);
+        if let Some(private) = running.stored.private.as_mut() {
+            private.hooks.push(HookResult {
+                phase: run.phase.to_string(),
+                object: hook_name(run.hook),
+                attempt: run.attempt,
+                failure,
+                at: self.now,
+            });
+            let surplus = private.hooks.len().saturating_sub(HOOK_RESULTS);
+            private.hooks.drain(..surplus);
+        }
+        let retries_left = run.attempt.saturating_sub(run.first) < run.hook.retries;
+        let next = if failed && may_retry && retries_left && self.now < running.deadline {
+            HookRun { attempt: run.attempt.saturating_add(1), first: run.first, failed: None }
+        } else {
+            HookRun { attempt: run.attempt, first: run.first, failed: Some(failed) }
+        };
+        self.checkpoint(running, operation_phase(run.phase), 0, Some(next)).await?;
+        running.stage = Stage::Begin;
+        Ok(())
+    }
+
+    /// Looks at the object of a run, and creates it when it is not there yet and `create` says so.
+    async fn look_at(&mut self, running: &mut Running, run: &Run<'_>, create: bool) -> Result<Seen, Error> {
+        let id = &run.hook.object.id;
+        let api_version = &run.hook.object.api_version;
+        let mut watch = match std::mem::replace(&mut running.stage, Stage::Begin) {
+            Stage::Hook(watch) if watch.attempt == run.attempt => *watch,
+            _ => {
+                self.watch_hook(run.hook).await?;
+                let own = self.now.checked_add(run.hook.timeout).unwrap_or(Timestamp::MAX);
+                let message = format!("the {} hook runs", run.phase);
+                HookWatch {
+                    attempt: run.attempt,
+                    uid: None,
+                    deadline: own.min(running.deadline),
+                    waiting: Waiting::unseen(api_version, &message, self.now),
+                }
+            }
+        };
+        let mut seen = None;
+        for _ in 0..LOOKS {
+            let live = self.ctx.cluster.get(api_version, id).await?;
+            seen = match (live, &watch.uid) {
+                (Some(live), None) if is_run(&live, run) => {
+                    watch.uid = live.uid();
+                    continue;
+                }
+                (Some(live), Some(uid)) if live.uid().as_ref() == Some(uid) => {
+                    Some(self.judge_hook(&mut watch, run, &live).await)
+                }
+                (_, Some(_)) => {
+                    let message = format!("{id} was deleted while it ran: nobody knows how it ended");
+                    Some(Seen::Ended(Some((reasons::HOOK_VANISHED, message))))
+                }
+                (Some(live), None) => match self.make_way(run, &live).await? {
+                    Some(ended) => Some(ended),
+                    None if live.live.metadata.deletion_timestamp.is_none() => continue,
+                    None => {
+                        "waiting until the run before is gone".clone_into(&mut watch.waiting.health.message);
+                        None
+                    }
+                },
+                (None, None) if create => {
+                    let marks = plan::Marks {
+                        release_name: &self.settings.release_name,
+                        release_namespace: &self.key.namespace,
+                        uid: &run.owner_uid,
+                    };
+                    let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
+                    if let Created::New(uid) = self.ctx.cluster.create(api_version, id, &body).await? {
+                        self.mem.errors = 0;
+                        watch.uid = uid;
+                    }
+                    continue;
+                }
+                (None, None) => {
+                    let message = format!("{id} had not begun when it was not wanted any more");
+                    Some(Seen::Ended(Some((reasons::INTERRUPTED, message))))
+                }
+            };
+            break;
+        }
+        if let Some(Seen::Ended(failure)) = seen {
+            return Ok(Seen::Ended(failure));
+        }
+        if self.now >= watch.deadline {
+            let message = format!(
+                "{id} did not end within {}: {}",
+                duration::format(run.hook.timeout),
+                watch.waiting.health.message
+            );
+            return Ok(Seen::Ended(Some((reasons::HOOK_TIMEOUT, message))));
+        }
+        let anyway = self.now.checked_add(LOOK_ANYWAY).unwrap_or(Timestamp::MAX);
+        let until = match seen {
+            Some(Seen::Running { until }) => until.min(anyway),
+            _ => anyway,
+        };
+        let until = until.min(watch.deadline);
+        running.stage = Stage::Hook(Box::new(watch));
+        Ok(Seen::Running { until })
+    }
+
+    /// Deletes an object that stands where the hook has to be. `None`: it is gone or going.
+    async fn make_way(&self, run: &Run<'_>, live: &Applied) -> Result<Option<Seen>, Error> {
+        let id = &run.hook.object.id;
+        let annotations = live.live.metadata.annotations.as_ref();
+        let before = annotations.and_then(|all| all.get(names::HOOK_RUN));
+        let owner =
+            before.and_then(|before| before.split('.').next()).or_else(|| plan::marked_by(annotations));
+        let ours = owner == Some(run.owner_uid.as_str());
+        let living = owner.filter(|_| !ours).and_then(|uid| self.ctx.living(uid));
+        if !ours && (living.is_some() || self.settings.adopt != Adopt::Unowned) {
+            let holder = living.map_or(Holder::Unknown, |owner| Holder::Release(owner.to_string()));
+            return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
+        }
+        if live.live.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let of_this_operation = run
+            .id
+            .rsplit_once('.')
+            .is_some_and(|(this, _)| before.is_some_and(|before| before.starts_with(this)));
+        let may = of_this_operation || run.hook.delete.contains(&DeletePolicy::BeforeHookCreation);
+        if !may {
+            let message = format!(
+                "{id} is still there from an earlier run: delete it, or add before-hook-creation to its delete policy"
+            );
+            return Ok(Some(Seen::Ended(Some((reasons::HOOK_EXISTS, message)))));
+        }
+        if let Some(uid) = live.uid() {
+            self.ctx.cluster.delete(&run.hook.object.api_version, id, &uid).await?;
+        }
+        Ok(None)
+    }
+
+    async fn judge_hook(&self, watch: &mut HookWatch, run: &Run<'_>, live: &Applied) -> Seen {
+        let id = &run.hook.object.id;
+        let live = live.value();
+        let mut health = health::assess_run(&live, self.now);
+        let later = |by: Duration| self.now.checked_add(by).unwrap_or(Timestamp::MAX);
+        match (health.status, health.terminal) {
+            (Status::Current, _) => return Seen::Ended(None),
+            (Status::Failed, true) if health::is_run_to_completion(&live) => {
+                let told = self.end_of_job(id, &health.message).await;
+                return Seen::Ended(Some((reasons::HOOK_FAILED, format!("{id}: {told}"))));
+            }
+            _ => {}
+        }
+        let mut until = later(LOOK_ANYWAY);
+        if is_job(id) {
+            if self.now >= watch.waiting.pods_at {
+                watch.waiting.pods_at = later(LOOK_AT_PODS);
+                watch.waiting.pods = self.stuck_pod(id).await;
+            }
+            until = until.min(watch.waiting.pods_at);
+            if let Some(stuck) = &watch.waiting.pods {
+                health = stuck.clone();
+            }
+        }
+        let failing = health.status == Status::Failed && health.terminal;
+        watch.waiting.failed_since =
+            if failing { watch.waiting.failed_since.or(Some(self.now)) } else { None };
+        watch.waiting.health = health;
+        if let Some(since) = watch.waiting.failed_since {
+            let stable = since.checked_add(FAILED_FOR).unwrap_or(Timestamp::MAX);
+            if stable <= self.now {
+                return Seen::Ended(Some((reasons::HOOK_FAILED, describe(id, &watch.waiting))));
+            }
+            until = until.min(stable);
+        }
+        if let Some(recheck) = watch.waiting.health.recheck_in {
+            until = until.min(later(recheck));
+        }
+        Seen::Running { until }
+    }
+
+    /// What the Job's condition says, and what its last pod said.
+    async fn end_of_job(&self, id: &ObjectId, condition: &str) -> String {
+        if !is_job(id) {
+            return condition.to_owned();
+        }
+        match self.ctx.cluster.last_words(id, self.now).await {
+            Ok(Some(words)) => format!("{words} ({condition})"),
+            Ok(None) => condition.to_owned(),
+            Err(error) => {
+                tracing::debug!(release = %self.key, %error, "the pods of a failed hook are not looked at");
+                condition.to_owned()
+            }
+        }
+    }
+
+    /// A pod that cannot start, so that the Job will not end by waiting. One that fails is the Job's to replace.
+    async fn stuck_pod(&self, id: &ObjectId) -> Option<health::Health> {
+        let pods = self.ctx.cluster.job_pods(id).await.ok()?;
+        let pending: Vec<_> = pods
+            .into_iter()
+            .filter(|pod| pod.pointer("/status/phase").and_then(serde_json::Value::as_str) == Some("Pending"))
+            .collect();
+        health::workload_failure(&pending, self.now)
+    }
+
+    /// Lets the watch of the hook's kind wake this release.
+    async fn watch_hook(&mut self, hook: &Hook) -> Result<(), Error> {
+        let id = &hook.object.id;
+        if let Err(owner) = self.ctx.objects.table().track(&self.key, id) {
+            let holder = Holder::Release(owner.to_string());
+            return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
+        }
+        let kind = self.ctx.cluster.kind(&hook.object.api_version, &id.kind).await?;
+        self.ctx.objects.ensure(&kind, &self.key).await?;
+        self.ctx.objects.table().wake_on(&self.key, &BTreeSet::from([id.clone()]));
+        Ok(())
+    }
+
+    /// Deletes the object of a run that ended, if its policy says so. Done again after a crash.
+    async fn clean_up(&mut self, run: &Run<'_>, failed: bool) -> Result<(), Error> {
+        let id = &run.hook.object.id;
+        let policy = if failed { DeletePolicy::HookFailed } else { DeletePolicy::HookSucceeded };
+        if run.hook.delete.contains(&policy) {
+            let api_version = &run.hook.object.api_version;
+            if let Some(live) = self.ctx.cluster.get(api_version, id).await?
+                && is_run(&live, run)
+                && let Some(uid) = live.uid()
+            {
+                self.ctx.cluster.delete(api_version, id, &uid).await?;
+            }
+        }
+        self.ctx.objects.table().forget(&self.key, id);
+        Ok(())
+    }
+
+    /// Deletes what hooks left behind, when their release goes.
+    pub(super) async fn delete_hook_objects(&self, hooks: &[Hook], owner_uid: &str) -> Result<(), Error> {
+        for hook in hooks.iter().filter(|hook| !hook.object.keep()) {
+            let id = &hook.object.id;
+            let Some((version, meta)) = self.ctx.cluster.find(&hook.object.api_version, id).await? else {
+                continue;
+            };
+            let run = meta.annotations.as_ref().and_then(|all| all.get(names::HOOK_RUN));
+            let ours = run.and_then(|run| run.split('.').next()) == Some(owner_uid);
+            if let Some(uid) = meta.uid.filter(|_| ours) {
+                self.ctx.cluster.delete(&version, id, &uid).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_job(id: &ObjectId) -> bool {
+    id.group == "batch" && id.kind == "Job"
+}
+
+fn is_run(live: &Applied, run: &Run<'_>) -> bool {
+    let annotations = live.live.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(names::HOOK_RUN)) == Some(&run.id)
+}
+
+/// What a hook that failed does to its operation.
+fn consequence(running: &Running, hook: &Hook, phase: Phase) -> Step {
+    if hook.on_failure == FailurePolicy::Continue || phase == Phase::Test {
+        return Step::Done;
+    }
+    let last = running.stored.private.as_ref().and_then(|private| private.hooks.last());
+    let (reason, message) = last
+        .and_then(|result| result.failure.clone())
+        .unwrap_or_else(|| (reasons::HOOK_FAILED.to_owned(), hook.object.id.to_string()));
+    let reason = [reasons::HOOK_TIMEOUT, reasons::HOOK_VANISHED, reasons::HOOK_EXISTS, reasons::INTERRUPTED]
+        .into_iter()
+        .find(|known| *known == reason)
+        .unwrap_or(reasons::HOOK_FAILED);
+    let message = format!("{phase} hook {message}");
+    Step::Failed { reason, message, undo: hook.on_failure == FailurePolicy::Rollback }
+}
+
+/// Tests run more than once for one revision, and so may the hooks of an uninstall.
+fn next_attempt(running: &Running, hook: &Hook, phase: Phase) -> u32 {
+    let object = hook_name(hook);
+    let results = running.stored.private.iter().flat_map(|private| &private.hooks);
+    let before = results.filter(|result| result.phase == phase.as_str() && result.object == object);
+    before.map(|result| result.attempt).max().unwrap_or(0).saturating_add(1)
+}
+
+/// `Job/migrate`.
+fn hook_name(hook: &Hook) -> String {
+    format!("{}/{}", hook.object.id.kind, hook.object.id.name)
+}
+
+fn operation_phase(phase: Phase) -> OperationPhase {
+    match phase {
+        Phase::PreInstall | Phase::PreUpgrade | Phase::PreRollback | Phase::PreDelete => {
+            OperationPhase::PreHooks
+        }
+        Phase::PostInstall | Phase::PostUpgrade | Phase::PostRollback | Phase::PostDelete => {
+            OperationPhase::PostHooks
+        }
+        Phase::Test => OperationPhase::Test,
+    }
+}
+
+/// The hook that runs, as what the operation waits for.
+pub(super) fn waiting_for(running: &Running) -> BTreeMap<ObjectId, Waiting> {
+    let (Stage::Hook(watch), Some(plan::Step::Hook { hook, .. })) =
+        (&running.stage, running.plan.steps.get(running.at))
+    else {
+        return BTreeMap::new();
+    };
+    let hook = running.parts.hooks.get(*hook);
+    hook.map(|hook| (hook.object.id.clone(), watch.waiting.clone())).into_iter().collect()
+}

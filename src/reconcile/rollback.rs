@@ -1,0 +1,132 @@
+//! Goes back to a stored revision: its manifest becomes the next revision. Nothing is rendered.
+
+use super::act::occasion;
+use super::prepare::{Prepared, pending, stored_parts};
+use super::status::{Progress, failure};
+use super::{Error, Pass};
+use crate::plan;
+use crate::release::decide::{Observation, RollbackTo};
+use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, State, Undone};
+use crate::storage::{Head, Records, Stored};
+
+impl Pass<'_> {
+    /// Whether the revision to which the release is pinned can be gone back to. Costs a read unless it is there or on
+    /// its way.
+    pub(super) async fn observe_rollback(&self, seen: &mut Observation) -> Result<(), Error> {
+        let Some(RollbackTo { revision, problem }) = &mut seen.rollback_to else { return Ok(()) };
+        let back = match &self.mem.head {
+            Some((Head::Ours(head), _)) => {
+                let target = head.private.as_ref().and_then(|private| private.target);
+                head.record.version == *revision || target == Some(*revision)
+            }
+            _ => false,
+        };
+        if !back {
+            *problem = match self.target(*revision).await {
+                Ok(_) => None,
+                Err(error @ Error::RollbackTarget { .. }) => Some(error.to_string()),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(())
+    }
+
+    /// A revision of ours that was deployed once.
+    async fn target(&self, revision: u32) -> Result<(Stored, Private), Error> {
+        let invalid = |problem: String| Error::RollbackTarget { revision, problem };
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let stored = match self.records().get(namespace, name, revision).await? {
+            Head::Ours(stored) => *stored,
+            Head::None => return Err(invalid("there is no such revision".to_owned())),
+            Head::Foreign(_) => return Err(invalid("another tool wrote it".to_owned())),
+            Head::Unreadable(unreadable) => return Err(invalid(unreadable.to_string())),
+        };
+        let private = stored.private.clone().filter(|private| self.owns(&private.owner));
+        let private = private.ok_or_else(|| invalid("it belongs to another release".to_owned()))?;
+        match stored.record.state {
+            State::Deployed | State::Superseded => Ok((stored, private)),
+            ref state => Err(invalid(format!("it is {}: only what was deployed can be", state.name()))),
+        }
+    }
+
+    /// Stores the manifest of `target` as `revision` and begins to roll it out.
+    pub(super) async fn launch_rollback(
+        &mut self,
+        revision: u32,
+        target: u32,
+        attempt: u32,
+    ) -> Result<Progress, Error> {
+        if self.settings.create_namespace {
+            self.ctx.cluster.ensure_namespace(&self.settings.target_namespace).await?;
+        }
+        let (stored, of_target) = self.target(target).await?;
+        let parts = stored_parts(&stored.record)?;
+        let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
+        let before = match &self.mem.head {
+            Some((Head::Ours(head), _)) => head.private.clone().filter(|private| self.owns(&private.owner)),
+            _ => None,
+        };
+        let (inventory, leftovers) = before
+            .as_ref()
+            .map_or((&[][..], &[][..]), |private| (&private.inventory[..], &private.leftovers[..]));
+        let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
+        let next = plan::next_inventory(&parts.objects, revision, inventory, leftovers)
+            .with_hooks(&parts.hooks, hooks_before);
+        let timeout = self.settings.timeout.as_secs().max(1);
+        let State::PendingRollback { started_at, timeout, .. } =
+            pending(Action::Rollback, self.now, timeout, revision)
+        else {
+            return Err(Error::Undecided);
+        };
+        let record = Record {
+            version: revision,
+            state: State::PendingRollback { started_at, timeout, target_version: target },
+            created_at: self.now,
+            updated_at: self.now,
+            ..stored.record
+        };
+        let pinned = self.settings.rollback_to == Some(target);
+        let private = Private {
+            version: PRIVATE_VERSION,
+            owner: Owner {
+                namespace: self.key.namespace.clone(),
+                name: self.key.name.clone(),
+                uid: before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone(),
+            },
+            holder: self.ctx.holder.clone(),
+            action: Action::Rollback,
+            attempt,
+            inputs: of_target.inputs,
+            pack_digest: of_target.pack_digest,
+            inventory: next.wanted,
+            leftovers: next.leftovers,
+            hook_objects: plan::hook_objects(&parts.hooks, revision),
+            operation: None,
+            last_deployed: before
+                .as_ref()
+                .and_then(|private| private.last_deployed)
+                .or(of_target.last_deployed),
+            target: Some(target),
+            undone: if pinned { None } else { self.undone() },
+            undo_at_once: false,
+            hooks: Vec::new(),
+            tested: None,
+            // Secrets that are generated once belong to the release and not to a revision.
+            secrets: before.map_or(of_target.secrets, |private| private.secrets),
+        };
+        self.begin(Prepared { record, private, parts, plan }).await
+    }
+
+    /// What the newest record failed for, or undid before.
+    pub(super) fn undone(&self) -> Option<Undone> {
+        let Some((head @ Head::Ours(stored), _)) = &self.mem.head else { return None };
+        let private = stored.private.as_ref()?;
+        if let Some(undone) = &private.undone {
+            return Some(undone.clone());
+        }
+        let State::Failed { failed_at, .. } = stored.record.state else { return None };
+        let (reason, message) = failure(head);
+        let (inputs, attempt) = (private.inputs.clone(), private.attempt);
+        Some(Undone { inputs, attempt, at: failed_at, reason, message })
+    }
+}

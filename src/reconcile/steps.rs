@@ -1,0 +1,146 @@
+//! The steps of an operation, one after another, from the checkpoint on.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+
+use super::memory::{Running, Stage, Waiting};
+use super::wait::{LOOK_AGAIN, bearable, describe};
+use super::{Error, Pass};
+use crate::api::WAVE_TIMEOUT;
+use crate::manifest::Object;
+use crate::plan::{self, Wait};
+use crate::release::{HookRun, Operation, OperationPhase};
+
+/// How a step, or all of them, came out.
+pub(super) enum Step {
+    Done,
+    Wait {
+        until: Timestamp,
+    },
+    Failed {
+        reason: &'static str,
+        message: String,
+        /// The operation is to be undone without further attempts.
+        undo: bool,
+    },
+}
+
+impl Pass<'_> {
+    /// Goes through the steps until one has to wait, fails, or the last is done.
+    pub(super) async fn steps(&mut self, running: &mut Running) -> Result<Step, Error> {
+        while let Some(step) = running.plan.steps.get(running.at).cloned() {
+            let outcome = match step {
+                plan::Step::Hook { phase, hook } => self.hook(running, phase, hook).await?,
+                plan::Step::Apply { wave, groups } => self.apply_step(running, wave, &groups).await?,
+                plan::Step::Wait { objects, wait, .. } => self.wait_step(running, &objects, wait).await?,
+                plan::Step::Delete { entries, .. } => self.delete_step(running, &entries).await?,
+            };
+            match outcome {
+                Step::Done => {
+                    running.at += 1;
+                    running.stage = Stage::Begin;
+                }
+                other => return Ok(other),
+            }
+        }
+        Ok(Step::Done)
+    }
+
+    async fn apply_step(
+        &mut self,
+        running: &mut Running,
+        wave: i32,
+        groups: &[Vec<usize>],
+    ) -> Result<Step, Error> {
+        let after_a_wait = running
+            .at
+            .checked_sub(1)
+            .is_some_and(|before| matches!(running.plan.steps.get(before), Some(plan::Step::Wait { .. })));
+        if after_a_wait && running.saved != running.at {
+            // What was waited for is not waited for again.
+            self.checkpoint(running, OperationPhase::Apply, wave, None).await?;
+        }
+        let mut applied = std::mem::take(&mut running.applied);
+        let result = self.apply_groups(running, groups, &mut applied).await;
+        running.applied = applied;
+        result.map(|()| Step::Done)
+    }
+
+    async fn wait_step(
+        &mut self,
+        running: &mut Running,
+        objects: &[usize],
+        wait: Wait,
+    ) -> Result<Step, Error> {
+        let waits = match wait {
+            Wait::Named => true,
+            Wait::Wave => self.settings.waves.wait,
+            Wait::Last => self.settings.wait,
+        };
+        if !waits {
+            return Ok(Step::Done);
+        }
+        if !matches!(running.stage, Stage::Wait { .. }) {
+            running.stage = self.begin_wait(running, objects);
+        }
+        let deadline = running.deadline;
+        let Stage::Wait { waiting, looked_at, deadline: own } = &mut running.stage else {
+            return Ok(Step::Done);
+        };
+        let deadline = deadline.min(*own);
+        let due = looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
+        if !bearable(waiting) && *looked_at < self.now {
+            if self.now < due {
+                return Ok(Step::Wait { until: due });
+            }
+            *looked_at = self.now;
+            self.look_again(waiting).await?;
+        }
+        if bearable(waiting) {
+            running.ailing = waiting.iter().next().map(|(id, object)| describe(id, object));
+            self.wake_on(&BTreeMap::new());
+            if wait != Wait::Named {
+                running.applied = HashMap::new();
+            }
+            return Ok(Step::Done);
+        }
+        Ok(self.judge(waiting, deadline))
+    }
+
+    /// Objects that this process applied are known by the answer; at others it has to look.
+    fn begin_wait(&self, running: &Running, objects: &[usize]) -> Stage {
+        let objects: Vec<&Object> =
+            objects.iter().filter_map(|index| running.parts.objects.get(*index)).collect();
+        let mut waiting = self.unhealthy(&objects, &running.applied);
+        let mut looked_at = self.now;
+        for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
+            looked_at = Timestamp::MIN;
+            let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
+            waiting.insert(object.id.clone(), unseen);
+        }
+        self.wake_on(&waiting);
+        let several = running.plan.waves.len() > 1;
+        let bound = self.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
+        let deadline = bound.and_then(|bound| self.now.checked_add(bound).ok()).unwrap_or(Timestamp::MAX);
+        Stage::Wait { waiting, looked_at, deadline }
+    }
+
+    /// Writes down how far the operation is. Everything before `running.at` is done and is not done again.
+    pub(super) async fn checkpoint(
+        &mut self,
+        running: &mut Running,
+        phase: OperationPhase,
+        wave: i32,
+        hook: Option<HookRun>,
+    ) -> Result<(), Error> {
+        if let Some(private) = running.stored.private.as_mut() {
+            let step = u32::try_from(running.at).unwrap_or(u32::MAX);
+            private.operation = Some(Operation { phase, wave, step, hook });
+        }
+        running.stored = self.save(&running.stored, true).await?;
+        self.wrote(&running.stored);
+        running.saved = running.at;
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! The rows of the table for a release whose newest record is ours.
+
+use jiff::Timestamp;
+
+use super::{Failure, Head, HeadState, Hold, Observation, Operation, OurHead, RollbackTo, after, no_target};
+use crate::release::backoff;
+
+type Decided = (Operation, Option<Timestamp>);
+
+pub(super) fn ours(seen: &Observation, head: &OurHead) -> Decided {
+    debug_assert!(matches!(&seen.head, Head::Ours(_)));
+    if let HeadState::Pending { uninstalling, .. } = head.state {
+        return (pending(seen, head, uninstalling), None);
+    }
+    if let Some(to) = &seen.rollback_to {
+        return rollback_to(seen, head, to);
+    }
+    let Some(inputs) = &seen.inputs else {
+        return (Operation::Hold(Hold::InputsUnknown), None);
+    };
+    if let Some(failure) = failure(head).filter(|failure| failure.inputs == *inputs)
+        && !seen.reset_requested
+    {
+        return failed(seen, head, &failure);
+    }
+    let next = next(head, 1);
+    match head.state {
+        HeadState::Deployed if head.inputs == *inputs => (at_rest(seen), None),
+        HeadState::Deployed if seen.paused => (Operation::Hold(Hold::Paused), None),
+        // A test of what is deployed runs.
+        HeadState::Deployed if head.hook_running => (Operation::AwaitHook, None),
+        _ if is_fresh(head) => (next, None),
+        _ if seen.paused => (Operation::Hold(Hold::Paused), None),
+        _ => (next, None),
+    }
+}
+
+/// Nothing is deployed, so that an upgrade would have nothing to start from.
+fn is_fresh(head: &OurHead) -> bool {
+    head.last_deployed.is_none() || head.state == HeadState::Uninstalled
+}
+
+fn next(head: &OurHead, attempt: u32) -> Operation {
+    let revision = head.revision + 1;
+    if is_fresh(head) {
+        Operation::Install { revision, attempt }
+    } else {
+        Operation::Upgrade { revision, attempt }
+    }
+}
+
+fn at_rest(seen: &Observation) -> Operation {
+    if seen.test { Operation::Test } else { Operation::Nothing }
+}
+
+fn pending(seen: &Observation, head: &OurHead, uninstalling: bool) -> Operation {
+    // An uninstall that nobody wants any more cannot be resumed into a release.
+    let wanted = !uninstalling && still_wanted(seen, head);
+    match (wanted, head.hook_running) {
+        (true, _) => Operation::Resume,
+        (false, true) => Operation::AwaitHook,
+        (false, false) => Operation::Interrupt,
+    }
+}
+
+/// Inputs that cannot be read are no reason to stop what is stored and under way.
+fn still_wanted(seen: &Observation, head: &OurHead) -> bool {
+    let is = |inputs: &str| seen.inputs.as_ref().is_none_or(|wanted| wanted == inputs);
+    match (&seen.rollback_to, head.target, &head.undone) {
+        (Some(to), target, _) => target == Some(to.revision),
+        (None, Some(_), Some(undone)) => is(&undone.inputs),
+        // The pin was taken away.
+        (None, Some(_), None) => false,
+        (None, None, _) => is(&head.inputs),
+    }
+}
+
+fn rollback_to(seen: &Observation, head: &OurHead, to: &RollbackTo) -> Decided {
+    let back = head.revision == to.revision || head.target == Some(to.revision);
+    if back && head.state == HeadState::Deployed {
+        return (at_rest(seen), None);
+    }
+    if let Some(problem) = &to.problem {
+        return (no_target(problem), None);
+    }
+    if head.state == HeadState::Deployed && head.hook_running {
+        return (Operation::AwaitHook, None);
+    }
+    let mut attempt = 1;
+    if let HeadState::Failed { at } = head.state
+        && head.target == Some(to.revision)
+        && !seen.reset_requested
+    {
+        let failure = Failure { inputs: head.inputs.clone(), attempt: head.attempt, at };
+        if let Some(pause) = pause(seen, &failure, seen.retries.upgrade) {
+            return pause;
+        }
+        attempt = head.attempt + 1;
+    }
+    (Operation::Rollback { revision: head.revision + 1, target: to.revision, attempt }, None)
+}
+
+/// The failure that the head stands for: its own, or the one that it undid.
+fn failure(head: &OurHead) -> Option<Failure> {
+    match (&head.undone, &head.state) {
+        (Some(undone), _) => Some(undone.clone()),
+        (None, HeadState::Failed { at }) if head.target.is_none() => {
+            Some(Failure { inputs: head.inputs.clone(), attempt: head.attempt, at: *at })
+        }
+        _ => None,
+    }
+}
+
+/// The wanted inputs have failed before.
+fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
+    let allowed = if head.last_deployed.is_some() { seen.retries.upgrade } else { seen.retries.install };
+    if let HeadState::Failed { at } = head.state
+        && !seen.healed
+    {
+        if let Some(target) = head.target {
+            // Undoing it failed as well: nothing comes before that.
+            let until = after(at, backoff::slow(head.attempt));
+            if seen.now < until {
+                return (Operation::Hold(Hold::RetriesExceeded { attempts: failure.attempt }), Some(until));
+            }
+            let (revision, attempt) = (head.revision + 1, head.attempt + 1);
+            return (Operation::Rollback { revision, target, attempt }, None);
+        }
+        if head.undo_at_once || failure.attempt > allowed {
+            match head.last_deployed {
+                Some(target) if head.undo_at_once || seen.on_failure.rollback => {
+                    return (Operation::Rollback { revision: head.revision + 1, target, attempt: 1 }, None);
+                }
+                None if head.undo_at_once || seen.on_failure.uninstall => return (Operation::Remove, None),
+                _ => {}
+            }
+        }
+    }
+    if let Some(pause) = pause(seen, failure, allowed) {
+        return pause;
+    }
+    if seen.paused && head.last_deployed.is_some() {
+        return (Operation::Hold(Hold::Paused), None);
+    }
+    (next(head, failure.attempt + 1), None)
+}
+
+/// The time between attempts, unless it is over. What healed by itself is applied once more at once, because a failed
+/// revision was not locked meanwhile.
+fn pause(seen: &Observation, failure: &Failure, allowed: u32) -> Option<Decided> {
+    let exceeded = failure.attempt > allowed;
+    let delay =
+        if exceeded { backoff::slow(failure.attempt - allowed) } else { backoff::retry(failure.attempt) };
+    let until = after(failure.at, delay);
+    if seen.healed || until <= seen.now {
+        return None;
+    }
+    let operation = if exceeded {
+        Operation::Hold(Hold::RetriesExceeded { attempts: failure.attempt })
+    } else {
+        Operation::Wait
+    };
+    Some((operation, Some(until)))
+}
