@@ -6,12 +6,14 @@ mod support;
 mod behaviour {
     mod cli;
     mod corpus;
+    mod crash_engine;
     mod crash_story;
     mod crd_rules;
     mod deletion;
     mod deploy;
     mod forged_records;
     mod get;
+    mod hooks;
     mod hostile_packs;
     mod http_client;
     mod http_source;
@@ -34,6 +36,7 @@ mod behaviour {
     mod requests;
     mod restarts;
     mod retries;
+    mod rollback;
     mod rollout;
     mod schema;
     mod secret_packs;
@@ -44,4 +47,5 @@ mod behaviour {
     mod values_from;
     mod waits;
     mod watches;
+    mod waves;
 }

@@ -93,7 +93,7 @@ async fn a_release_of_five_mebibytes_lives_with_its_manifest_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_any_write_of_a_chunked_record_the_next_process_ends_the_story_the_same() {
     let counts = |request: &Request| request.is_write() && request.is_about("secrets");
-    let ends = killed_at_each(Effect::KillAfter, "crash-chunked", counts, async |h: &Harness| {
+    let cuts = killed_at_each(Effect::KillAfter, "crash-chunked", counts, async |h: &Harness| {
         let (keeping, name) = (Keeping::default(), h.namespace.clone());
         let history = json!({"history": {"compression": "None"}});
         h.deploy("web", &heavy(2, 500), history).await;
@@ -109,7 +109,7 @@ async fn killed_after_any_write_of_a_chunked_record_the_next_process_ends_the_st
         assert!(left.is_empty(), "left behind: {left:?}");
     })
     .await;
-    assert!(ends.iter().all(|write| *write > 16), "the story has fewer writes than it must have: {ends:?}");
+    assert!(cuts.tried() >= 16, "the story has fewer writes than it must have: {cuts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

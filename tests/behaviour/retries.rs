@@ -60,7 +60,8 @@ async fn a_failed_install_is_tried_again_after_a_wait_and_then_held_until_it_is_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_upgrade_is_kept_and_not_locked_and_other_inputs_go_on_from_it() {
     let h = Harness::new("retry-upgrade").await;
-    h.deploy("web", &pack(), json!({"timeout": "1s", "upgrade": {"retries": 0}})).await;
+    h.deploy("web", &pack(), json!({"timeout": "1s", "upgrade": {"retries": 0, "onFailure": "Retain"}}))
+        .await;
     h.pack("web-pack", &stuck()).await;
     let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     assert!(message(&held, "Released").contains("not locked"), "{held}");

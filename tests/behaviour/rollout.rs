@@ -206,7 +206,8 @@ async fn no_more_revisions_are_kept_than_the_limit_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_upgrades_do_not_push_the_last_deployed_revision_out() {
     let h = Harness::new("retention-failed").await;
-    let spec = json!({"history": {"limit": 1}, "timeout": "1s", "upgrade": {"retries": 0}});
+    let spec =
+        json!({"history": {"limit": 1}, "timeout": "1s", "upgrade": {"retries": 0, "onFailure": "Retain"}});
     h.deploy("web", &pack("1.0.0"), spec).await;
     for round in ["a", "b"] {
         let slow =

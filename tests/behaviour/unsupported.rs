@@ -25,15 +25,8 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     let asks = [
         ("spec.dependsOn", json!({"dependsOn": [{"name": "db"}]})),
         ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
-        ("spec.rollbackTo", json!({"rollbackTo": 3})),
         ("spec.approval", json!({"approval": "Manual"})),
-        ("spec.test.enabled", json!({"test": {"enabled": true}})),
-        ("spec.waves.wait", json!({"waves": {"wait": false}})),
-        ("spec.waves.timeout", json!({"waves": {"timeout": "5m"}})),
-        ("spec.install.onFailure", json!({"install": {"onFailure": "Uninstall"}})),
-        ("spec.upgrade.onFailure", json!({"upgrade": {"onFailure": "Rollback"}})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
-        ("spec.uninstall.keepHistory", json!({"uninstall": {"keepHistory": true}})),
         ("spec.crds", json!({"crds": {"upgrade": "Force"}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})),
@@ -59,7 +52,7 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     assert!(h.objects.list("Secret", "sherpack.io/storage-driver").await.is_empty());
 
     // One of them repaired goes on.
-    h.edit_spec("web-2", json!({"rollbackTo": null})).await;
+    h.edit_spec("web-2", json!({"approval": null})).await;
     h.ready("web-2").await;
 }
 
@@ -67,7 +60,7 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
 async fn a_deployed_release_that_asks_for_something_that_is_not_built_stays_locked() {
     let h = Harness::new("unsupported-later").await;
     h.deploy("web", &pack(), json!({})).await;
-    h.edit_spec("web", json!({"rollbackTo": 1})).await;
+    h.edit_spec("web", json!({"approval": "Manual"})).await;
     h.condition("web", "Ready", "False", Some("NotSupported")).await;
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
@@ -83,11 +76,7 @@ async fn a_pack_that_uses_what_is_not_built_yet_is_refused_whole() {
         "metadata": {"name": "widgets.example.com"}, "spec": {},
     });
     let packs = [
-        ("hook", "helm.sh/hook", pack().object(annotated("helm.sh/hook", "pre-install"))),
-        ("own-hook", "sherpack.io/hook", pack().object(annotated("sherpack.io/hook", "post-upgrade"))),
-        ("wave", "sherpack.io/sync-wave", pack().object(annotated("sherpack.io/sync-wave", "1"))),
         ("check", "sherpack.io/health-check", pack().object(annotated("sherpack.io/health-check", "true"))),
-        ("wait-for", "sherpack.io/wait-for", pack().object(annotated("sherpack.io/wait-for", "Job/a"))),
         ("crd", "CustomResourceDefinition/widgets.example.com", pack().object(crd.clone())),
         ("crds", "crds/widgets.yaml", pack().file("crds/widgets.yaml", crd.to_string())),
         (
@@ -118,7 +107,7 @@ async fn a_pack_that_uses_what_is_not_built_yet_is_refused_whole() {
 async fn a_deployed_release_whose_new_pack_is_refused_stays_deployed_and_locked() {
     let h = Harness::new("unsupported-upgrade").await;
     h.deploy("web", &pack(), json!({})).await;
-    h.pack("web-pack", &pack().object(annotated("helm.sh/hook", "pre-upgrade"))).await;
+    h.pack("web-pack", &pack().object(annotated("sherpack.io/health-check", "true"))).await;
     let held = h.condition("web", "Ready", "False", Some("NotSupported")).await;
     assert_eq!(condition(&held, "Released")["status"], "True");
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
@@ -132,7 +121,7 @@ async fn an_operation_that_has_begun_goes_on_to_its_end_when_its_spec_becomes_on
     let never = with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
     h.apply("web", &pack().object(never), json!({})).await;
     h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
-    h.edit_spec("web", json!({"rollbackTo": 1})).await;
+    h.edit_spec("web", json!({"approval": "Manual"})).await;
     h.condition("web", "Ready", "False", Some("NotSupported")).await;
     let pod = h.objects.list("Pod", "app=slow").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let cured = json!({"metadata": {"annotations": {"devcluster/unready": null}}});

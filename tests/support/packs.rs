@@ -139,3 +139,27 @@ pub fn with_pod_annotation(mut workload: Value, key: &str, value: &str) -> Value
     workload["spec"]["template"]["metadata"]["annotations"][key] = json!(value);
     workload
 }
+
+/// A Job that is a hook of these phases; its pod succeeds.
+#[must_use]
+pub fn hook(name: &str, phases: &str) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": name, "annotations": {"sherpack.io/hook": phases}},
+        "spec": {
+            "backoffLimit": 0,
+            "ttlSecondsAfterFinished": 0,
+            "template": {"spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "main", "image": "example.com/job:1"}],
+            }},
+        },
+    })
+}
+
+/// `object` with one more annotation.
+#[must_use]
+pub fn with_annotation(mut object: Value, key: &str, value: &str) -> Value {
+    object["metadata"]["annotations"][key] = value.into();
+    object
+}

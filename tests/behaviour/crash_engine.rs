@@ -1,0 +1,156 @@
+//! Hooks and waves, killed at every write: each hook runs once, and every run of a story ends the same.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::crash_story::killed_at_each;
+use crate::support::packs::{config_map, deployment, hook, with_annotation, with_pod_annotation};
+use crate::support::wait::wait_for;
+use crate::support::wire::Request;
+use crate::support::{Effect, Harness, Pack};
+
+/// Every kind of write that the engine makes in these stories.
+const KINDS: [&str; 11] = [
+    "create secrets",
+    "update secrets",
+    "delete secrets",
+    "create jobs",
+    "delete jobs",
+    "apply configmaps",
+    "delete configmaps",
+    "apply deployments",
+    "delete deployments",
+    "patch sherpackreleases",
+    "apply sherpackreleases/status",
+];
+
+fn late(object: Value) -> Value {
+    with_annotation(object, "sherpack.io/sync-wave", "1")
+}
+
+/// Two waves, hooks before and after, one with each way to delete its object, and one object that goes later.
+fn pack(version: &str, color: &str) -> Pack {
+    let gone_after = "before-hook-creation,hook-succeeded";
+    Pack::new("web", version)
+        .object(config_map("settings", json!({"color": color})))
+        .object(late(deployment("web", 1)))
+        .object(with_annotation(
+            hook("before", "pre-install,pre-upgrade"),
+            "helm.sh/hook-delete-policy",
+            gone_after,
+        ))
+        .object(hook("after", "post-install,post-upgrade"))
+}
+
+fn first() -> Pack {
+    pack("1.0.0", "blue")
+        .object(config_map("dropped", json!({"a": "b"})))
+        .object(hook("goodbye", "pre-delete"))
+}
+
+/// Its last hook fails, and says that the upgrade is to be undone.
+fn failing() -> Pack {
+    let check = with_pod_annotation(hook("check", "post-upgrade"), "devcluster/fail", "true");
+    pack("2.0.0", "red").object(with_annotation(check, "sherpack.io/hook-failure-policy", "rollback"))
+}
+
+/// How often the API server made a Job of this name: each is a run.
+fn runs(h: &Harness, job: &str) -> usize {
+    let made = |request: &&Request| {
+        request.verb == "create"
+            && request.is_about("jobs")
+            && request.body.pointer("/metadata/name").and_then(Value::as_str) == Some(job)
+            && request.code == 201
+    };
+    h.wire.writes_since(0).iter().filter(made).count()
+}
+
+async fn color(h: &Harness, color: &str) {
+    h.shows("ConfigMap/settings", "/data/color", color).await;
+}
+
+async fn nothing_is_left(h: &Harness) {
+    h.uninstall("web").await;
+    for kind in ["ConfigMap", "Deployment", "Job", "Secret"] {
+        let left = h.objects.list(kind, "sherpack.io/release-name").await;
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+}
+
+/// Install, upgrade, uninstall.
+async fn plain(h: &Harness, more: Value) {
+    h.deploy("web", &first(), more).await;
+    h.shows_states("web", &["1 deployed"]).await;
+    h.pack("web-pack", &pack("2.0.0", "green").object(hook("goodbye", "pre-delete"))).await;
+    h.shows("SherpackRelease/web", "/status/revision", 2).await;
+    h.ready("web").await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+    color(h, "green").await;
+    h.gone("ConfigMap/dropped").await;
+    wait_for("results of both hooks", async || {
+        let results = h.decoded("web", 2).await.private.unwrap().hooks;
+        let told: Vec<String> =
+            results.iter().map(|result| format!("{} {}", result.object, result.attempt)).collect();
+        if told == ["Job/before 1", "Job/after 1"] { Ok(()) } else { Err(format!("{told:?}")) }
+    })
+    .await;
+    h.gone("Job/before").await;
+    nothing_is_left(h).await;
+    assert_eq!((runs(h, "before"), runs(h, "after"), runs(h, "goodbye")), (2, 2, 1), "runs of each hook");
+}
+
+/// An upgrade that fails and is undone, and a release that is pinned to where it was.
+async fn back(h: &Harness) {
+    h.deploy("web", &first(), json!({})).await;
+    h.pack("web-pack", &failing()).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    color(h, "blue").await;
+    h.objects.get("ConfigMap/dropped").await;
+    h.pack("web-pack", &pack("3.0.0", "green")).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 superseded", "4 deployed"]).await;
+    h.ready("web").await;
+    h.gone("ConfigMap/dropped").await;
+    h.edit_spec("web", json!({"rollbackTo": 1})).await;
+    let states = ["1 superseded", "2 failed", "3 superseded", "4 superseded", "5 deployed"];
+    h.shows_states("web", &states).await;
+    h.ready("web").await;
+    color(h, "blue").await;
+    h.objects.get("ConfigMap/dropped").await;
+    nothing_is_left(h).await;
+    let all = ["before", "after", "check", "goodbye"].map(|job| runs(h, job));
+    assert_eq!(all, [3, 3, 1, 1], "runs of each hook");
+}
+
+fn every_write(request: &Request) -> bool {
+    request.is_write() && !request.is_about("leases")
+}
+
+async fn killed(effect: Effect, name: &str, kinds: &[&str], story: impl AsyncFn(&Harness)) {
+    let cuts = killed_at_each(effect, name, every_write, story).await;
+    // Past the capture of the test harness: whoever runs the tests wants to know.
+    let mut told = std::io::stderr();
+    writeln!(told, "{name}: cut at each of {} writes", cuts.tried()).unwrap();
+    assert!(cuts.tried() >= 30, "the story has fewer writes than it must have: {cuts:?}");
+    cuts.none_left_out(kinds);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_before_any_write_every_hook_runs_once() {
+    killed(Effect::KillBefore, "engine-before", &KINDS, async |h: &Harness| plain(h, json!({})).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_any_write_every_hook_runs_once() {
+    killed(Effect::KillAfter, "engine-after", &KINDS, async |h: &Harness| plain(h, json!({})).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_any_write_a_failed_upgrade_is_undone_and_a_pin_is_kept() {
+    killed(Effect::KillAfter, "engine-back", &KINDS, back).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_lost_after_any_write_run_no_hook_twice() {
+    killed(Effect::DropAfterSend, "engine-lost", &KINDS, async |h: &Harness| plain(h, json!({})).await).await;
+}

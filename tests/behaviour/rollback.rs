@@ -1,0 +1,158 @@
+//! Going back: because an upgrade failed, or because the spec says so; and the tests of what is deployed.
+
+use serde_json::{Value, json};
+
+use crate::support::harness::condition;
+use crate::support::packs::{config_map, deployment, hook, with_annotation, with_pod_annotation};
+use crate::support::{Harness, Pack};
+
+fn pack(color: &str) -> Pack {
+    Pack::new("web", "1.0.0")
+        .object(config_map("settings", json!({"color": color})))
+        .object(deployment("web", 1))
+}
+
+/// With a Deployment that does not get ready.
+fn stuck(color: &str) -> Pack {
+    pack(color).object(with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true"))
+}
+
+fn message(release: &Value, type_: &str) -> String {
+    condition(release, type_)["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_upgrade_makes_way_for_what_was_deployed_and_is_not_tried_on_and_on() {
+    let h = Harness::new("undo-upgrade").await;
+    let hooks = |pack: Pack| pack.object(hook("undo", "pre-rollback"));
+    h.deploy("web", &hooks(pack("blue")), json!({"timeout": "3s", "upgrade": {"retries": 0}})).await;
+    h.pack("web-pack", &hooks(stuck("green"))).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    assert!(message(&held, "Ready").contains("Deployment undo-upgrade/slow"), "{held}");
+    assert_eq!(condition(&held, "Released")["status"], "True");
+    assert_eq!((&held["status"]["revision"], &held["status"]["failures"]), (&json!(3), &json!(1)));
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.gone("Deployment/slow").await;
+    h.objects.get("Job/undo").await;
+    let back = h.decoded("web", 3).await;
+    assert_eq!(back.private.unwrap().target, Some(1));
+    // It is locked.
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    // Nothing more happens by itself.
+    h.pass("web").await;
+    h.kill();
+    h.start();
+    h.pass("web").await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    // A reset tries it once more, and other inputs go their own way.
+    h.annotate("web", "sherpack.io/reset-at", "now").await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 superseded", "4 failed", "5 deployed"]).await;
+    h.pack("web-pack", &hooks(pack("yellow"))).await;
+    h.ready("web").await;
+    h.shows("ConfigMap/settings", "/data/color", "yellow").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_install_that_fails_is_taken_away_when_the_spec_says_so() {
+    let h = Harness::new("undo-install").await;
+    let spec = json!({"timeout": "1s", "install": {"retries": 0, "onFailure": "Uninstall"}});
+    h.apply("web", &stuck("blue"), spec).await;
+    let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    h.shows_states("web", &["1 uninstalled"]).await;
+    assert!(message(&held, "Ready").contains("Deployment undo-install/slow"), "{held}");
+    for object in ["ConfigMap/settings", "Deployment/web", "Deployment/slow"] {
+        h.gone(object).await;
+    }
+    h.pack("web-pack", &pack("green")).await;
+    h.ready("web").await;
+    h.shows_states("web", &["1 uninstalled", "2 deployed"]).await;
+    h.uninstall("web").await;
+    assert!(h.records("web").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_is_pinned_to_a_revision_until_the_field_is_removed() {
+    let h = Harness::new("pin").await;
+    h.deploy("web", &pack("blue"), json!({})).await;
+    h.pack("web-pack", &pack("green").object(config_map("new", json!({"a": "b"})))).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+    h.ready("web").await;
+    h.edit_spec("web", json!({"rollbackTo": 1})).await;
+    h.condition("web", "Ready", "True", Some("RollbackSucceeded")).await;
+    h.shows_states("web", &["1 superseded", "2 superseded", "3 deployed"]).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.gone("ConfigMap/new").await;
+    // Whatever else is wanted waits.
+    h.pack("web-pack", &pack("yellow")).await;
+    h.pass("web").await;
+    let pinned = h.ready("web").await;
+    assert!(message(&pinned, "Ready").contains("pinned by spec.rollbackTo"), "{pinned}");
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.edit_spec("web", json!({"rollbackTo": null})).await;
+    h.shows("ConfigMap/settings", "/data/color", "yellow").await;
+    h.ready("web").await;
+
+    for (revision, problem) in [(9, "there is no such revision"), (77, "there is no such revision")] {
+        h.edit_spec("web", json!({"rollbackTo": revision})).await;
+        let held = h.condition("web", "Ready", "False", Some("RollbackTargetInvalid")).await;
+        assert!(message(&held, "Ready").contains(problem), "{held}");
+        assert_eq!(condition(&held, "Stalled")["status"], "True");
+    }
+    // The lock stays on meanwhile.
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "yellow").await;
+    h.damage("web", 1, |blob| blob.truncate(20)).await;
+    h.edit_spec("web", json!({"rollbackTo": 1})).await;
+    h.sees("SherpackRelease/web", |release| {
+        message(release, "Ready").contains("revision 1 cannot be gone back to")
+    })
+    .await;
+    h.shows_states("web", &["Damaged", "2 superseded", "3 superseded", "4 deployed"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_that_is_kept_outlives_the_release() {
+    let h = Harness::new("keep-history").await;
+    h.deploy("web", &pack("blue"), json!({"uninstall": {"keepHistory": true}})).await;
+    h.uninstall("web").await;
+    h.gone("ConfigMap/settings").await;
+    h.shows_states("web", &["1 uninstalled"]).await;
+    h.deploy("web", &pack("green"), json!({})).await;
+    h.shows_states("web", &["1 uninstalled", "2 deployed"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_run_after_success_and_when_they_are_asked_for() {
+    let h = Harness::new("tests").await;
+    let test = |color: &str| pack(color).object(hook("smoke", "test"));
+    h.deploy("web", &test("blue"), json!({})).await;
+    assert!(h.objects.find("Job/smoke").await.is_none(), "nobody asked");
+    h.annotate("web", "sherpack.io/test-at", "one").await;
+    let tested = h.condition("web", "Tested", "True", Some("TestsSucceeded")).await;
+    assert_eq!(tested["status"]["lastHandled"]["testAt"], "one");
+    let first = h.objects.uids(&["Job/smoke"]).await;
+    h.pass("web").await;
+    assert_eq!(h.objects.uids(&["Job/smoke"]).await, first, "once for each request");
+    h.annotate("web", "sherpack.io/test-at", "two").await;
+    h.shows("SherpackRelease/web", "/status/lastHandled/testAt", "two").await;
+    assert_ne!(h.objects.uids(&["Job/smoke"]).await, first);
+
+    // Enabled: after each upgrade, and a failure counts.
+    let failing = with_pod_annotation(
+        with_annotation(hook("smoke", "test"), "sherpack.io/hook-weight", "1"),
+        "devcluster/fail",
+        "true",
+    );
+    h.edit_spec("web", json!({"test": {"enabled": true}})).await;
+    h.pack("web-pack", &pack("green").object(failing)).await;
+    let held = h.condition("web", "Ready", "False", Some("TestFailed")).await;
+    assert!(message(&held, "Tested").contains("exit code 1"), "{held}");
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "green").await;
+    h.edit_spec("web", json!({"test": {"ignoreFailures": true}})).await;
+    let ready = h.ready("web").await;
+    assert_eq!(condition(&ready, "Tested")["status"], "False");
+}
