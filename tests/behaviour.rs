@@ -8,7 +8,9 @@ mod behaviour {
     mod corpus;
     mod crash_story;
     mod crd_rules;
+    mod crowd;
     mod deletion;
+    mod depends_on;
     mod deploy;
     mod forged_records;
     mod get;

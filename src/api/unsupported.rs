@@ -24,7 +24,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         create_namespace: _,
         values: _,
         values_from: _,
-        depends_on,
+        depends_on: _,
         service_account_name,
         suspend: _,
         interval: _,
@@ -56,12 +56,11 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode: _, strict, ignore } = &drift;
 
-    let table: [(&'static str, bool); 19] = [
+    let table: [(&'static str, bool); 18] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
         ("spec.lock", lock.is_some()),
-        ("spec.dependsOn", has_entries(depends_on)),
         ("spec.serviceAccountName", service_account_name.is_some()),
         ("spec.waves.wait", *waves_wait == Some(false)),
         (

@@ -48,6 +48,9 @@ impl Pass<'_> {
         let started = match &head.record.state {
             State::PendingUninstall { started_at, .. } => *started_at,
             _ => {
+                if let Some(waits) = self.await_dependents() {
+                    return Ok(waits);
+                }
                 let mut whole = self.read_head_whole().await?;
                 let timeout = self.settings.uninstall.timeout.as_secs().max(1);
                 whole.record.state = State::PendingUninstall { started_at: self.now, timeout };

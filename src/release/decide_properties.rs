@@ -49,6 +49,7 @@ prop_compose! {
         inputs in proptest::option::weighted(0.9, Just(WANTED.to_owned())),
         reset_requested: bool,
         paused: bool,
+        blocked in proptest::bool::weighted(0.2),
         healed: bool,
         install in 0..5_u32,
         upgrade in 0..5_u32,
@@ -57,7 +58,8 @@ prop_compose! {
         let name_taken_by = taken.then(|| "other/web".to_owned());
         let drift = if watched { Drift::Watched } else { Drift::Ignored };
         let retries = Retries { install, upgrade };
-        Observation { deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, healed, retries, drift, now: at(NOW) }
+        let dependency = blocked.then(waits);
+        Observation { deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, dependency, healed, retries, drift, now: at(NOW) }
     }
 }
 
@@ -125,6 +127,18 @@ proptest! {
         match seen.deletion {
             None => prop_assert!(!ends(&operation), "{operation:?}"),
             Some(_) => prop_assert!(ends(&operation) || matches!(operation, Operation::Hold(_)), "{operation:?}"),
+        }
+    }
+
+    /// Nothing new begins while a dependency is not Ready, and nothing else changes by that.
+    #[test]
+    fn nothing_new_begins_before_its_dependencies_are_ready(seen in any_observation()) {
+        let free = decide(&Observation { dependency: None, ..seen.clone() });
+        let held = decide(&Observation { dependency: Some(waits()), ..seen });
+        if matches!(free.operation, Operation::Install { .. } | Operation::Upgrade { .. } | Operation::StartOver) {
+            prop_assert_eq!(held.operation, Operation::Hold(Hold::DependencyNotReady(waits())));
+        } else {
+            prop_assert_eq!(held, free);
         }
     }
 

@@ -27,6 +27,10 @@ pub(crate) struct Settings {
     pub(crate) watch: Option<String>,
     /// The log of all starts, one after the other.
     pub(crate) log: PathBuf,
+    /// Releases that are worked on at once.
+    pub(crate) concurrency: usize,
+    /// More arguments of `run`.
+    pub(crate) arguments: Vec<String>,
 }
 
 /// A running operator; killed when this value goes.
@@ -74,6 +78,8 @@ impl Settings {
             namespace: namespace.to_owned(),
             watch: watch.map(str::to_owned),
             log,
+            concurrency: 10,
+            arguments: Vec::new(),
         })
     }
 
@@ -98,8 +104,9 @@ impl Settings {
         let address = free_address()?;
         let log = std::fs::File::options().append(true).open(&self.log).during(self.log.display())?;
         let mut command = Command::new(&self.binary);
-        command.args(["run", "--operator-namespace", &self.namespace, "--concurrency", "10"]);
-        command.args(["--listen", &address.to_string()]);
+        command.args(["run", "--operator-namespace", &self.namespace]);
+        command.args(["--concurrency", &self.concurrency.to_string(), "--listen", &address.to_string()]);
+        command.args(&self.arguments);
         if let Some(namespace) = &self.watch {
             command.args(["--watch-namespace", namespace]);
         }
