@@ -168,7 +168,7 @@ impl Pass<'_> {
                 match &outcome.progress {
                     Progress::Running(run) => sooner(until(self.now, run.until)),
                     Progress::Uninstalling { until: at, .. } | Progress::Dependents { until: at, .. } => {
-                        sooner(until(self.now, *at))
+                        sooner(until(self.now, *at));
                     }
                     Progress::Finished(finished) if finished.failure.is_some() => sooner(CONFLICT_AGAIN),
                     _ => {}

@@ -59,8 +59,12 @@ pub(crate) async fn output(args: &[&str]) -> Result<String> {
 
 /// The archive of `tests/packs/<pack>`, as `package` writes it.
 pub(crate) async fn package(pack: &str) -> Result<Vec<u8>> {
-    let directory = root().join("tests/packs").join(pack);
-    let file = root().join("target/stage").join(format!("{pack}.tgz"));
+    package_directory(&root().join("tests/packs").join(pack), pack).await
+}
+
+/// The archive of a directory, as `package` writes it.
+pub(crate) async fn package_directory(directory: &Path, name: &str) -> Result<Vec<u8>> {
+    let file = root().join("target/stage").join(format!("{name}.tgz"));
     output(&["package", &directory.display().to_string(), "-o", &file.display().to_string()]).await?;
     std::fs::read(&file).during(file.display())
 }

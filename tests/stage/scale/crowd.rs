@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use super::counts::quiet;
 use super::report::Crowd;
 use super::{PACK, STANDSTILL, say, workload};
+use crate::cluster::root;
 use crate::failure::{During, Result, check};
 use crate::objects::set;
 use crate::operator::{self, Settings};
@@ -24,7 +25,26 @@ pub(crate) const SIZE: usize = 100;
 const MEASURED: usize = 11;
 const NAMESPACE: &str = "crowd";
 
-/// Half of the crowd has a Deployment whose pods no node will ever run; the other half has its pack behind a server
+/// A pack whose pods no scheduler may look at, so that nothing calls them failed either.
+const NEVER: &str = "never";
+const METADATA: &str =
+    "apiVersion: sherpack/v1\nkind: application\nmetadata: {name: never, version: 1.0.0}\n";
+const DEPLOYMENT: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: "{{ release.name }}"}
+spec:
+  replicas: 1
+  progressDeadlineSeconds: 3600
+  selector: {matchLabels: {app: "{{ release.name }}"}}
+  template:
+    metadata: {labels: {app: "{{ release.name }}"}}
+    spec:
+      schedulingGates: [{name: example.com/never}]
+      containers: [{name: app, image: "registry.example.com/app:1.0.0"}]
+"#;
+
+/// Half of the crowd has a Deployment whose pods never get ready; the other half has its pack behind a server
 /// that takes connections and never says a word.
 pub(crate) async fn measure(client: &Client, settings: &Settings, size: usize) -> Result<Crowd> {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -43,6 +63,7 @@ pub(crate) async fn measure(client: &Client, settings: &Settings, size: usize) -
     quiet(&operator).await?;
     release::create_namespace(client, NAMESPACE).await?;
     release::store_pack(client, NAMESPACE, PACK, operator::package(PACK).await?).await?;
+    release::store_pack(client, NAMESPACE, NEVER, never().await?).await?;
     let api = release::api(client, NAMESPACE);
 
     // The first one also opens watches and renders templates for the first time.
@@ -50,7 +71,7 @@ pub(crate) async fn measure(client: &Client, settings: &Settings, size: usize) -
     let alone = installs(&api, "alone", MEASURED).await?;
     for index in 0..size {
         let name = format!("unhealthy-{index:03}");
-        let mut object = release::release(&name, PACK, &json!({"replicas": 1, "message": "never"}))?;
+        let mut object = release::release(&name, NEVER, &json!({}))?;
         set(&mut object.data, &["spec", "timeout"], json!("1h"));
         api.create(&PostParams::default(), &object).await.during(&name)?;
         let name = format!("unreachable-{index:03}");
@@ -70,6 +91,15 @@ pub(crate) async fn measure(client: &Client, settings: &Settings, size: usize) -
     Ok(Crowd { alone, beside, unhealthy: size, unreachable: size })
 }
 
+/// The archive of the pack that never gets healthy.
+async fn never() -> Result<Vec<u8>> {
+    let directory = root().join("target/stage").join(NEVER);
+    std::fs::create_dir_all(directory.join("templates")).during(directory.display())?;
+    std::fs::write(directory.join("Pack.yaml"), METADATA).during(directory.display())?;
+    std::fs::write(directory.join("templates/deployment.yaml"), DEPLOYMENT).during(directory.display())?;
+    operator::package_directory(&directory, NEVER).await
+}
+
 /// The median time from a create to the event that says Ready.
 async fn installs(api: &Api<DynamicObject>, prefix: &str, count: usize) -> Result<f64> {
     let mut sight = Sight::open(api.clone()).await?;
@@ -79,7 +109,8 @@ async fn installs(api: &Api<DynamicObject>, prefix: &str, count: usize) -> Resul
         let object = release::release(&name, PACK, &workload::values("first"))?;
         let began = Instant::now();
         api.create(&PostParams::default(), &object).await.during(&name)?;
-        let ready = sight.until(&format!("{name} is Ready"), STANDSTILL, |change| {
+        let what = format!("{name} is Ready");
+        let ready = sight.until(&what, STANDSTILL, |change| {
             let object = change.present()?;
             (object.name_any() == name && release::is_ready_at(object, 1)).then_some(())
         });

@@ -1,7 +1,7 @@
 //! Dependencies: pairs of releases, one of each waiting for the other, and how soon it starts once that is Ready.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
@@ -22,7 +22,7 @@ fn names(pair: usize) -> (String, String) {
     (format!("db-{pair:03}"), format!("web-{pair:03}"))
 }
 
-/// All pairs at once: the dependents first, and when all of them wait, what they wait for.
+/// The dependents first; when all of them wait, what they wait for, one pair after the other.
 pub(crate) async fn measure(client: &Client, pairs: usize) -> Result<Latencies> {
     release::create_namespace(client, NAMESPACE).await?;
     release::store_pack(client, NAMESPACE, PACK, operator::package(PACK).await?).await?;
@@ -39,37 +39,30 @@ pub(crate) async fn measure(client: &Client, pairs: usize) -> Result<Latencies> 
     };
     collect(&mut releases, "dependents that wait", pairs, waits).await?;
 
-    let create = create(&api, (0..pairs).map(|pair| (names(pair).0, None)));
-    let ready = |object: &DynamicObject| {
-        let dependency = object.name_any().starts_with("db-") && release::is_ready_at(object, 1);
-        dependency.then(|| object.name_any())
-    };
-    let ready = collect(&mut releases, "dependencies that are Ready", pairs, ready);
-    let begins = |object: &DynamicObject| {
-        let record = object.name_any();
-        let release = record.strip_prefix("sh.sherpack.release.v1.")?.strip_suffix(".v1")?;
-        release.starts_with("web-").then(|| release.to_owned())
-    };
-    let begun = collect(&mut records, "dependents that begin", pairs, begins);
-    let ((), ready, begun) = tokio::try_join!(create, ready, begun)?;
-
     let mut latencies = Vec::with_capacity(pairs);
     for pair in 0..pairs {
         let (db, web) = names(pair);
-        let (ready, begun) = ready.get(&db).zip(begun.get(&web)).ok_or_else(|| Failure::new(db.clone()))?;
+        let record = format!("sh.sherpack.release.v1.{web}.v1");
+        let ready = |object: &DynamicObject| {
+            let name = object.name_any();
+            ((name == db || name == web) && release::is_ready_at(object, 1)).then_some(name)
+        };
+        let begins = |object: &DynamicObject| (object.name_any() == record).then(|| record.clone());
+        let (both, begin) = (format!("{db} and {web} are Ready"), format!("{web} begins"));
+        let ((), ready, begun) = tokio::try_join!(
+            create(&api, [(db.clone(), None)].into_iter()),
+            collect(&mut releases, &both, 2, ready),
+            collect(&mut records, &begin, 1, begins),
+        )?;
+        let (ready, begun) =
+            ready.get(&db).zip(begun.get(&record)).ok_or_else(|| Failure::new(db.clone()))?;
         latencies.push(begun.saturating_duration_since(*ready));
     }
     let latencies = Latencies::new(latencies);
     let [p50, p99] = [50, 99].map(|percent| latencies.percentile(percent));
     say(format!(
-        "dependents, {pairs} pairs at once: begun p50 {p50}, p99 {p99} ms after the dependency was Ready"
+        "dependents, {pairs} times: p50 {p50}, p99 {p99} ms from Ready of the dependency to the first write"
     ));
-    let done = |object: &DynamicObject| {
-        let dependent = object.name_any().starts_with("web-") && release::is_ready_at(object, 1);
-        dependent.then(|| object.name_any())
-    };
-    collect(&mut releases, "dependents that are Ready", pairs, done).await?;
-    tokio::time::sleep(Duration::from_secs(1)).await;
     Ok(latencies)
 }
 
@@ -98,7 +91,7 @@ async fn collect(
 ) -> Result<BTreeMap<String, Instant>> {
     let mut seen: BTreeMap<String, Instant> = BTreeMap::new();
     while seen.len() < n {
-        let missing = format!("{} of {n} {what}", seen.len());
+        let missing = format!("{what} ({} of {n} seen)", seen.len());
         let (at, name) = sight
             .until(&missing, STANDSTILL, |change| {
                 let name = change.present().and_then(&wanted)?;
