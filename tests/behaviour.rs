@@ -9,7 +9,9 @@ mod behaviour {
     mod crash_engine;
     mod crash_story;
     mod crd_rules;
+    mod crowd;
     mod deletion;
+    mod depends_on;
     mod deploy;
     mod forged_records;
     mod get;

@@ -7,6 +7,7 @@
 mod class;
 pub mod conditions;
 mod crd;
+mod dependencies;
 pub mod duration;
 mod guard;
 pub mod names;
@@ -21,6 +22,7 @@ mod validate;
 
 pub use class::Class;
 pub use crd::{Error as CrdError, crd, crd_yaml};
+pub use dependencies::{DependsOn, dependencies};
 pub use guard::{
     Compression, Drift, DriftIgnore, DriftMode, DriftTarget, History, HistoryStorage, LargeRevision,
     StrictDrift,

@@ -65,6 +65,8 @@ pub const PAUSED: &str = "Paused";
 pub const AWAITING_APPROVAL: &str = "AwaitingApproval";
 /// A release in `spec.dependsOn` is not Ready.
 pub const DEPENDENCY_NOT_READY: &str = "DependencyNotReady";
+/// Releases that depend on this one are being deleted too and go first.
+pub const WAITING_FOR_DEPENDENTS: &str = "WaitingForDependents";
 /// Another living release owns this target namespace and name.
 pub const RELEASE_NAME_TAKEN: &str = "ReleaseNameTaken";
 /// Another tool's revision is pending.
@@ -76,6 +78,8 @@ pub const FOREIGN_PENDING: &str = "ForeignPending";
 pub const NOT_SUPPORTED: &str = "NotSupported";
 /// A field has a value that makes no sense.
 pub const INVALID_SPEC: &str = "InvalidSpec";
+/// Releases in `spec.dependsOn` wait for each other in a circle.
+pub const DEPENDENCY_CYCLE: &str = "DependencyCycle";
 /// The pack's source does not exist or cannot be reached.
 pub const SOURCE_NOT_FOUND: &str = "SourceNotFound";
 /// The source exists, but holds no readable pack.

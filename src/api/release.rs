@@ -63,6 +63,11 @@ use super::status::SherpackReleaseStatus;
         "metadata.name is the release's name: it must have at most 53 characters, only a-z, 0-9 and '-', \
          and start and end with a letter or digit; or set spec.releaseName"
     ).field_path(".spec.releaseName"),
+    // With a namespace written out, CEL cannot tell: the operator does.
+    validation = Rule::new(
+        "!has(self.spec.dependsOn) || \
+         !self.spec.dependsOn.exists(other, !has(other.__namespace__) && other.name == self.metadata.name)"
+    ).message("a release cannot depend on itself").field_path(".spec.dependsOn"),
 )]
 #[x_kube(validation = Rule::new("has(self.pack) != has(self.lock)").message("exactly one of spec.pack and spec.lock must be set"))]
 #[serde(rename_all = "camelCase")]
@@ -101,8 +106,11 @@ pub struct SherpackReleaseSpec {
     #[schemars(length(max = 32))]
     pub values_from: Option<Vec<ValuesReference>>,
 
-    /// Releases that must be Ready before this one is installed or upgraded. Not supported yet.
+    /// Releases that must be Ready, for their newest spec, before this one is installed or upgraded. What is
+    /// deployed stays deployed and locked meanwhile. Of releases that are deleted together, this one goes before
+    /// those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub depends_on: Option<Vec<Dependency>>,
 
     /// Service account in the release's namespace as which the pack and values are read and every object of

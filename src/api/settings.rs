@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::validate::{requests, uninstall_settings};
 use super::{
-    Adopt, Compression, DriftMode, HistoryStorage, LargeRevision, ReferenceKind, SherpackRelease,
+    Adopt, Compression, DependsOn, DriftMode, HistoryStorage, LargeRevision, ReferenceKind, SherpackRelease,
     UninstallPolicy,
 };
 
@@ -39,6 +39,8 @@ pub struct Settings {
     pub values: Value,
     /// Objects whose values come before those, the later ones stronger.
     pub values_from: Vec<ValuesFrom>,
+    /// Releases that have to be Ready before anything is installed or upgraded.
+    pub depends_on: Vec<DependsOn>,
     /// Nothing is done but deletion.
     pub suspend: bool,
     /// How often the source is looked up again; more than zero.
@@ -187,6 +189,7 @@ impl Settings {
             pack: PackFrom::Path(String::new()),
             values: Value::Null,
             values_from: Vec::new(),
+            depends_on: Vec::new(),
             suspend: release.spec.suspend.unwrap_or(false),
             interval: INTERVAL,
             timeout: TIMEOUT,

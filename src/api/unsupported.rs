@@ -20,7 +20,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         create_namespace: _,
         values: _,
         values_from: _,
-        depends_on,
+        depends_on: _,
         service_account_name,
         suspend: _,
         interval: _,
@@ -44,12 +44,11 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode: _, strict, ignore } = &drift;
 
-    let table: [(&'static str, bool); 11] = [
+    let table: [(&'static str, bool); 10] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
         ("spec.lock", lock.is_some()),
-        ("spec.dependsOn", has_entries(depends_on)),
         ("spec.serviceAccountName", service_account_name.is_some()),
         ("spec.upgrade.immutableFields", differs(immutable_fields, ImmutableFields::Fail)),
         ("spec.crds", crds.as_ref().is_some_and(says_anything)),

@@ -16,7 +16,7 @@ use super::settings::{
 use super::{
     Class, Drift, History, HistoryStorage, HttpSource, Install, InstallFailure, ObjectKey, PackSource,
     ReferenceKind, SherpackRelease, SherpackReleaseSpec, Test, Uninstall, Upgrade, UpgradeFailure,
-    ValuesReference, Waves, duration, reasons, unsupported,
+    ValuesReference, Waves, dependencies, duration, reasons, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
@@ -28,13 +28,17 @@ pub struct Policy {
     pub storage_dir_enabled: bool,
     /// Namespaces, besides that of the target, in which revisions may be stored; `*` stands for all.
     pub storage_namespaces: Vec<String>,
+    /// The only namespace whose releases are watched, if there is one.
+    pub watch_namespace: Option<String>,
+    /// Tenants are kept apart: references to other namespaces are refused.
+    pub own_namespace_only: bool,
 }
 
 /// A release that cannot be acted on until its author changes it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Invalid {
-    /// `InvalidSpec` or `NotSupported`.
+    /// `InvalidSpec`, `NotSupported` or `DependencyCycle`.
     pub reason: &'static str,
     /// Path of the field, such as `spec.pack.oci`.
     pub field: String,
@@ -43,7 +47,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    fn spec(field: &str, message: impl Into<String>) -> Self {
+    pub(super) fn spec(field: &str, message: impl Into<String>) -> Self {
         Self { reason: reasons::INVALID_SPEC, field: field.to_owned(), message: message.into() }
     }
 
@@ -76,6 +80,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         create_namespace,
         values,
         values_from,
+        // Read by `dependencies`.
         depends_on: _,
         service_account_name: _,
         suspend,
@@ -118,6 +123,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let timeout = positive("spec.timeout", timeout.as_deref(), TIMEOUT)?;
     let uninstall = uninstall_from(uninstall.as_ref())?;
     let requests = requests(release)?;
+    let depends_on = dependencies(release, policy)?;
     let history_limit = limit.unwrap_or(HISTORY_LIMIT);
     if history_limit == 0 {
         return Err(Invalid::spec("spec.history.limit", "is 0: at least 1 revision must be kept"));
@@ -145,6 +151,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         pack,
         values: Value::Object(values.clone().unwrap_or_default()),
         values_from,
+        depends_on,
         suspend: suspend.unwrap_or(false),
         interval,
         timeout,

@@ -2,12 +2,20 @@ use serde_json::json;
 
 use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
-use crate::api::{Adopt, Compression, DriftMode, DriftPause, LargeRevision, UninstallPolicy};
+use crate::api::{Adopt, Compression, DependsOn, DriftMode, DriftPause, LargeRevision, UninstallPolicy};
 
-const NO_DIR: Policy =
-    Policy { pack_dir_enabled: false, storage_dir_enabled: false, storage_namespaces: Vec::new() };
-const DIR: Policy =
-    Policy { pack_dir_enabled: true, storage_dir_enabled: false, storage_namespaces: Vec::new() };
+const NO_DIR: Policy = policy(false);
+const DIR: Policy = policy(true);
+
+const fn policy(pack_dir_enabled: bool) -> Policy {
+    Policy {
+        pack_dir_enabled,
+        storage_dir_enabled: false,
+        storage_namespaces: Vec::new(),
+        watch_namespace: None,
+        own_namespace_only: false,
+    }
+}
 
 /// A release with a pack in a ConfigMap, and `patch` merged over the whole object (null removes).
 fn release(patch: Value) -> SherpackRelease {
@@ -42,6 +50,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         pack: PackFrom::Object { kind: ReferenceKind::ConfigMap, name: "web-pack".into(), key: None },
         values: json!({}),
         values_from: Vec::new(),
+        depends_on: Vec::new(),
         suspend: false,
         interval: Duration::from_secs(600),
         timeout: Duration::from_secs(300),
@@ -117,7 +126,8 @@ fn everything_supported_is_taken_over() {
                 "limit": 1, "storage": "ConfigMap", "namespace": "prod", "compression": "Gzip",
                 "large": "SeparateManifests"
             },
-            "drift": {"mode": "Warn"}
+            "drift": {"mode": "Warn"},
+            "dependsOn": [{"name": "db"}]
         }
     }));
     release.spec.values = json!({"a": null, "b": {"c": [1]}}).as_object().cloned();
@@ -143,6 +153,7 @@ fn everything_supported_is_taken_over() {
                 optional: true,
             },
         ],
+        depends_on: vec![DependsOn { namespace: "apps".into(), name: "db".into() }],
         suspend: true,
         interval: Duration::from_secs(3600),
         timeout: Duration::from_secs(90),
@@ -224,7 +235,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
         ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
         ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
-        ("spec.dependsOn", json!({"dependsOn": [{"name": "db"}]})),
         ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Skip"}})),
@@ -248,14 +258,11 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
     let invalid = refusal(
-        &spec(json!({"serviceAccountName": "a", "approval": "Manual", "dependsOn": [{"name": "a"}]})),
+        &spec(json!({"serviceAccountName": "a", "approval": "Manual", "crds": {"install": true}})),
         &NO_DIR,
     );
-    assert_eq!(invalid.field, "spec.dependsOn");
-    assert!(
-        invalid.message.ends_with("the same goes for spec.serviceAccountName, spec.approval"),
-        "{invalid}"
-    );
+    assert_eq!(invalid.field, "spec.serviceAccountName");
+    assert!(invalid.message.ends_with("the same goes for spec.crds, spec.approval"), "{invalid}");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }
 
@@ -270,6 +277,10 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
         ("spec.pack", json!({"pack": {"oci": {"repository": "oci://x"}}})),
         ("spec.pack.configMap.name", json!({"pack": {"configMap": {"name": ""}}})),
         ("spec.pack.secret.name", json!({"pack": {"configMap": null, "secret": {"name": ""}}})),
+        (
+            "spec.dependsOn[1].name",
+            json!({"dependsOn": [{"name": "db"}, {"name": "web", "namespace": "apps"}]}),
+        ),
         ("spec.valuesFrom", json!({"valuesFrom": vec![json!({"kind": "Secret", "name": "v"}); 33]})),
         ("spec.valuesFrom[1].name", json!({"valuesFrom": [entry("v"), entry("")]})),
         ("spec.valuesFrom[0].key", json!({"valuesFrom": [{"kind": "Secret", "name": "v", "key": ""}]})),

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use futures::channel::mpsc::UnboundedReceiver;
+use futures::{StreamExt, TryStreamExt};
 use kube::runtime::controller::{Action, Config as Limits, Error};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::{Controller, watcher};
+use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
@@ -17,19 +17,28 @@ use super::metrics::Metrics;
 use crate::api::SherpackRelease;
 use crate::reconcile::{self, Context};
 use crate::release::ReleaseKey;
+use crate::watch::Dependencies;
 
 /// A pass that could tell its error in no status is repeated after this time.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
 const PAGE: u32 = 100;
 
-/// The controller before it runs: its store is needed to build the context.
-pub(super) fn new(client: Client, config: &Config) -> Controller<SherpackRelease> {
+/// The controller before it runs: its store is needed to build the context. What its watch shows is told to
+/// `dependencies` first.
+pub(super) fn new(
+    client: Client,
+    config: &Config,
+    dependencies: Arc<Dependencies>,
+) -> Controller<SherpackRelease> {
     let api = match &config.watch_namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
     let concurrency = u16::try_from(config.concurrency.get()).unwrap_or(u16::MAX);
-    Controller::new(api, watcher::Config::default().page_size(PAGE))
+    let (releases, writer) = reflector::store();
+    let events = watcher(api, watcher::Config::default().page_size(PAGE))
+        .inspect_ok(move |event| dependencies.take(event));
+    Controller::for_stream(reflector(writer, events).applied_objects(), releases)
         .with_config(Limits::default().concurrency(concurrency))
 }
 

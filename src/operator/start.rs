@@ -26,7 +26,7 @@ use crate::render::Capabilities;
 use crate::source::cache::Cache;
 use crate::source::http::{self, Fetcher, OnFetch};
 use crate::storage::{self, Head, Keeping, MacKey, Records, Stores};
-use crate::watch::{ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
+use crate::watch::{Dependencies, ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
 
 /// Between two looks for something that has to be there before work can begin.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -89,7 +89,15 @@ pub(super) async fn work(
     record_watch.listed().await;
     drop(records_gate);
 
-    let runs = controller::new(client.clone(), config);
+    let policy = Policy {
+        pack_dir_enabled: config.pack_dir.is_some(),
+        storage_dir_enabled: config.storage_dir.is_some(),
+        storage_namespaces: config.storage_namespaces.clone(),
+        watch_namespace: config.watch_namespace.clone(),
+        own_namespace_only: false,
+    };
+    let dependencies = Arc::new(Dependencies::new(policy.clone(), wake_tx.clone()));
+    let runs = controller::new(client.clone(), config, Arc::clone(&dependencies));
     let releases = runs.store();
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
     let fetcher = fetcher(config, metrics, wake_tx.clone()).await;
@@ -104,15 +112,12 @@ pub(super) async fn work(
         fetcher,
         pack_dir: config.pack_dir.clone(),
         releases: releases.clone(),
+        dependencies,
         memory: Memory::default(),
         preloaded: Mutex::new(preloaded),
         outdated: Mutex::new(outdated),
         capabilities: Arc::new(capabilities),
-        policy: Policy {
-            pack_dir_enabled: config.pack_dir.is_some(),
-            storage_dir_enabled: config.storage_dir.is_some(),
-            storage_namespaces: config.storage_namespaces.clone(),
-        },
+        policy,
         allowed_lookups: config.allow_lookup.clone().into(),
         holder: config.holder.clone(),
         report: Arc::new(report),

@@ -21,7 +21,7 @@ use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
 use crate::storage::{Head, Stores};
-use crate::watch::{ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
+use crate::watch::{Dependencies, ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
 
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -38,6 +38,8 @@ pub struct Context {
     pub pack_dir: Option<PathBuf>,
     /// All releases, from the controller's own watch.
     pub releases: Store<SherpackRelease>,
+    /// Who waits for whom among them.
+    pub dependencies: Arc<Dependencies>,
     pub memory: Memory,
     /// Newest records read at start, taken by the first pass of each release.
     pub preloaded: Mutex<HashMap<RecordsOf, Head>>,

@@ -11,6 +11,7 @@ use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan::{Parts, Plan};
 use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
+use crate::release::dependents::Awaited;
 use crate::storage::{Head, Stored};
 use crate::watch::{Newest, Suspicion};
 
@@ -56,6 +57,8 @@ pub struct Remembered {
     pub conflicts: u32,
     /// The uninstall under way.
     pub going: Option<Going>,
+    /// The wait of a release that is being deleted for those that depend on it.
+    pub awaited: Option<Awaited>,
     /// The last try failed because a kind could not be watched.
     pub blind: bool,
     /// No new try before this time.

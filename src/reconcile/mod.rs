@@ -8,6 +8,7 @@ mod apply;
 mod archives;
 mod context;
 mod correct;
+mod depends;
 mod error;
 mod handover;
 mod heal;
@@ -88,7 +89,10 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         return Ok(None);
     }
     let (settings, invalid) = match api::validate(&release, &ctx.policy) {
-        Ok(settings) => (settings, None),
+        Ok(settings) => {
+            let cycle = ctx.cycle(&key, &settings);
+            (settings, cycle)
+        }
         Err(invalid) => (Settings::without_spec(&release), Some(invalid)),
     };
     let invalid = invalid.filter(|_| !deleting);

@@ -84,6 +84,7 @@ impl Pass<'_> {
             suspended: settings.suspend,
             name_taken_by,
             head: self.observed_head(),
+            dependency: inputs.as_ref().and_then(|_| self.blocked()),
             inputs,
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,

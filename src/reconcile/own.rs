@@ -45,6 +45,12 @@ impl Pass<'_> {
                 return Ok(Some(until(self.now, run.until.min(quiet_until))));
             }
         }
+        if let Ok(Outcome { progress: Progress::Dependents { awaited, until: at }, .. }) = &outcome {
+            let quiet_until = awaited.began.checked_add(QUIET_FOR).unwrap_or(Timestamp::MAX);
+            if self.now < quiet_until {
+                return Ok(Some(until(self.now, quiet_until.min(*at))));
+            }
+        }
         let again = self.come_back(&outcome);
         if let Some(since) = fetching_since(&outcome) {
             let quiet = QUIET_FOR.saturating_sub(since.elapsed());
@@ -163,7 +169,9 @@ impl Pass<'_> {
                 }
                 match &outcome.progress {
                     Progress::Running(run) => sooner(until(self.now, run.until)),
-                    Progress::Uninstalling { until: at, .. } => sooner(until(self.now, *at)),
+                    Progress::Uninstalling { until: at, .. } | Progress::Dependents { until: at, .. } => {
+                        sooner(until(self.now, *at));
+                    }
                     Progress::Finished(finished) if finished.failure.is_some() => sooner(CONFLICT_AGAIN),
                     _ => {}
                 }
@@ -363,6 +371,7 @@ pub(super) fn decision_name(operation: &Operation) -> &'static str {
             Hold::RetriesExceeded { .. } => "HoldRetriesExceeded",
             Hold::Paused => "HoldPaused",
             Hold::RollbackTargetInvalid { .. } => "HoldRollbackTargetInvalid",
+            Hold::DependencyNotReady(_) => "HoldDependencyNotReady",
             Hold::InputsUnknown => "HoldInputsUnknown",
         },
     }

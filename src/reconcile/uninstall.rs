@@ -55,6 +55,9 @@ impl Pass<'_> {
             return self.records_go().await;
         }
         if !matches!(head.record.state, State::PendingUninstall { .. }) {
+            if let Some(waits) = self.await_dependents() {
+                return Ok(waits);
+            }
             self.mem.running = None;
             let mut whole = self.read_head_whole().await?;
             let timeout = self.settings.uninstall.timeout.as_secs().max(1);

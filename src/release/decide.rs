@@ -9,6 +9,8 @@ use jiff::Timestamp;
 
 mod ours;
 
+use super::depends::Blocked;
+
 /// How long a record in state `recovering`, which carries no timeout of its own, is respected.
 pub const RECOVERING_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -27,6 +29,8 @@ pub struct Observation {
     pub reset_requested: bool,
     /// `upgrade.paused`: keep healing, roll nothing out.
     pub paused: bool,
+    /// A release that this one depends on is not Ready.
+    pub dependency: Option<Blocked>,
     /// What a failed head failed for is healthy by now.
     pub healed: bool,
     pub retries: Retries,
@@ -202,6 +206,7 @@ pub enum Hold {
     RollbackTargetInvalid {
         message: String,
     },
+    DependencyNotReady(Blocked),
     /// The inputs could not be determined; the caller knows why.
     InputsUnknown,
 }
@@ -218,8 +223,19 @@ pub struct Decision {
 #[must_use]
 pub fn decide(seen: &Observation) -> Decision {
     let (operation, until) = operation(seen);
+    let operation = after_dependencies(seen, operation);
     let correct = corrects(seen, &operation);
     Decision { operation, correct, until }
+}
+
+/// Nothing new begins before everything that it depends on is Ready. What has begun goes on.
+fn after_dependencies(seen: &Observation, operation: Operation) -> Operation {
+    let begins =
+        matches!(operation, Operation::Install { .. } | Operation::Upgrade { .. } | Operation::StartOver);
+    match &seen.dependency {
+        Some(blocked) if begins => Operation::Hold(Hold::DependencyNotReady(blocked.clone())),
+        _ => operation,
+    }
 }
 
 /// Drift is acted on whenever the head is deployed and ours and nothing else runs in this pass.

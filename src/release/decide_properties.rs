@@ -72,6 +72,7 @@ prop_compose! {
         inputs in proptest::option::weighted(0.9, Just(WANTED.to_owned())),
         reset_requested: bool,
         paused: bool,
+        blocked in proptest::bool::weighted(0.2),
         healed: bool,
         install in 0..5_u32,
         upgrade in 0..5_u32,
@@ -89,9 +90,10 @@ prop_compose! {
             revision,
             problem: (!there).then(|| "gone".to_owned()),
         });
+        let dependency = blocked.then(waits);
         Observation {
-            deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, healed, retries, on_failure,
-            rollback_to, test, drift, now: at(NOW),
+            deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, dependency, healed, retries,
+            on_failure, rollback_to, test, drift, now: at(NOW),
         }
     }
 }
@@ -196,6 +198,18 @@ proptest! {
                 let waits = matches!(operation, Operation::Hold(_) | Operation::AwaitHook);
                 prop_assert!(ends(&operation) || waits, "{operation:?}");
             }
+        }
+    }
+
+    /// Nothing new begins while a dependency is not Ready, and nothing else changes by that.
+    #[test]
+    fn nothing_new_begins_before_its_dependencies_are_ready(seen in any_observation()) {
+        let free = decide(&Observation { dependency: None, ..seen.clone() });
+        let held = decide(&Observation { dependency: Some(waits()), ..seen });
+        if matches!(free.operation, Operation::Install { .. } | Operation::Upgrade { .. } | Operation::StartOver) {
+            prop_assert_eq!(held.operation, Operation::Hold(Hold::DependencyNotReady(waits())));
+        } else {
+            prop_assert_eq!(held, free);
         }
     }
 

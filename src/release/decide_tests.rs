@@ -24,6 +24,7 @@ pub(super) fn created() -> Observation {
         inputs: Some(WANTED.to_owned()),
         reset_requested: false,
         paused: false,
+        dependency: None,
         healed: false,
         retries: Retries { install: 3, upgrade: 3 },
         on_failure: OnFailure::default(),
@@ -83,6 +84,11 @@ pub(super) fn unreadable() -> Head {
 
 fn foreign(state: HeadState) -> Head {
     Head::Foreign { revision: 7, state }
+}
+
+pub(super) fn waits() -> Blocked {
+    let by = crate::release::ReleaseKey { namespace: "apps".to_owned(), name: "db".to_owned() };
+    Blocked { by, why: crate::release::depends::Unready::Missing, others: 0 }
 }
 
 struct Row {
@@ -538,3 +544,55 @@ fn a_hook_that_may_be_running_and_tests() {
             .until(NOW + 4),
     ]);
 }
+
+#[test]
+fn a_release_whose_dependencies_are_not_ready() {
+    let hold = || Operation::Hold(Hold::DependencyNotReady(waits()));
+    let held = |seen: Observation| Observation { dependency: Some(waits()), ..seen };
+    let uninstalling = HeadState::Pending { started_at: at(NOW), timeout: secs(60), uninstalling: true };
+    let reset = |head| Observation { reset_requested: true, ..with(head) };
+    let paused = |seen: Observation| Observation { paused: true, ..seen };
+    let plain = Deletion::default();
+    let blind = Observation { inputs: None, ..created() };
+    let deployed = || with(ours(HeadState::Deployed, WANTED));
+    check(vec![
+        row("no record: not installed", held(created()), hold()),
+        row("no record, inputs not known", held(blind), Operation::Hold(Hold::InputsUnknown)),
+        row("deployed as wanted: nothing waits", held(deployed()), Operation::Nothing).locked(),
+        row(
+            "deployed, other inputs: not upgraded, and locked",
+            held(with(ours(HeadState::Deployed, OTHER))),
+            hold(),
+        )
+        .locked(),
+        row(
+            "deployed, other inputs, paused: it would not be upgraded anyway",
+            held(paused(with(ours(HeadState::Deployed, OTHER)))),
+            Operation::Hold(Hold::Paused),
+        )
+        .locked(),
+        row("pending: what has begun goes on", held(with(ours(pending(NOW, 60), WANTED))), Operation::Resume),
+        row(
+            "pending for other inputs: nobody wants it",
+            held(with(ours(pending(NOW, 60), OTHER))),
+            Operation::Interrupt,
+        ),
+        row(
+            "an uninstall that nobody wants any more",
+            held(with(ours(uninstalling, WANTED))),
+            Operation::Interrupt,
+        ),
+        row("cooling down", held(with(ours(failed(2), WANTED))), Operation::Wait).until(NOW + 3),
+        row("cooled down: no retry", held(with(ours(failed(5), WANTED))), hold()),
+        row("uninstalled", held(with(ours(HeadState::Uninstalled, WANTED))), hold()),
+        row("another tool's", held(with(foreign(HeadState::Deployed))), hold()),
+        row("lost and reset: it does not start over", held(reset(lost())), hold()),
+        row(
+            "deleted: uninstalled all the same",
+            held(deleted(ours(HeadState::Deployed, WANTED), plain)),
+            Operation::Uninstall,
+        ),
+    ]);
+}
+
+// ---- for all observations -----------------------------------------------------------------------------------

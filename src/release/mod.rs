@@ -3,6 +3,8 @@
 
 pub mod backoff;
 pub mod decide;
+pub mod dependents;
+pub mod depends;
 
 mod hook;
 mod key;

@@ -5,6 +5,7 @@
 mod objects;
 mod records;
 mod references;
+mod releases;
 mod stream;
 mod table;
 mod trouble;
@@ -12,4 +13,5 @@ mod trouble;
 pub use objects::{ObjectWatches, OnRestart};
 pub use records::{Newest, RecordWatch, RecordsOf};
 pub use references::{ReferenceWatch, Seen};
+pub use releases::Dependencies;
 pub use table::{Sighting, Suspicion, Table};

@@ -118,6 +118,15 @@ async fn a_name_that_no_release_can_have_is_refused_unless_another_is_given() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_depends_on_itself_is_refused() {
+    let h = Harness::without_operator("rules-depends").await;
+    let on = |others: Value| json!({"pack": pack(), "dependsOn": others});
+    refused(&h, "web", on(json!([{"name": "db"}, {"name": "web"}])), "cannot depend on itself").await;
+    refused(&h, "web", on(json!(vec![json!({"name": "db"}); 65])), "spec.dependsOn").await;
+    create(&h, "web", on(json!([{"name": "db"}, {"name": "web", "namespace": "other"}]))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_that_make_no_sense_are_refused_by_the_schema() {
     let h = Harness::without_operator("rules-values").await;
     for (field, more) in [

@@ -27,6 +27,10 @@ pub(crate) struct Settings {
     pub(crate) watch: Option<String>,
     /// The log of all starts, one after the other.
     pub(crate) log: PathBuf,
+    /// Releases that are worked on at once.
+    pub(crate) concurrency: usize,
+    /// More arguments of `run`.
+    pub(crate) arguments: Vec<String>,
 }
 
 /// A running operator; killed when this value goes.
@@ -55,8 +59,12 @@ pub(crate) async fn output(args: &[&str]) -> Result<String> {
 
 /// The archive of `tests/packs/<pack>`, as `package` writes it.
 pub(crate) async fn package(pack: &str) -> Result<Vec<u8>> {
-    let directory = root().join("tests/packs").join(pack);
-    let file = root().join("target/stage").join(format!("{pack}.tgz"));
+    package_directory(&root().join("tests/packs").join(pack), pack).await
+}
+
+/// The archive of a directory, as `package` writes it.
+pub(crate) async fn package_directory(directory: &Path, name: &str) -> Result<Vec<u8>> {
+    let file = root().join("target/stage").join(format!("{name}.tgz"));
     output(&["package", &directory.display().to_string(), "-o", &file.display().to_string()]).await?;
     std::fs::read(&file).during(file.display())
 }
@@ -74,6 +82,8 @@ impl Settings {
             namespace: namespace.to_owned(),
             watch: watch.map(str::to_owned),
             log,
+            concurrency: 10,
+            arguments: Vec::new(),
         })
     }
 
@@ -98,8 +108,9 @@ impl Settings {
         let address = free_address()?;
         let log = std::fs::File::options().append(true).open(&self.log).during(self.log.display())?;
         let mut command = Command::new(&self.binary);
-        command.args(["run", "--operator-namespace", &self.namespace, "--concurrency", "10"]);
-        command.args(["--listen", &address.to_string()]);
+        command.args(["run", "--operator-namespace", &self.namespace]);
+        command.args(["--concurrency", &self.concurrency.to_string(), "--listen", &address.to_string()]);
+        command.args(&self.arguments);
         if let Some(namespace) = &self.watch {
             command.args(["--watch-namespace", namespace]);
         }

@@ -52,7 +52,7 @@ pub(crate) fn is_stalled(object: &DynamicObject) -> bool {
         && condition(object, "Stalled").is_some_and(|stalled| stalled["status"] == "True")
 }
 
-fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
     let conditions = object.data.pointer("/status/conditions")?.as_array()?;
     conditions.iter().find(|condition| condition["type"] == kind)
 }

@@ -1,10 +1,12 @@
 //! `make scale N=200`: how fast and how cheap the operator is, beside the same objects applied bare.
 //!
 //! One control plane with etcd waiting for the disk and no node; everything shares the machine's cores. In
-//! order: warm-up, bare applies, install, idle, upgrade, drift, restart. Nothing is asserted about time; the
-//! run fails only when something does not happen at all, or when the two counts of requests disagree.
+//! order: warm-up, bare applies, install, idle, upgrade, drift, dependents, restart, crowd. Nothing is asserted about
+//! time; the run fails only when something does not happen at all, or when the two counts of requests disagree.
 
 mod counts;
+mod crowd;
+mod depends;
 mod drift;
 mod process;
 mod report;
@@ -133,6 +135,7 @@ async fn measure(
         deployments.count() + services.count(),
         drifted.minus(&upgraded)
     ));
+    let dependents = depends::measure(client, 20).await?;
     let (_, peak) = process::memory(operator.pid()?)?;
 
     say(format!("operator stopped in {:.2} s", operator.stop().await?.as_secs_f64()));
@@ -143,6 +146,7 @@ async fn measure(
     say(format!("requests of the restart: {restart}"));
     let (_, peak_after_restart) = process::memory(operator.pid()?)?;
     operator.stop().await?;
+    let crowd = crowd::measure(client, settings, crowd::SIZE).await?;
 
     let per_release = |count: u64| (count as f64 / n as f64 * 100.0).round() / 100.0;
     let per_minute = |count: u64| (count as f64 / minutes * 10.0).round() / 10.0;
@@ -164,6 +168,9 @@ async fn measure(
         drift_p50_ms: deployments.percentile(50),
         drift_p99_ms: deployments.percentile(99),
         drift_service_p50_ms: services.percentile(50),
+        dependent_p50_ms: dependents.percentile(50),
+        dependent_p99_ms: dependents.percentile(99),
+        crowd,
     })
 }
 

@@ -23,6 +23,7 @@ use crate::api::{
 use crate::manifest::{self, ObjectId};
 use crate::plan::Step;
 use crate::release::decide::{Decision, Operation};
+use crate::release::dependents::Awaited;
 use crate::release::{Action, State, Tested};
 use crate::storage::{Head, Stored};
 use drift::drift;
@@ -43,6 +44,11 @@ pub(super) enum Progress {
         late: bool,
         remaining: Vec<ObjectId>,
         started: Timestamp,
+        until: Timestamp,
+    },
+    /// It is the turn of releases that depend on this one and are being deleted too.
+    Dependents {
+        awaited: Awaited,
         until: Timestamp,
     },
     /// Nothing of the release is left, or nothing of it is ours to touch: the finalizer can go.

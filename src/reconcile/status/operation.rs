@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Outcome, Progress};
-use crate::api::{OperationStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor};
+use crate::api::{LIST_MAX, OperationStatus, SherpackRelease, SherpackReleaseStatus, WaitingFor, names};
 use crate::health::Status;
 use crate::manifest::ObjectId;
 use crate::reconcile::Error;
@@ -37,6 +37,22 @@ pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationSta
                 .map(|id| WaitingFor {
                     object: id.to_string(),
                     state: "Terminating".to_owned(),
+                    ..WaitingFor::default()
+                })
+                .collect(),
+            ..OperationStatus::default()
+        }),
+        Progress::Dependents { awaited, until } => Some(OperationStatus {
+            action: action_name(Action::Uninstall).to_owned(),
+            phase: Some("Dependents".to_owned()),
+            started_at: Some(Time(awaited.began)),
+            deadline: Some(Time(*until)),
+            waiting_for: awaited
+                .releases()
+                .take(LIST_MAX)
+                .map(|release| WaitingFor {
+                    object: format!("{} {release}", names::KIND),
+                    state: health_name(Status::Terminating).to_owned(),
                     ..WaitingFor::default()
                 })
                 .collect(),

@@ -7,6 +7,7 @@ use crate::api::conditions::Standing;
 use crate::api::{Class, reasons};
 use crate::reconcile::Error;
 use crate::release::decide::{Decision, Hold, Operation};
+use crate::release::dependents::Awaited;
 use crate::release::{Action, State};
 use crate::storage::Head;
 
@@ -57,6 +58,7 @@ pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
                 Verdict::new(Standing::Progressing, reasons::UNINSTALLING, message)
             }
         }
+        Progress::Dependents { awaited, .. } => dependents(awaited),
         Progress::Gone => Verdict::new(Standing::Progressing, reasons::UNINSTALLING, "the objects are gone"),
         Progress::Nothing => idle(facts, &outcome.decision),
     }
@@ -104,6 +106,9 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 reasons::ROLLBACK_TARGET_INVALID,
                 format!("{message}; correct spec.rollbackTo or remove it"),
             ),
+            Hold::DependencyNotReady(blocked) => {
+                Verdict::new(Standing::Held, reasons::DEPENDENCY_NOT_READY, blocked.to_string())
+            }
             // The caller has the error that says why.
             Hold::InputsUnknown => {
                 Verdict::new(Standing::Retrying, reasons::SOURCE_INVALID, "the inputs cannot be read")
@@ -121,6 +126,22 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
             _ => Verdict::new(Standing::Progressing, reasons::PROGRESSING, "nothing is deployed yet"),
         },
     }
+}
+
+fn dependents(awaited: &Awaited) -> Verdict {
+    let mut releases = awaited.releases();
+    let Some(first) = releases.next() else {
+        let message = "waiting a moment: releases that depend on this one may be deleted too";
+        return Verdict::new(Standing::Progressing, reasons::WAITING_FOR_DEPENDENTS, message);
+    };
+    let others = match releases.count() {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let message = format!(
+        "waiting until the release {first}{others}, which depends on this one and is being deleted too, is gone"
+    );
+    Verdict::new(Standing::Progressing, reasons::WAITING_FOR_DEPENDENTS, message)
 }
 
 fn deployed(facts: &Facts<'_>, action: Action, revision: u32) -> Verdict {

@@ -22,6 +22,11 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub(crate) struct Latencies(Vec<Duration>);
 
 impl Latencies {
+    pub(crate) fn new(mut latencies: Vec<Duration>) -> Self {
+        latencies.sort_unstable();
+        Self(latencies)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
@@ -117,8 +122,7 @@ async fn measure(
         latencies.push(put_back.since_sent);
         tokio::time::sleep(PAUSE).await;
     }
-    latencies.sort_unstable();
-    let latencies = Latencies(latencies);
+    let latencies = Latencies::new(latencies);
     let [p50, p90, p99, max] = [50, 90, 99, 100].map(|percent| latencies.percentile(percent));
     say(format!(
         "drift of {what}, {} times: p50 {p50}, p90 {p90}, p99 {p99}, max {max} ms",

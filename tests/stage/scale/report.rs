@@ -30,6 +30,21 @@ pub(crate) struct Report {
     pub(crate) drift_p99_ms: f64,
     /// A Service's port name.
     pub(crate) drift_service_p50_ms: f64,
+    /// A release is seen to be Ready; the revision of one that depends on it is seen to begin.
+    pub(crate) dependent_p50_ms: f64,
+    pub(crate) dependent_p99_ms: f64,
+    pub(crate) crowd: Crowd,
+}
+
+/// Seconds in which one release gets Ready: create sent to event seen, the median of a few. Four are worked on at once.
+#[derive(Serialize)]
+pub(crate) struct Crowd {
+    /// With nothing else to do.
+    pub(crate) alone: f64,
+    /// While as many releases as these wait for something that never comes.
+    pub(crate) beside: f64,
+    pub(crate) unhealthy: usize,
+    pub(crate) unreachable: usize,
 }
 
 impl Report {
@@ -49,6 +64,8 @@ impl Report {
             ("idle_reads_per_min", self.idle_reads_per_min, 5.0),
             ("drift_p50_ms", self.drift_p50_ms, 60.0),
             ("restart_writes", self.restart_writes as f64, 0.0),
+            ("dependent_p99_ms", self.dependent_p99_ms, 1000.0),
+            ("crowd beside/alone", (self.crowd.beside / self.crowd.alone * 100.0).round() / 100.0, 1.5),
         ];
         let mut table = format!("\n{:<22}{:>10}{:>10}\n", "", "measured", "target");
         for (name, measured, target) in rows {
