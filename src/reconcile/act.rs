@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::hooks::operation_phase;
 use super::memory::{Ailing, Running, Stage};
 use super::prepare::{Prepared, stored_parts};
 use super::status::{self, Finished, Progress};
@@ -15,7 +16,7 @@ use super::steps::Step;
 use super::{Error, Pass};
 use crate::api::Class;
 use crate::plan::{self, Occasion};
-use crate::release::{Action, Private, State};
+use crate::release::{Action, Operation, OperationPhase, Private, State};
 use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
 
 impl Pass<'_> {
@@ -86,7 +87,7 @@ impl Pass<'_> {
             _ => (self.now, self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX)),
         };
         let checkpoint = private(&stored).and_then(|private| private.operation.as_ref());
-        let at = checkpoint.map_or(0, |operation| usize::try_from(operation.step).unwrap_or(0));
+        let at = checkpoint.and_then(|operation| checkpointed(operation, &plan)).unwrap_or(0);
         Running {
             at,
             saved: at,
@@ -244,6 +245,20 @@ pub(super) fn private(stored: &Stored) -> Option<&Private> {
 
 pub(super) fn action_of(stored: &Stored) -> Action {
     private(stored).map_or(Action::Install, |private| private.action)
+}
+
+/// The step that a checkpoint names, if it is one of this plan: another version of the operator may have planned
+/// otherwise, and then everything is done again.
+fn checkpointed(operation: &Operation, plan: &plan::Plan) -> Option<usize> {
+    let at = usize::try_from(operation.step).ok()?;
+    let fits = match plan.steps.get(at)? {
+        plan::Step::Hook { phase, .. } => {
+            operation.hook.is_some() && operation.phase == operation_phase(*phase)
+        }
+        plan::Step::Apply { wave, .. } => operation.phase == OperationPhase::Apply && operation.wave == *wave,
+        plan::Step::Wait { .. } | plan::Step::Delete { .. } => false,
+    };
+    fits.then_some(at)
 }
 
 /// Which hooks belong to an action.

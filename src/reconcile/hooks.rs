@@ -18,7 +18,7 @@ use crate::cluster::{self, Applied, Created, Holder};
 use crate::health::{self, Status};
 use crate::manifest::ObjectId;
 use crate::plan::{self, DeletePolicy, FailurePolicy, Hook, Phase};
-use crate::release::{HOOK_RESULTS, HookResult, HookRun, OperationPhase};
+use crate::release::{HookResult, HookRun, Operation, OperationPhase};
 
 /// A lost watch event must not make a hook wait for ever.
 const LOOK_ANYWAY: Duration = Duration::from_secs(15);
@@ -89,10 +89,21 @@ impl Pass<'_> {
         let checkpoint = running.stored.private.as_ref().and_then(|private| private.operation.clone());
         let step = running.plan.steps.get(running.at).cloned();
         let attempt = checkpoint.and_then(|operation| operation.hook).filter(|run| run.failed.is_none());
-        let (Some(attempt), Some(plan::Step::Hook { phase, hook })) = (attempt, step) else {
+        let found = match (attempt, step) {
+            (Some(attempt), Some(plan::Step::Hook { phase, hook })) => {
+                running.parts.hooks.get(hook).cloned().map(|hook| (attempt, phase, hook))
+            }
+            _ => None,
+        };
+        let Some((attempt, phase, hook)) = found else {
+            // Another version of the operator wrote it: nobody can wait for what cannot be found.
+            if let Some(private) = running.stored.private.as_mut() {
+                private.operation = None;
+            }
+            let stored = self.save(&running.stored, true).await?;
+            self.wrote(&stored);
             return Ok(None);
         };
-        let Some(hook) = running.parts.hooks.get(hook).cloned() else { return Ok(None) };
         let run = self.run_of(&running, &hook, phase, &attempt);
         match self.look_at(&mut running, &run, false).await? {
             Seen::Running { until } => {
@@ -135,25 +146,22 @@ impl Pass<'_> {
         let failed = failure.is_some();
         let failure = failure.map(|(reason, message)| (reason.to_owned(), self.hidden(message)));
         let outcome = if failed { "failure" } else { "success" };
-        self.ctx.report.hook(&self.key, run.phase.as_str(), outcome);
-        if let Some(private) = running.stored.private.as_mut() {
-            private.hooks.push(HookResult {
-                phase: run.phase.to_string(),
-                object: hook_name(run.hook),
-                attempt: run.attempt,
-                failure,
-                at: self.now,
-            });
-            let surplus = private.hooks.len().saturating_sub(HOOK_RESULTS);
-            private.hooks.drain(..surplus);
-        }
+        let result = HookResult {
+            phase: run.phase.to_string(),
+            object: hook_name(run.hook),
+            attempt: run.attempt,
+            failure,
+            at: self.now,
+        };
         let retries_left = run.attempt.saturating_sub(run.first) < run.hook.retries;
         let next = if failed && may_retry && retries_left && self.now < running.deadline {
             HookRun { attempt: run.attempt.saturating_add(1), first: run.first, failed: None }
         } else {
             HookRun { attempt: run.attempt, first: run.first, failed: Some(failed) }
         };
-        self.checkpoint(running, operation_phase(run.phase), 0, Some(next)).await?;
+        let operation = Operation { phase: operation_phase(run.phase), wave: 0, step: 0, hook: Some(next) };
+        self.checkpoint_with(running, operation, Some(result)).await?;
+        self.ctx.report.hook(&self.key, run.phase.as_str(), outcome);
         running.stage = Stage::Begin;
         Ok(())
     }
@@ -425,7 +433,7 @@ fn hook_name(hook: &Hook) -> String {
     format!("{}/{}", hook.object.id.kind, hook.object.id.name)
 }
 
-fn operation_phase(phase: Phase) -> OperationPhase {
+pub(super) fn operation_phase(phase: Phase) -> OperationPhase {
     match phase {
         Phase::PreInstall | Phase::PreUpgrade | Phase::PreRollback | Phase::PreDelete => {
             OperationPhase::PreHooks

@@ -10,7 +10,7 @@ use super::{Error, Pass};
 use crate::api::WAVE_TIMEOUT;
 use crate::manifest::Object;
 use crate::plan::{self, Wait};
-use crate::release::{HookRun, Operation, OperationPhase};
+use crate::release::{HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase};
 
 /// How a step, or all of them, came out.
 pub(super) enum Step {
@@ -134,11 +134,25 @@ impl Pass<'_> {
         wave: i32,
         hook: Option<HookRun>,
     ) -> Result<(), Error> {
-        if let Some(private) = running.stored.private.as_mut() {
+        self.checkpoint_with(running, Operation { phase, wave, step: 0, hook }, None).await
+    }
+
+    /// [`Pass::checkpoint`], with the result of a hook. Nothing counts as written down, in memory neither, unless it is.
+    pub(super) async fn checkpoint_with(
+        &mut self,
+        running: &mut Running,
+        operation: Operation,
+        result: Option<HookResult>,
+    ) -> Result<(), Error> {
+        let mut next = running.stored.clone();
+        if let Some(private) = next.private.as_mut() {
             let step = u32::try_from(running.at).unwrap_or(u32::MAX);
-            private.operation = Some(Operation { phase, wave, step, hook });
+            private.operation = Some(Operation { step, ..operation });
+            private.hooks.extend(result);
+            let surplus = private.hooks.len().saturating_sub(HOOK_RESULTS);
+            private.hooks.drain(..surplus);
         }
-        running.stored = self.save(&running.stored, true).await?;
+        running.stored = self.save(&next, true).await?;
         self.wrote(&running.stored);
         running.saved = running.at;
         Ok(())
