@@ -146,7 +146,7 @@ async fn a_hook_says_what_its_failure_does() {
     h.pack("web-pack", &strict).await;
     h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
-    let back = h.condition("web", "Ready", "False", Some("HookFailed")).await;
+    let back = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     assert!(message(&back, "Ready").contains("post-upgrade hook"), "{back}");
     // It is locked as what it is.
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;

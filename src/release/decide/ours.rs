@@ -92,7 +92,7 @@ fn rollback_to(seen: &Observation, head: &OurHead, to: &RollbackTo) -> Decided {
         && !seen.reset_requested
     {
         let failure = Failure { inputs: head.inputs.clone(), attempt: head.attempt, at };
-        if let Some(pause) = pause(seen, &failure, seen.retries.upgrade) {
+        if let Some(pause) = pause(seen, &failure, seen.retries.upgrade, false) {
             return pause;
         }
         attempt = head.attempt + 1;
@@ -136,7 +136,7 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
             }
         }
     }
-    if let Some(pause) = pause(seen, failure, allowed) {
+    if let Some(pause) = pause(seen, failure, allowed, head.undone.is_some()) {
         return pause;
     }
     if seen.paused && head.last_deployed.is_some() {
@@ -145,12 +145,13 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
     (next(head, failure.attempt + 1), None)
 }
 
-/// The time between attempts, unless it is over. What healed by itself is applied once more at once, because a failed
+/// The time between attempts, unless it is over. What was undone is tried again as rarely as what has no retries left:
+/// each attempt goes forth and back. What healed by itself is applied once more at once, because a failed
 /// revision was not locked meanwhile.
-fn pause(seen: &Observation, failure: &Failure, allowed: u32) -> Option<Decided> {
-    let exceeded = failure.attempt > allowed;
-    let delay =
-        if exceeded { backoff::slow(failure.attempt - allowed) } else { backoff::retry(failure.attempt) };
+fn pause(seen: &Observation, failure: &Failure, allowed: u32, undone: bool) -> Option<Decided> {
+    let exceeded = undone || failure.attempt > allowed;
+    let over = failure.attempt.saturating_sub(allowed).max(1);
+    let delay = if exceeded { backoff::slow(over) } else { backoff::retry(failure.attempt) };
     let until = after(failure.at, delay);
     if seen.healed || until <= seen.now {
         return None;
