@@ -116,6 +116,11 @@ impl Replica {
         tokio::time::timeout(LONG, self.child.wait()).await.expect("the process ends").unwrap().code()
     }
 
+    /// Waits until the process has ended, however long that takes.
+    pub async fn ended(&mut self) {
+        self.child.wait().await.unwrap();
+    }
+
     /// Whether the process has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()

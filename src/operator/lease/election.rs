@@ -222,6 +222,6 @@ impl Election {
 
     /// The holder acts by its own settings, so its own duration counts.
     fn duration(&self, view: &View) -> Duration {
-        view.duration.unwrap_or(self.timing.lease_duration())
+        view.duration.unwrap_or_else(|| self.timing.lease_duration())
     }
 }

@@ -128,7 +128,7 @@ impl Lease {
             shutdown.cancelled().await;
             tokio::time::sleep(LAST_REQUESTS).await;
             validity.close();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             () = self.renew() => {}
