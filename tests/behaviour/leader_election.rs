@@ -156,7 +156,7 @@ async fn on_sigterm_the_lease_is_handed_over_in_under_two_seconds() {
     println!("handed over {leads:?} after SIGTERM; drift is put back {:?} after it", asked.elapsed());
     assert!(leads < Duration::from_secs(2), "{leads:?}");
     assert_eq!(first.exit_code().await, Some(0), "{}", first.log());
-    let last = first.wire.since(0).into_iter().filter(|request| request.is_write()).next_back().unwrap();
+    let last = first.wire.since(0).into_iter().rfind(Request::is_write).unwrap();
     assert!(about_the_lease(&last), "nothing is sent after the lease is given away: {last:?}");
     assert_eq!(last.body["spec"]["holderIdentity"], json!(null));
     let lease = leases(&h).get(&lease_name(&h)).await.unwrap().spec.unwrap();
