@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::leader_election::{self, QUICK};
 use crate::support::harness::condition;
-use crate::support::packs::{config_map, deployment, service};
+use crate::support::packs::{config_map, deployment, hook, service};
 use crate::support::replica::signal;
 use crate::support::wait::{eventually, wait_for};
-use crate::support::wire::Request;
+use crate::support::wire::{Request, Wire};
 use crate::support::{Effect, Fault, Harness, Pack, Replica};
 
 /// Of the engine, not of the election.
@@ -60,10 +60,10 @@ async fn a_leader_that_is_woken_late_sends_nothing_and_ends() {
 // ---- many moments -----------------------------------------------------------------------------------------
 
 const LANES: usize = 4;
-/// Writes of an install or upgrade below: finalizer, record, objects, record, status, Event, a little more.
-const WRITES: u64 = 11;
+/// Writes of an install or upgrade below, more or less: finalizer, record, hook, objects, record, status, Event.
+const WRITES: u64 = 15;
 /// All requests of one, more or less.
-const REQUESTS: u64 = 24;
+const REQUESTS: u64 = 34;
 
 /// The same numbers in each run; `LEASE_SEED` gives others.
 fn random(moment: usize, what: &str, below: u64) -> u64 {
@@ -77,6 +77,7 @@ fn pack(name: &str, version: u32, color: &str) -> Pack {
     let pack = Pack::new(name, &format!("{version}.0.0"))
         .object(config_map(&format!("{name}-settings"), json!({"color": color})))
         .object(config_map(&format!("{name}-more"), json!({"version": version.to_string()})))
+        .object(hook(&format!("{name}-before"), "pre-install,pre-upgrade"))
         .object(deployment(name, 0));
     // Every upgrade takes away one object and adds another.
     if version == 1 {
@@ -92,12 +93,15 @@ struct Next<'a> {
     name: String,
     starts: usize,
     replica: Replica,
+    /// Of all of them.
+    wires: Vec<Wire>,
 }
 
 impl<'a> Next<'a> {
     async fn start(h: &'a Harness, name: String) -> Self {
         let replica = Replica::start(h, &name, &QUICK).await;
-        Self { h, name, starts: 1, replica }
+        let wires = vec![replica.wire.clone()];
+        Self { h, name, starts: 1, replica, wires }
     }
 
     /// Keeps one running as long as this takes.
@@ -112,7 +116,10 @@ impl<'a> Next<'a> {
             let name = format!("{}-{}", self.name, self.starts);
             tokio::select! {
                 done = &mut work => return done,
-                replica = Replica::start(self.h, &name, &QUICK) => self.replica = replica,
+                replica = Replica::start(self.h, &name, &QUICK) => {
+                    self.wires.push(replica.wire.clone());
+                    self.replica = replica;
+                }
             }
         }
     }
@@ -137,6 +144,7 @@ struct Told {
     late: Vec<(bool, String)>,
     /// What the woken process sent.
     after: Vec<String>,
+    hooks: usize,
 }
 
 /// One moment: a leader installs or upgrades and is stopped; another one takes over and goes on; then the first one's
@@ -160,6 +168,7 @@ async fn moment(h: &Harness, number: usize, name: &str, version: u32) -> Told {
         held
     }));
     let color = format!("color-{number}");
+    let before = h.records(name).await.len();
     let wanted = pack(name, version, &color);
     h.apply(name, &wanted, json!({})).await;
     let through = async || {
@@ -219,6 +228,10 @@ async fn moment(h: &Harness, number: usize, name: &str, version: u32) -> Told {
     }
     next.during(settled(h, name, version, &color)).await;
 
+    let runs = |wire: &Wire| wire.writes_to("jobs", 0).iter().filter(|request| request.code == 201).count();
+    told.hooks = runs(&late.wire) + next.wires.iter().map(runs).sum::<usize>();
+    let revisions = h.records(name).await.len() - before;
+    assert_eq!(told.hooks, revisions, "each revision runs its hook once");
     let mut next = next.replica;
     if !next.has_ended() {
         next.terminate();
@@ -273,9 +286,10 @@ async fn at_any_moment_a_leader_may_be_stopped_and_woken_late() {
     let after: Vec<&String> = all.iter().flat_map(|told| &told.after).collect();
     println!(
         "{} moments, {middle} of them in the middle of an operation; {} writes arrived late, {records} of them to \
-         records, each refused; the woken processes sent {} requests: {after:?}",
+         records, each refused; {} hooks ran, each once; the woken processes sent {} requests: {after:?}",
         all.len(),
         late.len(),
+        all.iter().map(|told| told.hooks).sum::<usize>(),
         after.len()
     );
     assert_eq!(all.len(), moments);

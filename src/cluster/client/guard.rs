@@ -2,8 +2,9 @@
 //!
 //! The permission is asked for before each try and again whenever its future is polled: dialling, the queue in front of
 //! the pool and a stopped process all come between the decision to send and the first byte. What a lost permission
-//! leaves behind is given up: its answer would be no ground to act on. What the API server already has cannot be taken
-//! back, so a request may take effect late; who acts then must bear that.
+//! leaves behind is given up: its answer would be no ground to act on. What a connection already has cannot be taken
+//! back, so a request may still take effect late: a process can be stopped in the instant between handing it over and
+//! the write to the socket. Who acts then must bear that.
 
 use std::pin::pin;
 use std::sync::Arc;
