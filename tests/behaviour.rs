@@ -19,6 +19,8 @@ mod behaviour {
     mod hostile_packs;
     mod http_client;
     mod http_source;
+    mod leader_election;
+    mod leader_woken_late;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;

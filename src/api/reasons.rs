@@ -158,6 +158,11 @@ pub const RECORD_UNREADABLE: &str = "RecordUnreadable";
 /// A revision does not fit into what the API server stores.
 pub const RECORD_TOO_LARGE: &str = "RecordTooLarge";
 
+// ---- leader election ---------------------------------------------------------------------------------------
+
+/// This process does not hold the leader lease, or is ending, so it sends nothing.
+pub const NOT_LEADER: &str = "NotLeader";
+
 // ---- watches ----------------------------------------------------------------------------------------------
 
 /// A kind of the release cannot be watched, so changes of its objects are not seen.

@@ -6,7 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
+
+use crate::api::duration;
 use crate::operator::config::{Cluster, Config};
+use crate::operator::lease::Timing;
 use crate::operator::{self, shutdown, telemetry};
 use crate::source::http::{Allowed, Options, Proxies};
 
@@ -78,6 +82,29 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_CONTEXT", value_name = "NAME")]
     context: Option<String>,
 
+    /// Act only while holding the leader lease, for several replicas of which one acts
+    ///
+    /// The Lease is in the operator's namespace and named sherpack-operator, with the watched namespace behind it if
+    /// there is one. A process that loses it ends with an error and has to be started again.
+    #[arg(long, env = "SHERPACK_LEADER_ELECT", value_parser = BoolishValueParser::new())]
+    leader_elect: bool,
+
+    /// How long the others leave a lease alone that its holder does not renew
+    #[arg(long, env = "SHERPACK_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION", default_value = "15s", value_parser = duration::parse)]
+    leader_elect_lease_duration: Duration,
+
+    /// How long the holder acts without a renewal; together with the request timeout less than the lease duration
+    #[arg(long, env = "SHERPACK_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    leader_elect_renew_deadline: Duration,
+
+    /// Between two renewals, and between two tries to get the lease
+    #[arg(long, env = "SHERPACK_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
+    leader_elect_retry_period: Duration,
+
+    /// What one request for the lease may take
+    #[arg(long, env = "SHERPACK_LEADER_ELECT_REQUEST_TIMEOUT", value_name = "DURATION", default_value = "4s", value_parser = duration::parse)]
+    leader_elect_request_timeout: Duration,
+
     /// Name of this process in records and in the lease [default: host, process id and a random part]
     #[arg(long, env = "SHERPACK_HOLDER", value_name = "NAME", value_parser = holder)]
     holder: Option<String>,
@@ -111,7 +138,7 @@ fn start(args: Args) -> Result<(), Box<dyn std::error::Error>> {
         .enable_all()
         .build()
         .map_err(|source| operator::Error::System { what: "threads for the async runtime", source })?;
-    let config = config(args, proxies(|name| std::env::var(name).ok()), default_holder);
+    let config = config(args, proxies(|name| std::env::var(name).ok()), default_holder)?;
     let result = runtime.block_on(async {
         let asked = shutdown::on_signals()
             .map_err(|source| operator::Error::System { what: "a signal handler", source })?;
@@ -128,7 +155,11 @@ fn start(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     Ok(result?)
 }
 
-fn config(args: Args, proxies: Proxies, default_holder: impl FnOnce() -> String) -> Config {
+fn config(
+    args: Args,
+    proxies: Proxies,
+    default_holder: impl FnOnce() -> String,
+) -> Result<Config, operator::Error> {
     let Args {
         watch_namespace,
         operator_namespace,
@@ -145,10 +176,22 @@ fn config(args: Args, proxies: Proxies, default_holder: impl FnOnce() -> String)
         log_level: _,
         kubeconfig,
         context,
+        leader_elect,
+        leader_elect_lease_duration,
+        leader_elect_renew_deadline,
+        leader_elect_retry_period,
+        leader_elect_request_timeout,
         holder,
         worker_threads: _,
     } = args;
-    Config {
+    // Checked even when it is off: whoever turns it on later shall not be surprised.
+    let timing = Timing::new(
+        leader_elect_lease_duration,
+        leader_elect_renew_deadline,
+        leader_elect_retry_period,
+        leader_elect_request_timeout,
+    )?;
+    Ok(Config {
         cluster: Cluster { kubeconfig, context },
         watch_namespace: watch_namespace.map(|namespace| namespace.0),
         operator_namespace: operator_namespace.0,
@@ -164,9 +207,10 @@ fn config(args: Args, proxies: Proxies, default_holder: impl FnOnce() -> String)
         allow_lookup: allow_lookup.into_iter().map(|namespace| namespace.0).collect(),
         concurrency,
         listen,
+        leader_election: leader_elect.then_some(timing),
         holder: holder.unwrap_or_else(default_holder),
         through: None,
-    }
+    })
 }
 
 /// The error and its causes on one line of stderr. A cause that only repeats is left out.
@@ -284,7 +328,7 @@ mod tests {
 
     fn parse(line: &[&str]) -> Result<Config, String> {
         let line = Line::try_parse_from([&["run"], line].concat()).map_err(|error| error.to_string())?;
-        Ok(config(line.args, Proxies::default(), || "me".to_owned()))
+        config(line.args, Proxies::default(), || "me".to_owned()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -306,6 +350,11 @@ mod tests {
             "--listen=127.0.0.1:0",
             "--kubeconfig=/kube",
             "--context=prod",
+            "--leader-elect",
+            "--leader-elect-lease-duration=1m",
+            "--leader-elect-renew-deadline=40s",
+            "--leader-elect-retry-period=3s",
+            "--leader-elect-request-timeout=1500ms",
             "--holder=us",
         ])
         .unwrap();
@@ -323,6 +372,11 @@ mod tests {
         assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
         assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
         assert_eq!(config.cluster.context.as_deref(), Some("prod"));
+        let timing = config.leader_election.unwrap();
+        assert_eq!(timing.lease_duration(), Duration::from_secs(60));
+        assert_eq!(timing.renew_deadline(), Duration::from_secs(40));
+        assert_eq!(timing.retry_period(), Duration::from_secs(3));
+        assert_eq!(timing.request_timeout(), Duration::from_millis(1500));
         assert_eq!(config.holder, "us");
         assert!(config.through.is_none());
     }
@@ -339,6 +393,7 @@ mod tests {
         assert!(config.allow_lookup.is_empty());
         assert_eq!(config.concurrency.get(), 10);
         assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
+        assert_eq!(config.leader_election, None);
         assert_eq!(config.holder, "me");
     }
 
@@ -360,6 +415,10 @@ mod tests {
             "--cache-size=99999999999Ti",
             "--cache-size=256MB",
             "--cache-size=",
+            "--leader-elect-lease-duration=14s",
+            "--leader-elect-lease-duration=soon",
+            "--leader-elect-retry-period=10s",
+            "--leader-elect-request-timeout=0s",
         ] {
             parse(&[wrong]).unwrap_err();
         }

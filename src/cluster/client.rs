@@ -2,8 +2,8 @@
 //!
 //! From the caller to the wire:
 //! [`deadline`] (no call lasts longer than [`DEADLINE`]) > [`retry`] (three short tries of what is
-//! safe to repeat) > [`count`] (every try is told to an [`ApiObserver`]) > the test seam > kube's own
-//! stack (authentication, headers, connection pool).
+//! safe to repeat) > [`guard`] (nothing is sent without [`Permission`]) > [`count`] (every try is told to
+//! an [`ApiObserver`]) > the test seam > kube's own stack (authentication, headers, connection pool).
 //!
 //! kube's default retry is switched off: it repeats POST too, so that a create may answer
 //! `AlreadyExists` for our own write, and it may hold one call for minutes.
@@ -15,6 +15,7 @@
 
 mod count;
 mod deadline;
+mod guard;
 mod retry;
 #[cfg(test)]
 mod scripted;
@@ -32,6 +33,7 @@ use tower::util::{BoxCloneSyncService, BoxService};
 use tower::{BoxError, layer::layer_fn};
 
 pub use deadline::{DEADLINE, DeadlineExceeded};
+pub use guard::{NotPermitted, Permission, is_not_permitted};
 pub use verb::verb;
 
 /// A request on its way to the API server.
@@ -96,10 +98,11 @@ pub async fn load_config(kubeconfig: Option<&Path>, context: Option<&str>) -> ku
 /// # Errors
 /// Credentials or certificates that cannot be used. Nothing is sent yet.
 pub fn build(config: Config, observer: Arc<dyn ApiObserver>) -> kube::Result<Client> {
-    build_through(config, observer, None)
+    build_through(config, observer, None, None)
 }
 
-/// As [`build`], with something of the caller's between client and server; see [`Wrap`].
+/// As [`build`], with something of the caller's between client and server, see [`Wrap`], and sending only what
+/// `permission` allows.
 ///
 /// # Errors
 /// As [`build`].
@@ -107,6 +110,7 @@ pub fn build_through(
     mut config: Config,
     observer: Arc<dyn ApiObserver>,
     through: Option<Wrap>,
+    permission: Option<Arc<dyn Permission>>,
 ) -> kube::Result<Client> {
     config.default_retry = false;
     config.headers.push((
@@ -120,7 +124,12 @@ pub fn build_through(
             Some(wrap) => wrap(wire),
             None => wire,
         };
-        deadline::layer(retry::layer(count::layer(wire, Arc::clone(&observer))))
+        let counted = count::layer(wire, Arc::clone(&observer));
+        let guarded = match &permission {
+            Some(permission) => guard::layer(counted, Arc::clone(permission)),
+            None => counted,
+        };
+        deadline::layer(retry::layer(guarded))
     });
     Ok(ClientBuilder::try_from(config)?.with_layer(&layers).build())
 }
@@ -201,7 +210,7 @@ mod tests {
             }))
         });
         let observer = Arc::clone(&heard) as Arc<dyn ApiObserver>;
-        let client = build_through(Config::new(uri), observer, Some(refuse_first)).unwrap();
+        let client = build_through(Config::new(uri), observer, Some(refuse_first), None).unwrap();
         let get = http::Request::get("/api/v1/pods").body(Vec::new()).unwrap();
         assert_eq!(client.request_text(get).await.unwrap(), "{}");
         assert_eq!(*heard.0.lock().unwrap(), [("list", 503), ("list", 200)]);

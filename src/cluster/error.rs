@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::client::is_not_permitted;
 use super::crowded;
 use crate::api::Class;
 use crate::manifest::ObjectId;
@@ -77,6 +78,7 @@ impl Error {
                 Some(400 | 413 | 422) => "ObjectInvalid",
                 Some(401 | 403) if namespace_terminating(source) => "NamespaceTerminating",
                 Some(401 | 403) => "Forbidden",
+                _ if is_not_permitted(source.as_ref()) => crate::api::reasons::NOT_LEADER,
                 _ => "ApplyFailed",
             },
             Self::UnknownKind { .. } => "UnknownKind",

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use super::lease::Timing;
 use crate::cluster::client::Wrap;
 use crate::source::http::Options;
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
     pub listen: SocketAddr,
+    /// Several processes run and only the holder of the lease acts; `None`: this is the only one.
+    pub leader_election: Option<Timing>,
     /// This process, told apart from every other one, also from its own predecessor in the same pod.
     pub holder: String,
     /// Put between the client and the API server. Only tests do.
@@ -61,6 +64,7 @@ impl fmt::Debug for Config {
             allow_lookup,
             concurrency,
             listen,
+            leader_election,
             holder,
             through,
         } = self;
@@ -75,6 +79,7 @@ impl fmt::Debug for Config {
             .field("allow_lookup", allow_lookup)
             .field("concurrency", concurrency)
             .field("listen", listen)
+            .field("leader_election", leader_election)
             .field("holder", holder)
             .field("through", &through.is_some())
             .finish()

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::lease::TimingError;
 use crate::api::Class;
 
 /// Why the operator could not start or had to stop.
@@ -40,6 +41,13 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+    /// The durations of the leader lease do not fit together.
+    #[error("{0}; see --leader-elect-lease-duration and the flags that follow it in --help")]
+    LeaseTiming(#[from] TimingError),
+    /// The leader lease could not be renewed in time, or another process has it. What this process knows may be
+    /// out of date, so it must not go on.
+    #[error("the leader lease was lost; a new process stands by for it")]
+    LeaseLost,
     /// A part did not end in time after the signal.
     #[error("not everything ended within {seconds} s of the signal")]
     ShutdownOverdue {
@@ -53,8 +61,13 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::System { .. } | Self::Unreachable { .. } | Self::ShutdownOverdue { .. } => Class::Retry,
-            Self::Listen { .. } | Self::Metrics(_) | Self::NoCluster(_) => Class::FixCluster,
+            Self::System { .. }
+            | Self::Unreachable { .. }
+            | Self::LeaseLost
+            | Self::ShutdownOverdue { .. } => Class::Retry,
+            Self::Listen { .. } | Self::Metrics(_) | Self::NoCluster(_) | Self::LeaseTiming(_) => {
+                Class::FixCluster
+            }
         }
     }
 
@@ -67,6 +80,8 @@ impl Error {
             Self::Metrics(_) => "MetricsFailed",
             Self::NoCluster(_) => "NoCluster",
             Self::Unreachable { .. } => "ApiServerUnreachable",
+            Self::LeaseTiming(_) => "LeaseTimingInvalid",
+            Self::LeaseLost => "LeaseLost",
             Self::ShutdownOverdue { .. } => "ShutdownOverdue",
         }
     }

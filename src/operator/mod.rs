@@ -5,6 +5,7 @@
 pub mod config;
 mod controller;
 mod error;
+pub mod lease;
 pub mod metrics;
 mod report;
 pub mod server;
@@ -14,24 +15,29 @@ pub mod telemetry;
 
 use std::sync::Arc;
 
+use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 pub use config::Config;
 pub use error::Error;
+use lease::{Lease, Timing};
 use metrics::Metrics;
-use server::{Readiness, Server};
+use server::{Gate, Readiness, Server};
 
-use crate::cluster::client::{self, ApiObserver};
+use crate::cluster::client::{self, ApiObserver, Permission};
 
 /// Runs an operator until `shutdown` is cancelled.
 ///
+/// With leader election it first stands by until it holds the lease, and gives the lease away at the end.
+///
 /// # Errors
 /// What stands in the way of a start: no cluster configuration, an address in use, an API server that
-/// does not answer. After the start nothing but a broken part ends it.
+/// does not answer. After the start nothing but a broken part or the loss of the lease ends it.
 pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Error> {
     let metrics = Arc::new(Metrics::new()?);
     let readiness = Readiness::default();
-    let gates = start::Gates::new(&readiness);
+    // Until there is a better reason not to be ready.
+    let begun = readiness.gate("the API server");
 
     let listen = |source| Error::Listen { address: config.listen, source };
     let server = Server::bind(config.listen).await.map_err(listen)?;
@@ -42,25 +48,88 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
         client::load_config(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
             .await
             .map_err(|error| Error::NoCluster(Box::new(error)))?;
-    let url = cluster.cluster_url.to_string();
-    let unreachable = |error| Error::Unreachable { url: url.clone(), source: Box::new(error) };
-    let observer = Arc::clone(&metrics) as Arc<dyn ApiObserver>;
-    let client = client::build_through(cluster, observer, config.through.clone()).map_err(unreachable)?;
-    let capabilities = tokio::select! {
-        capabilities = start::capabilities(&client) => capabilities.map_err(unreachable)?,
-        () = shutdown.cancelled() => return Ok(()),
-    };
-    tracing::info!(url, version = capabilities.kube_version, holder = config.holder, "connected");
-
-    let working = start::work(&config, client, capabilities, &metrics, gates, shutdown.clone());
-    tokio::select! {
-        ended = working => ended?,
-        // While it starts nothing of ours is half done; once it runs, `working` ends by itself.
-        () = start::abandoned(&readiness, &shutdown) => {}
+    let process = Process { config: &config, cluster, metrics, readiness, shutdown };
+    match config.leader_election {
+        Some(timing) => process.run_elected(timing, begun).await?,
+        None => process.work(process.client(None)?, begun).await?,
     }
     // A server task that was aborted or panicked has nothing left to finish.
     if let Ok(ended) = serving.await {
         ended.map_err(|source| Error::System { what: "the listener", source })?;
     }
     Ok(())
+}
+
+/// What does not change while the process runs.
+struct Process<'a> {
+    config: &'a Config,
+    cluster: kube::Config,
+    metrics: Arc<Metrics>,
+    readiness: Readiness,
+    shutdown: CancellationToken,
+}
+
+impl Process<'_> {
+    /// A client with connections of its own.
+    fn client(&self, permission: Option<Arc<dyn Permission>>) -> Result<Client, Error> {
+        let observer = Arc::clone(&self.metrics) as Arc<dyn ApiObserver>;
+        let through = self.config.through.clone();
+        client::build_through(self.cluster.clone(), observer, through, permission)
+            .map_err(|error| self.unreachable(error))
+    }
+
+    fn unreachable(&self, error: kube::Error) -> Error {
+        Error::Unreachable { url: self.cluster.cluster_url.to_string(), source: Box::new(error) }
+    }
+
+    /// Stands by, leads, hands over. While it stands by it is ready and holds nothing in memory.
+    async fn run_elected(&self, timing: Timing, begun: Gate) -> Result<(), Error> {
+        let Config { operator_namespace, watch_namespace, holder, .. } = self.config;
+        let client = self.client(None)?;
+        let answers = async { client.apiserver_version().await.map_err(|error| self.unreachable(error)) };
+        tokio::select! {
+            version = answers => drop(version?),
+            () = self.shutdown.cancelled() => return Ok(()),
+        }
+        let name = lease::name(watch_namespace.as_deref());
+        let mut lease = Lease::new(client, operator_namespace, name, holder.clone(), timing);
+        let mut begun = Some(begun);
+        if !lease.acquire(&self.shutdown, || drop(begun.take())).await {
+            return Ok(());
+        }
+        let elected = begun.unwrap_or_else(|| self.readiness.gate("the start of the elected process"));
+        let client = self.client(Some(lease.permission()))?;
+        let ended = tokio::select! {
+            ended = self.work(client, elected) => ended,
+            () = lease.keep(&self.shutdown) => Err(Error::LeaseLost),
+        };
+        self.metrics.leader(false);
+        match ended {
+            Err(Error::LeaseLost) => {}
+            _ => lease.release().await,
+        }
+        ended
+    }
+
+    /// Works until the end is asked for, and until what was begun has ended.
+    async fn work(&self, client: Client, begun: Gate) -> Result<(), Error> {
+        let Self { config, metrics, readiness, shutdown, cluster } = self;
+        metrics.leader(true);
+        let gates = start::Gates::new(readiness);
+        drop(begun);
+        let capabilities = tokio::select! {
+            capabilities = start::capabilities(&client) => {
+                capabilities.map_err(|error| self.unreachable(error))?
+            }
+            () = shutdown.cancelled() => return Ok(()),
+        };
+        let (url, version) = (cluster.cluster_url.to_string(), &capabilities.kube_version);
+        tracing::info!(url, version, holder = config.holder, "connected");
+        let working = start::work(config, client, capabilities, metrics, gates, shutdown.clone());
+        tokio::select! {
+            ended = working => ended,
+            // While it starts nothing of ours is half done; once it runs, `working` ends by itself.
+            () = start::abandoned(readiness, shutdown) => Ok(()),
+        }
+    }
 }

@@ -122,7 +122,6 @@ pub(super) async fn work(
         holder: config.holder.clone(),
         report: Arc::new(report),
     });
-    metrics.leader(true);
     let ready = async move {
         // The writer lives in the controller; when that is gone the process is stopping.
         let _ = releases.wait_until_ready().await;

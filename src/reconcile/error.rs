@@ -131,6 +131,9 @@ impl Error {
             Self::CredentialsUnreadable { .. } => "CredentialsUnreadable",
             Self::CredentialsInvalid { .. } => "CredentialsInvalid",
             Self::RecordChanged { .. } | Self::Undecided => "RecordChanged",
+            Self::Own { source, .. } if cluster::client::is_not_permitted(source.as_ref()) => {
+                crate::api::reasons::NOT_LEADER
+            }
             Self::Own { .. } | Self::OwnTimeout { .. } => "StatusWriteFailed",
         }
     }

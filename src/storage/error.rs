@@ -5,7 +5,8 @@ use std::{io, time::Duration};
 use kube::core::Status;
 
 use super::codec::MAX_RECORD_BYTES;
-use crate::api::Class;
+use crate::api::{Class, reasons};
+use crate::cluster::client::is_not_permitted;
 
 /// An error of a storage call. Every message names the object, or the namespace when a list failed.
 ///
@@ -94,6 +95,7 @@ impl Error {
             Self::Rejected { .. } => "RecordRejected",
             Self::Encode { .. } => "RecordNotSerialisable",
             Self::KeyInvalid { .. } => "RecordKeyInvalid",
+            Self::Api { source, .. } if is_not_permitted(source.as_ref()) => reasons::NOT_LEADER,
             Self::Random(_) | Self::NoStorageDir | Self::File { .. } | Self::Api { .. } => {
                 "StorageUnavailable"
             }

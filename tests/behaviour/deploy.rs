@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use sherpack_operator::source::http::Options;
 
+use super::leader_election;
 use crate::support::control_plane::{self, ControlPlane};
 use crate::support::objects::Objects;
 use crate::support::operator::Settings;
@@ -97,9 +98,9 @@ fn right(request: &Request) -> Option<Right> {
     Some((verb.to_owned(), group, resource))
 }
 
-fn rights(role: &ClusterRole) -> BTreeSet<Right> {
+fn rights(rules: Option<&Vec<PolicyRule>>) -> BTreeSet<Right> {
     let mut all = BTreeSet::new();
-    for rule in role.rules.iter().flatten() {
+    for rule in rules.into_iter().flatten() {
         for group in rule.api_groups.iter().flatten() {
             for resource in rule.resources.iter().flatten() {
                 for verb in &rule.verbs {
@@ -158,6 +159,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         sources: Options::default(),
         storage_dir: None,
         storage_namespaces: Vec::new(),
+        leader_election: Some(leader_election::quick()),
         holder: "deployed".to_owned(),
     };
     let h = Harness::of(control_plane, "deployed", settings).await;
@@ -196,7 +198,8 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         .edit_subresource("Deployment/web-webapp", "scale", "kubectl", json!({"spec": {"replicas": 7}}))
         .await;
     h.shows("Deployment/web-webapp", "/spec/replicas", 2).await;
-    // A second operator finds the key of the records instead of making it.
+    // A second operator finds the key of the records instead of making it. It stands by until the lease of the first,
+    // which was killed, is over.
     h.start();
     h.pass("web").await;
     h.uninstall("web").await;
@@ -210,13 +213,16 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
 
     let roles: Api<ClusterRole> = Api::all(client);
     let used: BTreeSet<Right> = seen.iter().filter_map(right).collect();
-    let mut granted = rights(&roles.get("sherpack-operator").await.unwrap());
+    let mut granted = rights(roles.get("sherpack-operator").await.unwrap().rules.as_ref());
     // Only when the cache lags behind the operator's own last write, and for a workload that does not get ready.
     for (verb, group, resource) in [("get", "sherpack.io", "sherpackreleases"), ("list", "", "pods")] {
         assert!(granted.remove(&(verb.to_owned(), group.to_owned(), resource.to_owned())), "{resource}");
     }
+    let elects: Api<Role> = Api::namespaced(h.client.clone(), "sherpack-system");
+    let elects = elects.get("sherpack-operator-leader-election").await.unwrap();
+    granted.extend(rights(elects.rules.as_ref()));
     let idle: Vec<&Right> = granted.difference(&used).collect();
-    assert!(idle.is_empty(), "granted in config/rbac/role.yaml and never used: {idle:#?}");
+    assert!(idle.is_empty(), "granted in config/rbac/ and never used: {idle:#?}");
 }
 
 /// The chart, rendered by Helm: the same permissions as `config/`, and objects that the API server takes.
@@ -243,6 +249,11 @@ async fn the_chart_installs_with_the_same_permissions() {
                  volumes[0].name=v,volumeMounts[0].name=v,volumeMounts[0].mountPath=/v";
     let dry = [&apply[..], &["--dry-run=server"]].concat();
     tool(control_plane, "kubectl", &dry, &template(&["--set", other]));
+    // Two that do not know of each other would both act.
+    let several = template(&["--set", "replicas=2"]);
+    tool(control_plane, "kubectl", &dry, &several);
+    assert!(several.contains("- --leader-elect\n") && !several.contains("type: Recreate"), "{several}");
+    assert!(!template(&[]).contains("--leader-elect") && template(&[]).contains("type: Recreate"));
 
     let deployment = objects.get("Deployment/guard-sherpack-operator").await;
     let account = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
@@ -250,19 +261,27 @@ async fn the_chart_installs_with_the_same_permissions() {
     objects.get("ServiceAccount/guard-sherpack-operator").await;
 
     let roles: Api<ClusterRole> = Api::all(objects.client.clone());
+    let elects: Api<Role> = Api::namespaced(objects.client.clone(), namespace);
     let kustomized = tool(control_plane, "kubectl", &["kustomize", "config/default"], "");
+    let kustomized =
+        sherpack_operator::manifest::yaml::parse_documents(&kustomized, "config/default").unwrap();
+    let find = |kind: &str, name: &str| {
+        let found = kustomized
+            .iter()
+            .find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+            .unwrap_or_else(|| panic!("config/ has no {kind} {name}"));
+        found.clone()
+    };
+    let theirs: Role = serde_json::from_value(find("Role", "sherpack-operator-leader-election")).unwrap();
+    let ours = elects.get("guard-sherpack-operator-leader-election").await.unwrap();
+    assert_eq!(ours.rules, theirs.rules);
     for (chart, config) in [
         ("guard-sherpack-operator", "sherpack-operator"),
         ("guard-sherpack-operator-releases", "sherpack-operator-releases"),
         ("guard-sherpack-operator-sherpackrelease-editor", "sherpack-operator-sherpackrelease-editor"),
         ("guard-sherpack-operator-sherpackrelease-viewer", "sherpack-operator-sherpackrelease-viewer"),
     ] {
-        let theirs = sherpack_operator::manifest::yaml::parse_documents(&kustomized, "config/default")
-            .unwrap()
-            .into_iter()
-            .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == config)
-            .unwrap_or_else(|| panic!("config/ has no ClusterRole {config}"));
-        let theirs: ClusterRole = serde_json::from_value(theirs).unwrap();
+        let theirs: ClusterRole = serde_json::from_value(find("ClusterRole", config)).unwrap();
         assert_eq!(roles.get(chart).await.unwrap().rules, theirs.rules, "{chart} and {config}");
     }
 }

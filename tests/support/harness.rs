@@ -58,6 +58,7 @@ impl Harness {
             sources: Options::default(),
             storage_dir: None,
             storage_namespaces: Vec::new(),
+            leader_election: None,
             holder: format!("{name}-1"),
         };
         Self::of(control_plane, name, settings).await

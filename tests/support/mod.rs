@@ -21,9 +21,11 @@ pub mod objects;
 pub mod operator;
 pub mod packs;
 pub mod records;
+pub mod replica;
 pub mod wait;
 pub mod wire;
 
 pub use harness::Harness;
 pub use packs::Pack;
+pub use replica::Replica;
 pub use wire::{Effect, Fault};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use sherpack_operator::operator::lease::Timing;
 use sherpack_operator::operator::{self, Config, config};
 use sherpack_operator::source::http::Options;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,6 +26,7 @@ pub struct Settings {
     pub sources: Options,
     pub storage_dir: Option<PathBuf>,
     pub storage_namespaces: Vec<String>,
+    pub leader_election: Option<Timing>,
     pub holder: String,
 }
 
@@ -62,6 +64,7 @@ impl Operator {
             allow_lookup: Vec::new(),
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
+            leader_election: settings.leader_election,
             holder: settings.holder.clone(),
             through: Some(wire.wrap(lives.clone())),
         };
@@ -83,6 +86,12 @@ impl Operator {
             .expect("the operator stops")
             .expect("it does not panic")
             .expect("it stops without an error");
+    }
+
+    /// Waits until it ends by itself; gives why.
+    pub async fn ended(mut self) -> Result<(), operator::Error> {
+        let ended = self.ended.take().unwrap();
+        tokio::time::timeout(LONG, ended).await.expect("the operator ends").expect("it does not panic")
     }
 
     fn end(&mut self) {
@@ -137,7 +146,7 @@ impl Probe {
 }
 
 /// A port that nobody listens on. Another process could take it before we do, but none of ours asks for a fixed one.
-fn free_address() -> SocketAddr {
+pub(super) fn free_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 

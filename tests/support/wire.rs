@@ -238,7 +238,7 @@ impl Wire {
         })
     }
 
-    async fn carry(
+    pub(super) async fn carry(
         &self,
         call: Call,
         inner: Transport,

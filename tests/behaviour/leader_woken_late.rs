@@ -1,0 +1,298 @@
+//! A leader that is stopped, replaced, and woken late: whatever it was about to do, the newest revision stands.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use super::leader_election::{self, QUICK};
+use crate::support::harness::condition;
+use crate::support::packs::{config_map, deployment, hook, service};
+use crate::support::replica::signal;
+use crate::support::wait::{eventually, wait_for};
+use crate::support::wire::{Request, Wire};
+use crate::support::{Effect, Fault, Harness, Pack, Replica};
+
+/// Of the engine, not of the election.
+fn of_the_engine(request: &Request) -> bool {
+    !request.is_about("leases") && request.path != "/version"
+}
+
+fn engine_write(request: &Request) -> bool {
+    request.is_write() && of_the_engine(request)
+}
+
+fn is_record(request: &Request) -> bool {
+    let name = request.body["metadata"]["name"].as_str().unwrap_or_default();
+    matches!(request.verb, "create" | "update") && name.starts_with("sh.sherpack.release")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_woken_late_sends_nothing_and_ends() {
+    let h = Harness::without_operator("lease-late").await;
+    let mut late = Replica::start(&h, "late", &QUICK).await;
+    late.led().await;
+    let next = Replica::start(&h, "next", &QUICK).await;
+    let pack = |color: &str| Pack::new("web", "1.0.0").object(config_map("web", json!({"color": color})));
+    h.deploy("web", &pack("blue"), json!({})).await;
+    late.freeze();
+    let mark = late.wire.mark();
+    next.led().await;
+    // Its watches tell it all of this the moment it wakes up.
+    h.deploy("web", &pack("green"), json!({})).await;
+    h.objects.edit("ConfigMap/web", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/web", "/data/color", "green").await;
+    h.apply("other", &Pack::new("other", "1.0.0").template("a.yaml", "{{ nothing_like_it() }}"), json!({}))
+        .await;
+    h.condition("other", "Ready", "False", None).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+
+    late.thaw();
+    assert_eq!(late.exit_code().await, Some(2), "{}", late.log());
+    assert!(late.log().contains("the leader lease is lost"), "{}", late.log());
+    let sent: Vec<String> = late.wire.since(mark).iter().map(Request::line).collect();
+    assert_eq!(sent, Vec::<String>::new());
+    assert!(next.leads().await);
+}
+
+// ---- many moments -----------------------------------------------------------------------------------------
+
+const LANES: usize = 4;
+/// Writes of an install or upgrade below, more or less: finalizer, record, hook, objects, record, status, Event.
+const WRITES: u64 = 15;
+/// All requests of one, more or less.
+const REQUESTS: u64 = 34;
+
+/// The same numbers in each run; `LEASE_SEED` gives others.
+fn random(moment: usize, what: &str, below: u64) -> u64 {
+    let seed: u64 = std::env::var("LEASE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut hasher = DefaultHasher::new();
+    (seed, moment, what).hash(&mut hasher);
+    hasher.finish() % below
+}
+
+fn pack(name: &str, version: u32, color: &str) -> Pack {
+    let pack = Pack::new(name, &format!("{version}.0.0"))
+        .object(config_map(&format!("{name}-settings"), json!({"color": color})))
+        .object(config_map(&format!("{name}-more"), json!({"version": version.to_string()})))
+        .object(hook(&format!("{name}-before"), "pre-install,pre-upgrade"))
+        .object(deployment(name, 0));
+    // Every upgrade takes away one object and adds another.
+    if version == 1 {
+        pack.object(config_map(&format!("{name}-old"), json!({})))
+    } else {
+        pack.object(service(name))
+    }
+}
+
+/// Whoever takes over, started again when it ends: on a busy machine it may lose the lease as well.
+struct Next<'a> {
+    h: &'a Harness,
+    name: String,
+    starts: usize,
+    replica: Replica,
+    /// Of all of them.
+    wires: Vec<Wire>,
+}
+
+impl<'a> Next<'a> {
+    async fn start(h: &'a Harness, name: String) -> Self {
+        let replica = Replica::start(h, &name, &QUICK).await;
+        let wires = vec![replica.wire.clone()];
+        Self { h, name, starts: 1, replica, wires }
+    }
+
+    /// Keeps one running as long as this takes.
+    async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = self.replica.ended() => {}
+            }
+            self.starts += 1;
+            let name = format!("{}-{}", self.name, self.starts);
+            tokio::select! {
+                done = &mut work => return done,
+                replica = Replica::start(self.h, &name, &QUICK) => {
+                    self.wires.push(replica.wire.clone());
+                    self.replica = replica;
+                }
+            }
+        }
+    }
+}
+
+/// A process that leads; on a very busy machine not the first one that is started.
+async fn leader(h: &Harness, name: &str) -> Replica {
+    loop {
+        let mut replica = Replica::start(h, name, &QUICK).await;
+        eventually("it leads or ends", async || replica.leads().await || replica.has_ended()).await;
+        if !replica.has_ended() {
+            return replica;
+        }
+    }
+}
+
+/// What happened at one moment.
+#[derive(Debug, Default)]
+struct Told {
+    in_the_middle: bool,
+    /// Late writes that were held back on the way, with the status that they got.
+    late: Vec<(bool, String)>,
+    /// What the woken process sent.
+    after: Vec<String>,
+    hooks: usize,
+}
+
+/// One moment: a leader installs or upgrades and is stopped; another one takes over and goes on; then the first one's
+/// last write arrives, and it wakes up.
+async fn moment(h: &Harness, number: usize, name: &str, version: u32) -> Told {
+    let mut late = leader(h, &format!("late-{number}")).await;
+    let mut next = Next::start(h, format!("next-{number}")).await;
+
+    // Half of the moments: as a certain write is on its way, which then arrives late. Else: as a certain request is.
+    let held = random(number, "held", 2) == 0;
+    let at = 1 + random(number, "at", if held { WRITES } else { REQUESTS });
+    let (count, stopped) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+    let (pid, reached) = (late.pid(), Arc::clone(&stopped));
+    late.wire.fault(Fault::new(Effect::Hold, move |request| {
+        let counts = if held { engine_write(request) } else { of_the_engine(request) };
+        if !counts || count.fetch_add(1, Ordering::SeqCst) + 1 != usize::try_from(at).unwrap() {
+            return false;
+        }
+        signal(pid, "STOP");
+        reached.store(true, Ordering::SeqCst);
+        held
+    }));
+    let color = format!("color-{number}");
+    let before = h.records(name).await.len();
+    let wanted = pack(name, version, &color);
+    h.apply(name, &wanted, json!({})).await;
+    let through = async || {
+        let release = h.objects.get(&format!("SherpackRelease/{name}")).await;
+        let deployed = release["status"]["pack"]["digest"] == wanted.digest().as_str();
+        deployed && condition(&release, "Ready")["status"] == "True"
+    };
+    let middle = || stopped.load(Ordering::SeqCst);
+    next.during(eventually("it is stopped or through", async || middle() || through().await)).await;
+    let mut told = Told { in_the_middle: middle(), ..Told::default() };
+    if !told.in_the_middle {
+        late.freeze();
+    }
+
+    let holder = late.holder.clone();
+    let other_leads = async || leader_election::holder(h).await.is_some_and(|leader| leader != holder);
+    next.during(eventually("another one leads", other_leads)).await;
+    next.during(settled(h, name, version, &color)).await;
+    // Sometimes the newest revision is already another one when the late write arrives.
+    let color = if random(number, "newer", 2) == 0 {
+        let color = format!("newer-{number}");
+        h.pack(&format!("{name}-pack"), &pack(name, version, &color)).await;
+        next.during(settled(h, name, version, &color)).await;
+        color
+    } else {
+        color
+    };
+    let open = |request: &&Request| engine_write(request) && request.code == 0;
+    let waiting: Vec<usize> = {
+        let sent = late.wire.since(0);
+        sent.iter().enumerate().filter(|(_, request)| open(request)).map(|(at, _)| at).collect()
+    };
+    let mark = late.wire.mark();
+    late.wire.heal();
+    late.wire.release();
+    let arrived = wait_for("the late writes arrive", async || {
+        let sent = late.wire.since(0);
+        let arrived: Vec<Request> = waiting.iter().map(|at| sent[*at].clone()).collect();
+        if arrived.iter().any(|request| request.code == 0) {
+            Err(format!("{arrived:?}"))
+        } else {
+            Ok(arrived)
+        }
+    })
+    .await;
+    told.late = arrived.iter().map(|request| (is_record(request), request.line())).collect();
+    for request in arrived.iter().filter(|request| is_record(request)) {
+        assert_eq!(request.code, 409, "a late record write: {request:?}");
+    }
+
+    late.thaw();
+    assert_eq!(late.exit_code().await, Some(2), "{}", late.log());
+    let after = late.wire.since(mark);
+    told.after = after.iter().map(Request::line).collect();
+    for request in after.iter().filter(|request| is_record(request)) {
+        assert_eq!(request.code, 409, "a record write of the woken process: {request:?}");
+    }
+    next.during(settled(h, name, version, &color)).await;
+
+    let runs = |wire: &Wire| wire.writes_to("jobs", 0).iter().filter(|request| request.code == 201).count();
+    told.hooks = runs(&late.wire) + next.wires.iter().map(runs).sum::<usize>();
+    let revisions = h.records(name).await.len() - before;
+    assert_eq!(told.hooks, revisions, "each revision runs its hook once");
+    let mut next = next.replica;
+    if !next.has_ended() {
+        next.terminate();
+    }
+    next.ended().await;
+    told
+}
+
+/// Waits until everything is as the newest revision says, and the status says so.
+async fn settled(h: &Harness, name: &str, version: u32, color: &str) {
+    h.shows(&format!("ConfigMap/{name}-settings"), "/data/color", color).await;
+    h.shows(&format!("ConfigMap/{name}-more"), "/data/version", version.to_string()).await;
+    h.sees(&format!("Deployment/{name}"), |_| true).await;
+    if version == 1 {
+        h.sees(&format!("ConfigMap/{name}-old"), |_| true).await;
+    } else {
+        h.sees(&format!("Service/{name}"), |_| true).await;
+        h.gone(&format!("ConfigMap/{name}-old")).await;
+    }
+    wait_for("one deployed revision, the newest", async || {
+        let states = h.states(name).await;
+        let status = h.status(name).await;
+        let (newest, older) = states.split_last().ok_or("no revision")?;
+        let fits = *newest == format!("{} deployed", states.len())
+            && older.iter().all(|state| state.ends_with(" superseded"))
+            && status["revision"] == states.len();
+        if fits { Ok(()) } else { Err(format!("{states:?}, {status}")) }
+    })
+    .await;
+    h.ready(name).await;
+}
+
+async fn lane(lane: usize, moments: usize) -> Vec<Told> {
+    let h = Harness::without_operator(&format!("lease-moments-{lane}")).await;
+    let mut all = Vec::new();
+    for (step, number) in (lane..moments).step_by(LANES).enumerate() {
+        let version = if step % 2 == 0 { 1 } else { 2 };
+        all.push(moment(&h, number, &format!("web{}", step / 2), version).await);
+    }
+    all
+}
+
+/// Twenty moments; `LEASE_MOMENTS` gives another number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_any_moment_a_leader_may_be_stopped_and_woken_late() {
+    let moments = std::env::var("LEASE_MOMENTS").ok().and_then(|number| number.parse().ok()).unwrap_or(20);
+    let lanes = futures::future::join_all((0..LANES).map(|number| lane(number, moments))).await;
+    let all: Vec<Told> = lanes.into_iter().flatten().collect();
+    let middle = all.iter().filter(|told| told.in_the_middle).count();
+    let late: Vec<&(bool, String)> = all.iter().flat_map(|told| &told.late).collect();
+    let records = late.iter().filter(|(record, _)| *record).count();
+    let after: Vec<&String> = all.iter().flat_map(|told| &told.after).collect();
+    println!(
+        "{} moments, {middle} of them in the middle of an operation; {} writes arrived late, {records} of them to \
+         records, each refused; {} hooks ran, each once; the woken processes sent {} requests: {after:?}",
+        all.len(),
+        late.len(),
+        all.iter().map(|told| told.hooks).sum::<usize>(),
+        after.len()
+    );
+    assert_eq!(all.len(), moments);
+    assert!(middle * 2 > moments, "{middle} of {moments} moments were in the middle of something: {all:#?}");
+    assert!(moments < 20 || (records > 0 && late.len() > records), "{all:#?}");
+}
