@@ -4,6 +4,7 @@
 mod support;
 
 mod behaviour {
+    mod account_gone;
     mod cli;
     mod corpus;
     mod crash_engine;
@@ -19,6 +20,7 @@ mod behaviour {
     mod hostile_packs;
     mod http_client;
     mod http_source;
+    mod identity;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
@@ -45,6 +47,7 @@ mod behaviour {
     mod served_versions;
     mod subpacks;
     mod templates;
+    mod tenancy;
     mod unsupported;
     mod values_from;
     mod waits;

@@ -23,7 +23,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     let h = Harness::new("unsupported-fields").await;
     h.pack("web-pack", &pack()).await;
     let asks = [
-        ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
         ("spec.approval", json!({"approval": "Manual"})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
         ("spec.crds", json!({"crds": {"upgrade": "Force"}})),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use sherpack_operator::api::Tenancy;
 use sherpack_operator::operator::{self, Config, config};
 use sherpack_operator::source::http::Options;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,6 +26,8 @@ pub struct Settings {
     pub sources: Options,
     pub storage_dir: Option<PathBuf>,
     pub storage_namespaces: Vec<String>,
+    pub default_service_account: Option<String>,
+    pub tenancy: Tenancy,
     pub holder: String,
 }
 
@@ -60,6 +63,8 @@ impl Operator {
             storage_dir: settings.storage_dir.clone(),
             storage_namespaces: settings.storage_namespaces.clone(),
             allow_lookup: Vec::new(),
+            default_service_account: settings.default_service_account.clone(),
+            tenancy: settings.tenancy,
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             holder: settings.holder.clone(),
