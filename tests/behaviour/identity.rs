@@ -54,7 +54,9 @@ async fn objects_pack_and_values_are_the_account_s_and_everything_else_is_the_op
     let more = json!({
         "serviceAccountName": "deployer", "valuesFrom": [{"kind": "Secret", "name": "values"}],
     });
-    h.deploy("web", &pack().object(deployment("web", 0)), more.clone()).await;
+    let mut hook = config_map("hooked", json!({"a": "b"}));
+    hook["metadata"]["annotations"] = json!({"helm.sh/hook": "pre-install"});
+    h.deploy("web", &pack().object(deployment("web", 0)).object(hook), more.clone()).await;
     assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "green");
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
@@ -68,6 +70,7 @@ async fn objects_pack_and_values_are_the_account_s_and_everything_else_is_the_op
     let is_own = |request: &Request| {
         let by_account = [
             "configmaps/settings",
+            "configmaps/hooked",
             "configmaps/web-pack",
             "services/web",
             "deployments/web",
@@ -85,7 +88,7 @@ async fn objects_pack_and_values_are_the_account_s_and_everything_else_is_the_op
     for request in &ours {
         assert_eq!(request.user, None, "{}", request.line());
     }
-    for verb in ["get", "apply", "delete"] {
+    for verb in ["get", "create", "apply", "delete"] {
         assert!(theirs.iter().any(|request| request.verb == verb), "the account did no {verb}");
     }
     assert!(
@@ -110,7 +113,9 @@ async fn all_missing_rights_are_told_at_once_and_nothing_is_touched_until_they_a
         "metadata": {"name": "identity-missing-role"},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
     });
-    let more = pack().object(deployment("web", 0)).object(role);
+    let mut hook = secret("hooked", json!({"a": "b"}));
+    hook["metadata"]["annotations"] = json!({"helm.sh/hook": "post-install"});
+    let more = pack().object(deployment("web", 0)).object(role).object(hook);
     h.apply("web", &more, json!({"serviceAccountName": "deployer", "install": {"retries": 0}})).await;
     let held = h.condition("web", "Ready", "False", Some("Forbidden")).await;
     let told = message(&held);
@@ -119,6 +124,7 @@ async fn all_missing_rights_are_told_at_once_and_nothing_is_touched_until_they_a
         "get, create, patch clusterroles.rbac.authorization.k8s.io (identity-missing-role)",
         "get, create, patch configmaps in identity-missing (settings)",
         "create deployments.apps in identity-missing (web)",
+        "get, create, delete secrets in identity-missing (hooked)",
         "get, create, patch services in identity-missing (web)",
     ] {
         assert!(told.contains(missing), "{missing}: {told}");
@@ -153,7 +159,7 @@ async fn all_missing_rights_are_told_at_once_and_nothing_is_touched_until_they_a
     });
     h.objects.create(PERSON, cluster_wide).await;
     h.objects.create(PERSON, binding).await;
-    h.grant("deployer", &[rule(&[""], &["configmaps", "services"], &ALL), apps]).await;
+    h.grant("deployer", &[rule(&[""], &["configmaps", "services", "secrets"], &ALL), apps]).await;
     h.ready("web").await;
     h.shows_states("web", &["1 deployed"]).await;
     h.objects.get("ClusterRole/identity-missing-role").await;
