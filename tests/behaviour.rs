@@ -4,6 +4,7 @@
 mod support;
 
 mod behaviour {
+    mod account_gone;
     mod cli;
     mod corpus;
     mod crash_engine;
@@ -19,6 +20,7 @@ mod behaviour {
     mod hostile_packs;
     mod http_client;
     mod http_source;
+    mod identity;
     mod leader_election;
     mod leader_woken_late;
     mod lock_fields;
@@ -47,6 +49,7 @@ mod behaviour {
     mod served_versions;
     mod subpacks;
     mod templates;
+    mod tenancy;
     mod unsupported;
     mod values_from;
     mod waits;

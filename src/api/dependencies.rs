@@ -1,6 +1,6 @@
 //! `spec.dependsOn`: from what a user wrote to the releases that are meant.
 
-use super::{Dependency, Invalid, Policy, SherpackRelease};
+use super::{Dependency, Invalid, Policy, SherpackRelease, Tenancy, tenancy};
 
 /// Entries of `spec.dependsOn`.
 pub(super) const MAX: usize = 64;
@@ -39,11 +39,9 @@ pub fn dependencies(release: &SherpackRelease, policy: &Policy) -> Result<Vec<De
         if namespace == own && Some(name) == release.metadata.name.as_ref() {
             return refuse("name", format!("`{name}` is this release itself: remove the entry"));
         }
-        if namespace != own && policy.own_namespace_only {
-            let message = format!(
-                "`{namespace}` is another namespace: this operator keeps tenants apart, so name a release in `{own}`"
-            );
-            return refuse("namespace", message);
+        if namespace != own && policy.tenancy == Tenancy::Multi {
+            let field = format!("spec.dependsOn[{number}].namespace");
+            return Err(tenancy::elsewhere(&field, namespace, own));
         }
         if let Some(watched) = policy.watch_namespace.as_ref().filter(|watched| *watched != namespace) {
             let message = format!(
@@ -90,14 +88,14 @@ mod tests {
     #[test]
     fn what_can_never_become_ready_is_refused_by_its_path() {
         let open = Policy::default();
-        let apart = Policy { own_namespace_only: true, ..Policy::default() };
+        let apart = Policy { tenancy: Tenancy::Multi, ..Policy::default() };
         let narrow = Policy { watch_namespace: Some("apps".to_owned()), ..Policy::default() };
         let there = || json!([{"name": "a", "namespace": "apps"}, {"name": "db", "namespace": "data"}]);
         for (entries, policy, field, says) in [
             (json!([{"name": "web"}]), &open, "spec.dependsOn[0].name", "this release itself"),
             (json!([{"name": ""}]), &open, "spec.dependsOn[0].name", "is empty"),
             (json!([{"name": "a", "namespace": ""}]), &open, "spec.dependsOn[0].namespace", "is empty"),
-            (there(), &apart, "spec.dependsOn[1].namespace", "tenants"),
+            (there(), &apart, "spec.dependsOn[1].namespace", "--tenancy=multi"),
             (there(), &narrow, "spec.dependsOn[1].namespace", "--watch-namespace=apps"),
             (json!(vec![json!({"name": "a"}); 65]), &open, "spec.dependsOn", "at most 64"),
         ] {

@@ -17,6 +17,7 @@ mod release;
 mod settings;
 mod source;
 mod status;
+mod tenancy;
 mod unsupported;
 mod validate;
 
@@ -44,4 +45,5 @@ pub use status::{
     Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, OperationStatus,
     PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
 };
+pub use tenancy::{ActsAs, Tenancy, is_account_name};
 pub use validate::{Invalid, Policy, uninstall_settings, validate};

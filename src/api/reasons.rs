@@ -127,6 +127,17 @@ pub const TEST_FAILED: &str = "TestFailed";
 /// `spec.rollbackTo` names a revision that cannot be gone back to.
 pub const ROLLBACK_TARGET_INVALID: &str = "RollbackTargetInvalid";
 
+// ---- identity ---------------------------------------------------------------------------------------------
+
+/// The service account of the release does not exist.
+pub const SERVICE_ACCOUNT_NOT_FOUND: &str = "ServiceAccountNotFound";
+/// The operator requires a service account and the release names none.
+pub const SERVICE_ACCOUNT_REQUIRED: &str = "ServiceAccountRequired";
+/// The release refers to another namespace where the operator does not allow it.
+pub const CROSS_NAMESPACE_REFUSED: &str = "CrossNamespaceRefused";
+/// Whoever acts for the release may not do what is needed.
+pub const FORBIDDEN: &str = "Forbidden";
+
 // ---- cluster ----------------------------------------------------------------------------------------------
 
 /// An object exists that is not this release's.

@@ -113,8 +113,9 @@ pub struct SherpackReleaseSpec {
     #[schemars(length(max = 64))]
     pub depends_on: Option<Vec<Dependency>>,
 
-    /// Service account in the release's namespace as which the pack and values are read and every object of
-    /// the release is read and written. Not supported yet.
+    /// Service account in the namespace of this resource as which the pack and values are read and every object of the
+    /// release is read and written. Revisions, this resource's status and Events are always written by the operator.
+    /// Unset: the operator's `--default-service-account`, else the operator itself, which `--tenancy=multi` refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,

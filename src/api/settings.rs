@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::validate::{requests, uninstall_settings};
 use super::{
-    Adopt, Compression, DependsOn, DriftMode, HistoryStorage, LargeRevision, ReferenceKind, SherpackRelease,
-    UninstallPolicy,
+    ActsAs, Adopt, Compression, DependsOn, DriftMode, HistoryStorage, LargeRevision, Policy, ReferenceKind,
+    SherpackRelease, UninstallPolicy, tenancy,
 };
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
@@ -41,6 +41,8 @@ pub struct Settings {
     pub values_from: Vec<ValuesFrom>,
     /// Releases that have to be Ready before anything is installed or upgraded.
     pub depends_on: Vec<DependsOn>,
+    /// As whom all this is read, and the objects are read and written.
+    pub acts_as: ActsAs,
     /// Nothing is done but deletion.
     pub suspend: bool,
     /// How often the source is looked up again; more than zero.
@@ -177,11 +179,12 @@ pub enum DriftPause {
 }
 
 impl Settings {
-    /// What is left when the spec makes no sense: names, how to uninstall, and whether to lock what is deployed.
+    /// What is left when the spec makes no sense: names, as whom to act, how to uninstall, and whether to lock what is
+    /// deployed.
     ///
     /// Deletion must not wait for an author, and bad input is no reason to leave a deployed release unguarded.
     #[must_use]
-    pub fn without_spec(release: &SherpackRelease) -> Self {
+    pub fn without_spec(release: &SherpackRelease, policy: &Policy) -> Self {
         Self {
             release_name: release.release_name().to_owned(),
             target_namespace: release.target_namespace().to_owned(),
@@ -190,6 +193,7 @@ impl Settings {
             values: Value::Null,
             values_from: Vec::new(),
             depends_on: Vec::new(),
+            acts_as: tenancy::acts_as(release, policy),
             suspend: release.spec.suspend.unwrap_or(false),
             interval: INTERVAL,
             timeout: TIMEOUT,

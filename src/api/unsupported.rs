@@ -21,7 +21,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         values: _,
         values_from: _,
         depends_on: _,
-        service_account_name,
+        service_account_name: _,
         suspend: _,
         interval: _,
         timeout: _,
@@ -44,12 +44,11 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode: _, strict, ignore } = &drift;
 
-    let table: [(&'static str, bool); 10] = [
+    let table: [(&'static str, bool); 9] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
         ("spec.lock", lock.is_some()),
-        ("spec.serviceAccountName", service_account_name.is_some()),
         ("spec.upgrade.immutableFields", differs(immutable_fields, ImmutableFields::Fail)),
         ("spec.crds", crds.as_ref().is_some_and(says_anything)),
         ("spec.drift.strict", strict.as_ref().is_some_and(|StrictDrift { managers }| has_entries(managers))),

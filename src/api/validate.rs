@@ -15,8 +15,8 @@ use super::settings::{
 };
 use super::{
     Class, Drift, History, HistoryStorage, HttpSource, Install, InstallFailure, ObjectKey, PackSource,
-    ReferenceKind, SherpackRelease, SherpackReleaseSpec, Test, Uninstall, Upgrade, UpgradeFailure,
-    ValuesReference, Waves, dependencies, duration, reasons, unsupported,
+    ReferenceKind, SherpackRelease, SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade, UpgradeFailure,
+    ValuesReference, Waves, dependencies, duration, reasons, tenancy, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
@@ -30,15 +30,17 @@ pub struct Policy {
     pub storage_namespaces: Vec<String>,
     /// The only namespace whose releases are watched, if there is one.
     pub watch_namespace: Option<String>,
-    /// Tenants are kept apart: references to other namespaces are refused.
-    pub own_namespace_only: bool,
+    /// The service account of releases that name none, in the namespace of each.
+    pub default_service_account: Option<String>,
+    /// Whether every release needs one, and none may refer to another namespace.
+    pub tenancy: Tenancy,
 }
 
 /// A release that cannot be acted on until its author changes it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
 pub struct Invalid {
-    /// `InvalidSpec`, `NotSupported` or `DependencyCycle`.
+    /// `InvalidSpec`, `NotSupported` or `DependencyCycle`, or what the tenancy refuses.
     pub reason: &'static str,
     /// Path of the field, such as `spec.pack.oci`.
     pub field: String,
@@ -82,6 +84,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         values_from,
         // Read by `dependencies`.
         depends_on: _,
+        // `tenancy::checked` reads it.
         service_account_name: _,
         suspend,
         interval,
@@ -140,6 +143,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let crd_timeout = crds.as_ref().and_then(|crds| crds.wait_timeout.as_deref());
     positive("spec.crds.waitTimeout", crd_timeout, TIMEOUT)?;
 
+    let acts_as = tenancy::checked(release, policy)?;
     refuse_unsupported(release)?;
     // Every other source is in the table of what is not supported.
     let pack =
@@ -152,6 +156,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         values: Value::Object(values.clone().unwrap_or_default()),
         values_from,
         depends_on,
+        acts_as,
         suspend: suspend.unwrap_or(false),
         interval,
         timeout,

@@ -2,7 +2,9 @@ use serde_json::json;
 
 use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
-use crate::api::{Adopt, Compression, DependsOn, DriftMode, DriftPause, LargeRevision, UninstallPolicy};
+use crate::api::{
+    ActsAs, Adopt, Compression, DependsOn, DriftMode, DriftPause, LargeRevision, UninstallPolicy,
+};
 
 const NO_DIR: Policy = policy(false);
 const DIR: Policy = policy(true);
@@ -13,7 +15,8 @@ const fn policy(pack_dir_enabled: bool) -> Policy {
         storage_dir_enabled: false,
         storage_namespaces: Vec::new(),
         watch_namespace: None,
-        own_namespace_only: false,
+        default_service_account: None,
+        tenancy: Tenancy::Single,
     }
 }
 
@@ -51,6 +54,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         values: json!({}),
         values_from: Vec::new(),
         depends_on: Vec::new(),
+        acts_as: ActsAs::Operator,
         suspend: false,
         interval: Duration::from_secs(600),
         timeout: Duration::from_secs(300),
@@ -116,6 +120,7 @@ fn everything_supported_is_taken_over() {
                 {"kind": "ConfigMap", "name": "common"},
                 {"kind": "Secret", "name": "db", "key": "password", "targetPath": "db.password", "optional": true},
             ],
+            "serviceAccountName": "deployer",
             "suspend": true, "interval": "1h", "timeout": "90s", "wait": false,
             "waves": {"wait": true, "timeout": "30s"},
             "install": {"retries": 0, "onFailure": "Uninstall", "adopt": "Unowned"},
@@ -154,6 +159,7 @@ fn everything_supported_is_taken_over() {
             },
         ],
         depends_on: vec![DependsOn { namespace: "apps".into(), name: "db".into() }],
+        acts_as: ActsAs::ServiceAccount("deployer".into()),
         suspend: true,
         interval: Duration::from_secs(3600),
         timeout: Duration::from_secs(90),
@@ -235,7 +241,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
         ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
         ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
-        ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Skip"}})),
         ("spec.crds", json!({"crds": {"install": true}})),
@@ -274,6 +279,7 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
         ("spec.pack", json!({"lock": {"helmRelease": {"name": "h"}}})),
         ("spec.pack", json!({"pack": {"configMap": null}})),
         ("spec.pack", json!({"pack": {"path": "p"}})),
+        ("spec.serviceAccountName", json!({"serviceAccountName": "Deployer"})),
         ("spec.pack", json!({"pack": {"oci": {"repository": "oci://x"}}})),
         ("spec.pack.configMap.name", json!({"pack": {"configMap": {"name": ""}}})),
         ("spec.pack.secret.name", json!({"pack": {"configMap": null, "secret": {"name": ""}}})),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 
-use crate::api::duration;
+use crate::api::{self, duration};
 use crate::operator::config::{Cluster, Config};
 use crate::operator::lease::Timing;
 use crate::operator::{self, shutdown, telemetry};
@@ -57,6 +57,16 @@ pub(super) struct Args {
     /// repeated. `*` is all of them and kinds without a namespace [default: none]
     #[arg(long, env = "SHERPACK_ALLOW_LOOKUP", value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace_or_all)]
     allow_lookup: Vec<Namespace>,
+
+    /// Service account of releases without `spec.serviceAccountName`, in the namespace of each [default: they are worked
+    /// on as the operator]
+    #[arg(long, env = "SHERPACK_DEFAULT_SERVICE_ACCOUNT", value_name = "NAME", value_parser = account)]
+    default_service_account: Option<Account>,
+
+    /// single: a release without a service account is worked on as the operator. multi: it is refused, and so are
+    /// references to other namespaces
+    #[arg(long, env = "SHERPACK_TENANCY", value_enum, default_value = "single")]
+    tenancy: Tenancy,
 
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
@@ -170,6 +180,8 @@ fn config(
         storage_dir,
         storage_namespaces,
         allow_lookup,
+        default_service_account,
+        tenancy,
         concurrency,
         listen,
         log_format: _,
@@ -205,6 +217,11 @@ fn config(
         storage_dir,
         storage_namespaces: storage_namespaces.into_iter().map(|namespace| namespace.0).collect(),
         allow_lookup: allow_lookup.into_iter().map(|namespace| namespace.0).collect(),
+        default_service_account: default_service_account.map(|account| account.0),
+        tenancy: match tenancy {
+            Tenancy::Single => api::Tenancy::Single,
+            Tenancy::Multi => api::Tenancy::Multi,
+        },
         concurrency,
         listen,
         leader_election: leader_elect.then_some(timing),
@@ -246,6 +263,23 @@ fn namespace(text: &str) -> Result<Namespace, String> {
         return Ok(Namespace(text.to_owned()));
     }
     Err("a namespace has 1 to 63 characters of a-z, 0-9 and -, with no - at an end".to_owned())
+}
+
+/// The name of a service account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Account(String);
+
+fn account(text: &str) -> Result<Account, String> {
+    if api::is_account_name(text) {
+        return Ok(Account(text.to_owned()));
+    }
+    Err("a service account has 1 to 253 characters of a-z, 0-9, - and dots".to_owned())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Tenancy {
+    Single,
+    Multi,
 }
 
 /// Room for a few of the largest packs.
@@ -346,6 +380,8 @@ mod tests {
             "--allow-storage-namespace=*",
             "--allow-lookup=shared,infra",
             "--allow-lookup=*",
+            "--default-service-account=deployer",
+            "--tenancy=multi",
             "--concurrency=3",
             "--listen=127.0.0.1:0",
             "--kubeconfig=/kube",
@@ -368,6 +404,8 @@ mod tests {
         assert_eq!(config.storage_dir, Some(PathBuf::from("/records")));
         assert_eq!(config.storage_namespaces, ["vault", "*"]);
         assert_eq!(config.allow_lookup, ["shared", "infra", "*"]);
+        assert_eq!(config.default_service_account.as_deref(), Some("deployer"));
+        assert_eq!(config.tenancy, api::Tenancy::Multi);
         assert_eq!(config.concurrency.get(), 3);
         assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
         assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
@@ -391,6 +429,8 @@ mod tests {
         assert_eq!((config.pack_dir, config.storage_dir), (None, None));
         assert!(config.storage_namespaces.is_empty());
         assert!(config.allow_lookup.is_empty());
+        assert_eq!(config.default_service_account, None);
+        assert_eq!(config.tenancy, api::Tenancy::Single);
         assert_eq!(config.concurrency.get(), 10);
         assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
         assert_eq!(config.leader_election, None);
@@ -405,6 +445,9 @@ mod tests {
             "--operator-namespace=",
             "--allow-storage-namespace=Vault",
             "--allow-lookup=a*",
+            "--default-service-account=",
+            "--default-service-account=apps/deployer",
+            "--tenancy=none",
             "--concurrency=0",
             "--worker-threads=0",
             "--listen=8080",

@@ -9,13 +9,15 @@
 //! `AlreadyExists` for our own write, and it may hold one call for minutes.
 //!
 //! kube speaks HTTP/1.1 and keeps every idle connection for 90 s without a limit on their number, so
-//! a steady concurrency of N settles at N connections plus one for each watch, and none is churned.
+//! a steady concurrency of N settles at N connections plus one for each watch, and none is churned. Clients that act
+//! as service accounts ([`acting_as`]) send through this one, so their number changes nothing.
 //!
 //! Imports nothing of this crate. Invariant: no other code of the crate builds a `kube::Client`.
 
 mod count;
 mod deadline;
 mod guard;
+mod impersonate;
 mod retry;
 #[cfg(test)]
 mod scripted;
@@ -34,6 +36,7 @@ use tower::{BoxError, layer::layer_fn};
 
 pub use deadline::{DEADLINE, DeadlineExceeded};
 pub use guard::{NotPermitted, Permission, is_not_permitted};
+pub use impersonate::{acting_as, acting_as_nobody};
 pub use verb::verb;
 
 /// A request on its way to the API server.
@@ -113,6 +116,7 @@ pub fn build_through(
     permission: Option<Arc<dyn Permission>>,
 ) -> kube::Result<Client> {
     config.default_retry = false;
+    let impersonated = impersonate::take_configured(&mut config)?;
     config.headers.push((
         USER_AGENT,
         HeaderValue::from_static(concat!("sherpack-operator/", env!("CARGO_PKG_VERSION"))),
@@ -124,6 +128,7 @@ pub fn build_through(
             Some(wrap) => wrap(wire),
             None => wire,
         };
+        let wire = impersonate::layer(wire, Arc::clone(&impersonated));
         let counted = count::layer(wire, Arc::clone(&observer));
         let guarded = match &permission {
             Some(permission) => guard::layer(counted, Arc::clone(permission)),
@@ -230,6 +235,66 @@ mod tests {
         // A call that finds no idle connection dials and takes what comes first: a few more are normal.
         let connections = connections.load(Ordering::Relaxed);
         assert!(connections <= 64, "{connections} connections for 640 requests, 32 at a time");
+    }
+
+    #[tokio::test]
+    async fn accounts_share_the_connections_of_the_one_client() {
+        let Listening { uri, heads, connections } = listen().await;
+        let client = build(Config::new(uri), Arc::new(Heard::default())).unwrap();
+        let get = || http::Request::get("/api/v1/pods").body(Vec::new()).unwrap();
+        for number in 0..200 {
+            let user = HeaderValue::try_from(format!("system:serviceaccount:apps:a{number}")).unwrap();
+            acting_as(&client, &user).request_text(get()).await.unwrap();
+            client.request_text(get()).await.unwrap();
+        }
+        let heads = heads.lock().unwrap();
+        for number in 0..200 {
+            let user = format!("impersonate-user: system:serviceaccount:apps:a{number}\r\n");
+            assert!(heads[2 * number].contains(&user), "{}", heads[2 * number]);
+            assert!(!heads[2 * number + 1].contains("impersonate"), "{}", heads[2 * number + 1]);
+        }
+        assert_eq!(connections.load(Ordering::Relaxed), 1, "400 requests one after the other, 200 accounts");
+    }
+
+    #[tokio::test]
+    async fn whom_the_kubeconfig_impersonates_is_not_added_to_an_account() {
+        let Listening { uri, heads, .. } = listen().await;
+        let mut config = Config::new(uri);
+        config.auth_info.impersonate = Some("admin".to_owned());
+        config.auth_info.impersonate_groups = Some(vec!["one".to_owned(), "two".to_owned()]);
+        let extra = [("example.com/a b".to_owned(), vec!["x".to_owned()])];
+        config.auth_info.impersonate_user_extra = Some(extra.into());
+        let client = build(config, Arc::new(Heard::default())).unwrap();
+        let get = || http::Request::get("/api/v1/pods").body(Vec::new()).unwrap();
+        client.request_text(get()).await.unwrap();
+        let account = HeaderValue::from_static("system:serviceaccount:apps:deployer");
+        acting_as(&client, &account).request_text(get()).await.unwrap();
+        let heads = heads.lock().unwrap();
+        let impersonated = |head: &str| {
+            let mut lines: Vec<String> =
+                head.lines().filter(|line| line.starts_with("impersonate-")).map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let configured = [
+            "impersonate-extra-example.com%2fa%20b: x",
+            "impersonate-group: one",
+            "impersonate-group: two",
+            "impersonate-user: admin",
+        ];
+        assert_eq!(impersonated(&heads[0]), configured);
+        assert_eq!(impersonated(&heads[1]), ["impersonate-user: system:serviceaccount:apps:deployer"]);
+    }
+
+    #[tokio::test]
+    async fn nobody_sends_nothing() {
+        let Listening { uri, heads, .. } = listen().await;
+        let client = build(Config::new(uri), Arc::new(Heard::default())).unwrap();
+        let nobody = acting_as_nobody(&client);
+        let get = http::Request::get("/api/v1/pods").body(Vec::new()).unwrap();
+        let error = nobody.request_text(get).await.unwrap_err();
+        assert!(format!("{error:?}").contains("no service account acts"), "{error:?}");
+        assert!(heads.lock().unwrap().is_empty());
     }
 
     #[tokio::test]

@@ -1,25 +1,75 @@
-//! ConfigMaps and Secrets that releases refer to: packs, values, credentials.
+//! What releases refer to: ConfigMaps and Secrets with packs, values and credentials, and service accounts.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
 
-use super::{Cluster, describe, version_of};
+use super::{Cluster, describe, status_code, version_of};
 use crate::api::{ReferenceKind, names};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A ConfigMap or Secret by its name. `Display`: `Secret apps/web`.
+/// What a release can refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Referent {
+    ConfigMap,
+    Secret,
+    /// Only whether it is there: it holds nothing.
+    ServiceAccount,
+}
+
+impl Referent {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ConfigMap, Self::Secret, Self::ServiceAccount];
+
+    /// The kind as it is written in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+            Self::ServiceAccount => "ServiceAccount",
+        }
+    }
+
+    /// The resource as it is written in roles.
+    #[must_use]
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmaps",
+            Self::Secret => "secrets",
+            Self::ServiceAccount => "serviceaccounts",
+        }
+    }
+}
+
+impl From<ReferenceKind> for Referent {
+    fn from(kind: ReferenceKind) -> Self {
+        match kind {
+            ReferenceKind::ConfigMap => Self::ConfigMap,
+            ReferenceKind::Secret => Self::Secret,
+        }
+    }
+}
+
+/// An object that a release refers to, by its name. `Display`: `Secret apps/web`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
-    pub kind: ReferenceKind,
+    pub kind: Referent,
     pub namespace: String,
     pub name: String,
+}
+
+impl Reference {
+    #[must_use]
+    pub fn new(kind: impl Into<Referent>, namespace: &str, name: &str) -> Self {
+        Self { kind: kind.into(), namespace: namespace.to_owned(), name: name.to_owned() }
+    }
 }
 
 impl fmt::Display for Reference {
@@ -76,33 +126,49 @@ impl From<Secret> for Contents {
     }
 }
 
+/// Why a reference was not read; nothing of its content. `Display` is what the API server says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Unread {
+    /// Whoever read it may not.
+    pub forbidden: bool,
+    pub message: String,
+}
+
 impl Cluster {
     /// Reads what a release refers to; `None` when it does not exist.
     ///
     /// # Errors
     /// What the API server says, or that it said nothing within 30 s. Content is never part of it.
-    pub async fn contents(&self, reference: &Reference) -> Result<Option<Contents>, String> {
+    pub async fn contents(&self, reference: &Reference) -> Result<Option<Contents>, Unread> {
         let Reference { kind, namespace, name } = reference;
         let read = async {
             match kind {
-                ReferenceKind::ConfigMap => {
+                Referent::ConfigMap => {
                     let api: Api<ConfigMap> = Api::namespaced(self.client().clone(), namespace);
                     api.get_opt(name).await.map(|found| found.map(Contents::from))
                 }
-                ReferenceKind::Secret => {
+                Referent::Secret => {
                     let api: Api<Secret> = Api::namespaced(self.client().clone(), namespace);
                     api.get_opt(name).await.map(|found| found.map(Contents::from))
                 }
+                Referent::ServiceAccount => {
+                    let api: Api<ServiceAccount> = Api::namespaced(self.client().clone(), namespace);
+                    let found = api.get_metadata_opt(name).await?;
+                    Ok(found.map(|found| Contents::of(&found.metadata, None, None)))
+                }
             }
         };
+        let unread = |message: &str| Unread { forbidden: false, message: message.to_owned() };
         match tokio::time::timeout(DEADLINE, read).await {
             Ok(Ok(found)) => Ok(found),
             // The message of a failed decode may quote what it could not decode.
-            Ok(Err(kube::Error::SerdeError(_))) => {
-                Err("the answer of the API server cannot be read".to_owned())
+            Ok(Err(kube::Error::SerdeError(_))) => Err(unread("the answer of the API server cannot be read")),
+            Ok(Err(error)) => {
+                let forbidden = matches!(status_code(&error), Some(401 | 403));
+                Err(Unread { forbidden, message: describe(&error) })
             }
-            Ok(Err(error)) => Err(describe(&error)),
-            Err(_) => Err(format!("no answer within {}s", DEADLINE.as_secs())),
+            Err(_) => Err(unread(&format!("no answer within {}s", DEADLINE.as_secs()))),
         }
     }
 }

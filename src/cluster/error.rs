@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::client::is_not_permitted;
 use super::crowded;
-use crate::api::Class;
+use crate::api::{Class, reasons};
 use crate::manifest::ObjectId;
 
 /// Why a call for an object of a release failed.
@@ -24,6 +24,8 @@ pub enum Error {
     Terminating { id: ObjectId },
     #[error("the namespace `{namespace}` does not exist: create it, or set spec.createNamespace")]
     NamespaceNotFound { namespace: String },
+    #[error("what may be done in {place} cannot be found out: {}", describe(.source))]
+    Review { place: String, source: Box<kube::Error> },
     #[error("{kind} cannot be watched, so changes of such objects are not seen: {message}")]
     Watch { kind: String, message: String },
 }
@@ -57,6 +59,10 @@ impl Error {
             Self::Timeout { .. } | Self::Terminating { .. } | Self::Watch { .. } | Self::Discovery { .. } => {
                 Class::Retry
             }
+            Self::Review { source, .. } => match status_code(source) {
+                Some(401 | 403) => Class::FixCluster,
+                _ => Class::Retry,
+            },
             Self::Api { source, .. } => match status_code(source) {
                 Some(400 | 413 | 422) => Class::FixSpec,
                 Some(401 | 403) => Class::FixCluster,
@@ -77,16 +83,20 @@ impl Error {
             Self::Api { source, .. } => match status_code(source) {
                 Some(400 | 413 | 422) => "ObjectInvalid",
                 Some(401 | 403) if namespace_terminating(source) => "NamespaceTerminating",
-                Some(401 | 403) => "Forbidden",
-                _ if is_not_permitted(source.as_ref()) => crate::api::reasons::NOT_LEADER,
+                Some(401 | 403) => reasons::FORBIDDEN,
+                _ if is_not_permitted(source.as_ref()) => reasons::NOT_LEADER,
                 _ => "ApplyFailed",
+            },
+            Self::Review { source, .. } => match status_code(source) {
+                Some(401 | 403) => reasons::FORBIDDEN,
+                _ => "RightsUnknown",
             },
             Self::UnknownKind { .. } => "UnknownKind",
             Self::Discovery { .. } => "DiscoveryFailed",
             Self::NotOwned { .. } => "ObjectNotOwned",
             Self::Terminating { .. } => "ObjectTerminating",
             Self::NamespaceNotFound { .. } => "NamespaceNotFound",
-            Self::Watch { .. } => crate::api::reasons::WATCH_FAILED,
+            Self::Watch { .. } => reasons::WATCH_FAILED,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The client and the objects of releases. IO only: what to apply and in which order is decided elsewhere.
 
+mod account;
 mod contents;
 mod crowded;
 mod error;
@@ -7,10 +8,13 @@ mod kinds;
 mod look;
 mod objects;
 mod pods;
+mod rights;
 
-pub use contents::{Contents, Reference};
+pub use account::Account;
+pub use contents::{Contents, Reference, Referent, Unread};
 pub use error::{Error, Holder, describe, namespace_terminating, status_code};
 pub use kinds::{Kind, Kinds};
 pub use look::{LOOK_DEADLINE, LookError};
 pub use objects::{Applied, Cluster, Created, Mode, fingerprint_of, is_hidden, version_of};
+pub use rights::Rules;
 pub mod client;

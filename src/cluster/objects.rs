@@ -3,6 +3,7 @@
 //! Manager `sherpack` is only for full applies of release objects: an apply of anything less by that manager
 //! would delete the fields it leaves out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -14,16 +15,20 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::crowded::{is_crowded, make_room};
-use super::{Error, Kind, Kinds};
+use super::{Account, Error, Kind, Kinds, client};
 use crate::api::names;
 use crate::manifest::{ObjectId, fingerprint};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The one way to the objects of releases.
+/// The one way to the objects of releases, as the operator or as a service account.
 pub struct Cluster {
+    /// Sends as whoever this cluster is for.
     client: Client,
-    kinds: Kinds,
+    /// Sends as the operator: what is served, and whether a namespace is there, is nobody's secret.
+    own: Client,
+    kinds: Arc<Kinds>,
+    account: Option<Account>,
 }
 
 /// What an apply returned: the object as the API server holds it now.
@@ -85,7 +90,32 @@ pub enum Mode {
 impl Cluster {
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, kinds: Kinds::default() }
+        Self { own: client.clone(), client, kinds: Arc::default(), account: None }
+    }
+
+    /// The cluster for a service account: everything is read and written in its name.
+    #[must_use]
+    pub fn acting_as(&self, account: &Account) -> Self {
+        let client = account.user().map(|user| client::acting_as(&self.own, &user));
+        Self {
+            client: client.unwrap_or_else(|| client::acting_as_nobody(&self.own)),
+            own: self.own.clone(),
+            kinds: Arc::clone(&self.kinds),
+            account: Some(account.clone()),
+        }
+    }
+
+    /// The cluster for a release that nobody may act for: every call for an object ends in an error.
+    #[must_use]
+    pub fn acting_as_nobody(&self) -> Self {
+        let client = client::acting_as_nobody(&self.own);
+        Self { client, own: self.own.clone(), kinds: Arc::clone(&self.kinds), account: None }
+    }
+
+    /// The service account in whose name everything is read and written; `None` when that is the operator.
+    #[must_use]
+    pub fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
     }
 
     #[must_use]
@@ -98,7 +128,7 @@ impl Cluster {
     /// # Errors
     /// As [`Kinds::resolve`].
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Kind, Error> {
-        self.kinds.resolve(&self.client, api_version, kind).await
+        self.kinds.resolve(&self.own, api_version, kind).await
     }
 
     async fn api(&self, api_version: &str, id: &ObjectId) -> Result<Api<DynamicObject>, Error> {
@@ -246,18 +276,21 @@ impl Cluster {
         !matches!(self.namespace(namespace).await, Ok(None))
     }
 
-    /// The metadata of a namespace, `None` when there is none.
+    /// The metadata of a namespace, `None` when there is none. Always read as the operator.
     ///
     /// # Errors
     /// What the API server answered, or `Timeout`.
     pub async fn namespace(&self, name: &str) -> Result<Option<Meta>, Error> {
+        use k8s_openapi::api::core::v1::Namespace;
         let id = ObjectId {
             group: String::new(),
             kind: "Namespace".to_owned(),
             namespace: None,
             name: name.to_owned(),
         };
-        self.metadata("v1", &id).await
+        let api: Api<Namespace> = Api::all(self.own.clone());
+        let found = within("get", &id, api.get_metadata_opt(name)).await?;
+        Ok(found.map(|namespace| namespace.metadata))
     }
 
     /// The metadata of an object, `None` when there is none.
@@ -278,7 +311,7 @@ impl Cluster {
     /// What the API server answered, or `Timeout`.
     pub async fn find(&self, api_version: &str, id: &ObjectId) -> Result<Option<(String, Meta)>, Error> {
         let version = match self.metadata(api_version, id).await {
-            Err(Error::UnknownKind { .. }) => self.kinds.served(&self.client, &id.group, &id.kind).await?,
+            Err(Error::UnknownKind { .. }) => self.kinds.served(&self.own, &id.group, &id.kind).await?,
             found => return Ok(found?.map(|meta| (api_version.to_owned(), meta))),
         };
         // Without its kind the object cannot exist.

@@ -1,6 +1,6 @@
 //! What an operator process is told at its start, checked and with defaults filled in.
 //!
-//! Imports cluster only. Invariant: nothing here was read from the environment; the command line did that.
+//! Imports api, cluster and source only. Invariant: nothing here was read from the environment; the command line did that.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use super::lease::Timing;
+use crate::api::Tenancy;
 use crate::cluster::client::Wrap;
 use crate::source::http::Options;
 
@@ -30,6 +31,10 @@ pub struct Config {
     pub storage_namespaces: Vec<String>,
     /// Namespaces that `lookup` of any release may read, beside its own; `*`: everything.
     pub allow_lookup: Vec<String>,
+    /// The service account of releases that name none, in the namespace of each; `None`: they act as the operator.
+    pub default_service_account: Option<String>,
+    /// Whether every release needs a service account.
+    pub tenancy: Tenancy,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -62,6 +67,8 @@ impl fmt::Debug for Config {
             storage_dir,
             storage_namespaces,
             allow_lookup,
+            default_service_account,
+            tenancy,
             concurrency,
             listen,
             leader_election,
@@ -77,6 +84,8 @@ impl fmt::Debug for Config {
             .field("storage_dir", storage_dir)
             .field("storage_namespaces", storage_namespaces)
             .field("allow_lookup", allow_lookup)
+            .field("default_service_account", default_service_account)
+            .field("tenancy", tenancy)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("leader_election", leader_election)

@@ -20,7 +20,7 @@ use super::{Config, Error, controller};
 use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
 use crate::pack::Limits;
-use crate::reconcile::{Context, Memory, Packs, ValuesKept, slim_head};
+use crate::reconcile::{Context, Memory, Packs, Rights, ValuesKept, slim_head};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
@@ -94,7 +94,8 @@ pub(super) async fn work(
         storage_dir_enabled: config.storage_dir.is_some(),
         storage_namespaces: config.storage_namespaces.clone(),
         watch_namespace: config.watch_namespace.clone(),
-        own_namespace_only: false,
+        default_service_account: config.default_service_account.clone(),
+        tenancy: config.tenancy,
     };
     let dependencies = Arc::new(Dependencies::new(policy.clone(), wake_tx.clone()));
     let runs = controller::new(client.clone(), config, Arc::clone(&dependencies));
@@ -102,7 +103,8 @@ pub(super) async fn work(
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
     let fetcher = fetcher(config, metrics, wake_tx.clone()).await;
     let ctx = Arc::new(Context {
-        cluster: Arc::new(Cluster::new(client.clone())),
+        as_operator: Arc::new(Cluster::new(client.clone())),
+        rights: Rights::default(),
         records,
         objects,
         record_watch,

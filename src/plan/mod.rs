@@ -8,6 +8,7 @@ mod annotations;
 mod error;
 mod hooks;
 mod inventory;
+pub mod rights;
 mod show;
 mod steps;
 

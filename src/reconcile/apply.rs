@@ -83,11 +83,11 @@ impl Pass<'_> {
         let body = plan::apply_body(object, entry, marks);
         let id = &object.id;
         self.ctx.objects.table().begin(id);
-        let mut result = self.ctx.cluster.apply(&object.api_version, id, &body, Mode::Real).await;
+        let mut result = self.cluster.apply(&object.api_version, id, &body, Mode::Real).await;
         if let Ok(applied) = &result
             && self.settings.adopt == Adopt::Unowned
         {
-            match self.ctx.cluster.strip_managers(&object.api_version, id, applied).await {
+            match self.cluster.strip_managers(&object.api_version, id, applied).await {
                 Ok(stripped) => result = Ok(stripped),
                 Err(error) => result = Err(error),
             }
@@ -123,7 +123,7 @@ impl Pass<'_> {
             inventory.iter().map(|entry| (entry.api_version.as_str(), entry.id.kind.as_str())).collect();
         let mut result = Ok(());
         for (api_version, kind) in kinds {
-            let kind = self.ctx.cluster.kind(api_version, kind).await?;
+            let kind = self.cluster.kind(api_version, kind).await?;
             // One that cannot be watched does not keep the others from it.
             result = result.and(self.ctx.objects.ensure(&kind, &self.key).await);
         }
@@ -155,7 +155,7 @@ impl Pass<'_> {
         let known: BTreeSet<&ObjectId> =
             private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
         let checks = objects.iter().filter(|object| !known.contains(&object.id)).map(|object| async move {
-            let meta = self.ctx.cluster.metadata(&object.api_version, &object.id).await?;
+            let meta = self.cluster.metadata(&object.api_version, &object.id).await?;
             Ok::<_, cluster::Error>(meta.map(|meta| (object, meta)))
         });
         let checked: Vec<_> = stream::iter(checks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;
@@ -219,7 +219,7 @@ impl Pass<'_> {
 
     /// Deletes one object if it is still ours and not to be kept. `true`: it was there and is now going.
     pub(super) async fn delete_ours(&self, entry: &InventoryEntry, uid: &str) -> Result<bool, Error> {
-        let found = self.ctx.cluster.find(&entry.api_version, &entry.id).await?;
+        let found = self.cluster.find(&entry.api_version, &entry.id).await?;
         let Some((version, meta)) = found else { return Ok(false) };
         if !plan::may_delete(entry, meta.annotations.as_ref(), uid) {
             return Ok(false);
@@ -228,7 +228,7 @@ impl Pass<'_> {
         if meta.deletion_timestamp.is_some() {
             return Ok(true);
         }
-        Ok(self.ctx.cluster.delete(&version, &entry.id, object_uid).await?)
+        Ok(self.cluster.delete(&version, &entry.id, object_uid).await?)
     }
 
     pub(super) fn release_unused_kinds(&self, stored: &Stored) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::packs::{Freshness, Place};
 use super::{Context, Error};
 use crate::api::ReferenceKind;
-use crate::cluster::Reference;
+use crate::cluster::{Cluster, Reference, Unread};
 use crate::pack::{Limits, Pack, read_archive};
 use crate::release::ReleaseKey;
 use crate::source;
@@ -20,6 +20,7 @@ impl Context {
         url: &str,
         digest: Option<&str>,
         secret: Option<&str>,
+        reader: &Cluster,
         key: &ReleaseKey,
         fresh: &Freshness,
     ) -> Result<Arc<Pack>, Error> {
@@ -29,7 +30,7 @@ impl Context {
         })?;
         let (id, credentials) = match secret {
             None => (SourceId { url, scope: String::new() }, Arc::default()),
-            Some(name) => match self.credentials(url, name, key).await {
+            Some(name) => match self.credentials(url, name, reader, key).await {
                 Ok(found) => found,
                 Err(error) => {
                     // What they were is not to be used any more.
@@ -74,21 +75,20 @@ impl Context {
         &self,
         url: Url,
         name: &str,
+        reader: &Cluster,
         key: &ReleaseKey,
     ) -> Result<(SourceId, Arc<Credentials>), Error> {
-        let reference = Reference {
-            kind: ReferenceKind::Secret,
-            namespace: key.namespace.clone(),
-            name: name.to_owned(),
-        };
-        let scope = |version: u64| format!("{}/{name}@{version}", key.namespace);
+        let reference = Reference::new(ReferenceKind::Secret, &key.namespace, name);
+        // What one account read is not another one's to use.
+        let account = reader.account().map(|account| format!(" as {account}")).unwrap_or_default();
+        let scope = |version: u64| format!("{}/{name}@{version}{account}", key.namespace);
         if let Seen::At(version) = self.references.seen(&reference) {
             let id = SourceId { url: url.clone(), scope: scope(version) };
             if let Some(credentials) = self.fetcher.credentials(&id) {
                 return Ok((id, credentials));
             }
         }
-        match self.read(&reference).await {
+        match self.read(reader, &reference).await {
             Ok(Some(contents)) if contents.is_record => {
                 let message = source::HIDDEN.to_owned();
                 Err(Error::CredentialsInvalid { reference, message })
@@ -101,7 +101,11 @@ impl Context {
                 Err(message) => Err(Error::CredentialsInvalid { reference, message }),
             },
             Ok(None) => Err(Error::CredentialsNotFound { reference }),
-            Err(message) => Err(Error::CredentialsUnreadable { reference, message }),
+            Err(Unread { forbidden: true, message }) => {
+                let what = format!("the {reference} of spec.pack.http.secretRef");
+                Err(Error::ReadForbidden { what, message })
+            }
+            Err(Unread { message, .. }) => Err(Error::CredentialsUnreadable { reference, message }),
         }
     }
 }

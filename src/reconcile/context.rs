@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::memory::{Memory, Remembered};
 use super::packs::Packs;
+use super::rights::Rights;
 use super::values::ValuesKept;
 use super::{Error, status};
 use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, conditions, names};
@@ -28,7 +29,9 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// Shared by all passes.
 pub struct Context {
     pub records: Stores,
-    pub cluster: Arc<Cluster>,
+    /// The cluster as the operator. What belongs to a release goes through that of its pass.
+    pub as_operator: Arc<Cluster>,
+    pub rights: Rights,
     pub objects: ObjectWatches,
     pub record_watch: RecordWatch,
     pub references: ReferenceWatch,
@@ -186,7 +189,7 @@ impl Context {
     }
 
     fn api(&self, release: &SherpackRelease) -> Api<SherpackRelease> {
-        let client: Client = self.cluster.client().clone();
+        let client: Client = self.as_operator.client().clone();
         Api::namespaced(client, release.namespace().as_deref().unwrap_or_default())
     }
 
@@ -227,7 +230,7 @@ impl Context {
         if self.releases.find(|release| ReleaseKey::of(release) == *key).is_some() {
             return Ok(false);
         }
-        let api: Api<SherpackRelease> = Api::namespaced(self.cluster.client().clone(), &key.namespace);
+        let api: Api<SherpackRelease> = Api::namespaced(self.as_operator.client().clone(), &key.namespace);
         match own("state", api.get_metadata_opt(&key.name)).await {
             Ok(found) => Ok(found.is_none()),
             // Not ours to know, so not ours to take.
@@ -236,7 +239,8 @@ impl Context {
         }
     }
 
-    /// Another living release that owns the same target and name: the owner of the newest record, else the oldest.
+    /// Another living release that owns the same target and name: the owner of the newest record, else one that lives
+    /// in its own target before those that come from elsewhere, else the oldest.
     pub(super) fn name_taken_by(
         &self,
         release: &SherpackRelease,
@@ -245,8 +249,9 @@ impl Context {
     ) -> Option<String> {
         let me = ReleaseKey::of(release);
         let age = |release: &SherpackRelease| {
+            let from_elsewhere = release.metadata.namespace.as_deref() != Some(release.target_namespace());
             let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
-            (created, release.metadata.uid.clone())
+            (from_elsewhere, created, release.metadata.uid.clone())
         };
         let same = |other: &&Arc<SherpackRelease>| {
             other.release_name() == settings.release_name

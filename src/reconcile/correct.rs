@@ -75,7 +75,7 @@ impl Pass<'_> {
         // Objects of kinds that were listed before we said what we expect: one read each.
         let unseen = self.ctx.objects.table().unseen(&self.key);
         for entry in inventory.iter().filter(|entry| unseen.contains(&entry.id)) {
-            let meta = self.ctx.cluster.metadata(&entry.api_version, &entry.id).await?;
+            let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
             let mut table = self.ctx.objects.table();
             match meta {
                 Some(meta) if !is_hidden(&meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
@@ -87,6 +87,7 @@ impl Pass<'_> {
 
     /// Acts on every suspicion of this release. A kind that cannot be watched leaves the others locked.
     pub(super) async fn correct(&mut self) -> Result<(), Error> {
+        self.require_account().await?;
         let watched = self.expect_deployed().await;
         if watched.as_ref().is_err_and(|error| !error.is_blind()) {
             return watched;
@@ -186,7 +187,7 @@ impl Pass<'_> {
         let mut hidden = false;
         if suspicion.gone {
             // Deleted, or only out of sight for its labels; an object on its way out is awaited.
-            match self.ctx.cluster.metadata(&entry.api_version, id).await? {
+            match self.cluster.metadata(&entry.api_version, id).await? {
                 Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
                 Some(meta) => hidden = is_hidden(&meta),
                 None => {
@@ -214,7 +215,7 @@ impl Pass<'_> {
         }
         let body = plan::apply_body(object, entry, marks);
         self.ctx.objects.table().begin(id);
-        let applied = match self.ctx.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
+        let applied = match self.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
             Ok(applied) => applied,
             Err(error) => {
                 self.ctx.objects.table().abandon(id);
@@ -249,8 +250,8 @@ impl Pass<'_> {
             DriftAction::Reverted | DriftAction::Reported => {}
         }
         let body = plan::apply_body(object, entry, marks);
-        let live = self.ctx.cluster.get(&entry.api_version, &entry.id).await?;
-        let would = match self.ctx.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
+        let live = self.cluster.get(&entry.api_version, &entry.id).await?;
+        let would = match self.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
             Err(error) if error.is_crowded() => return Ok(reported),
             would => would?,
         };

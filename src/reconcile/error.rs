@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use crate::api::{Class, reasons};
-use crate::cluster::Reference;
+use crate::cluster::{Account, Reference};
 use crate::{cluster, manifest, plan, render, source, storage};
 
 /// Why a pass could not do what was decided.
@@ -46,6 +46,16 @@ pub enum Error {
     PackObjectNotFound { reference: Reference },
     #[error("the {reference} of spec.pack cannot be read: {message}")]
     PackObject { reference: Reference, message: String },
+    #[error("{what} cannot be read: {message}")]
+    ReadForbidden { what: String, message: String },
+    #[error("the service account {account} does not exist: create it, or correct spec.serviceAccountName")]
+    AccountNotFound { account: Account },
+    #[error("whether the service account {account} exists cannot be found out: {message}")]
+    AccountUnknown { account: Account, message: String },
+    #[error("no service account acts for this release: name one in spec.serviceAccountName")]
+    NoAccount,
+    #[error("the service account {account} lacks rights, so nothing was changed; missing: {missing}")]
+    RightsMissing { account: Account, missing: String },
     /// Another error whose message quoted a Secret.
     #[error("{message}")]
     Hidden { reason: &'static str, class: Class, message: String },
@@ -88,13 +98,18 @@ impl Error {
             | Self::NamespaceOnClusterObject { .. }
             | Self::RenderTimeout { .. }
             | Self::RenderAborted { .. }
-            | Self::PackAborted { .. } => Class::FixSpec,
+            | Self::PackAborted { .. }
+            | Self::NoAccount => Class::FixSpec,
             Self::Hidden { class, .. } => *class,
             // It may be created after the release.
             Self::PackObjectNotFound { .. }
+            | Self::ReadForbidden { .. }
+            | Self::AccountNotFound { .. }
+            | Self::RightsMissing { .. }
             | Self::CredentialsNotFound { .. }
             | Self::CredentialsInvalid { .. } => Class::FixCluster,
             Self::PackObject { .. }
+            | Self::AccountUnknown { .. }
             | Self::CredentialsUnreadable { .. }
             | Self::Fetching { .. }
             | Self::NoRandomness { .. }
@@ -125,6 +140,10 @@ impl Error {
             Self::PackAborted { .. } => "PackInvalid",
             Self::PackObjectNotFound { .. } => "SourceNotFound",
             Self::PackObject { .. } => "SourceUnreachable",
+            Self::ReadForbidden { .. } | Self::RightsMissing { .. } => reasons::FORBIDDEN,
+            Self::AccountNotFound { .. } => reasons::SERVICE_ACCOUNT_NOT_FOUND,
+            Self::AccountUnknown { .. } => "ServiceAccountUnknown",
+            Self::NoAccount => reasons::SERVICE_ACCOUNT_REQUIRED,
             Self::Hidden { reason, .. } => reason,
             Self::Fetching { .. } => "Fetching",
             Self::CredentialsNotFound { .. } => "CredentialsNotFound",

@@ -40,7 +40,7 @@ impl Pass<'_> {
             let (Some(entry), Some(body)) = (entry, bodies.get(&suspicion.id)) else { continue };
             if suspicion.gone {
                 // It may have lost no more than our label. A create applies the whole object.
-                if self.ctx.cluster.metadata(&entry.api_version, &entry.id).await?.is_none() {
+                if self.cluster.metadata(&entry.api_version, &entry.id).await?.is_none() {
                     entry.handed_over.clear();
                 }
                 continue;
@@ -72,7 +72,7 @@ impl Pass<'_> {
                 continue;
             }
             let set_by_another = !freed.contains(&entry.id) && {
-                let meta = self.ctx.cluster.metadata(&entry.api_version, &entry.id).await?;
+                let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
                 let managed_fields = meta.and_then(|meta| meta.managed_fields).unwrap_or_default();
                 fingerprint::autoscaled(&managed_fields)
             };
@@ -92,10 +92,10 @@ impl Pass<'_> {
         if !plan::is_autoscaler(&leftover.id) {
             return Ok(None);
         }
-        let found = self.ctx.cluster.find(&leftover.api_version, &leftover.id).await?;
+        let found = self.cluster.find(&leftover.api_version, &leftover.id).await?;
         let goes = |meta: &ObjectMeta| plan::may_delete(leftover, meta.annotations.as_ref(), owner_uid);
         let Some((version, _)) = found.filter(|(_, meta)| goes(meta)) else { return Ok(None) };
-        let live = self.ctx.cluster.get(&version, &leftover.id).await?;
+        let live = self.cluster.get(&version, &leftover.id).await?;
         Ok(live.and_then(|live| plan::scale_target(&leftover.id, &live.value())))
     }
 
@@ -114,14 +114,14 @@ impl Pass<'_> {
                 continue;
             }
             // A create applies the whole object.
-            let Some(live) = self.ctx.cluster.get(&entry.api_version, &entry.id).await? else { continue };
+            let Some(live) = self.cluster.get(&entry.api_version, &entry.id).await? else { continue };
             let Some(replicas) = live.value().pointer(plan::REPLICAS).cloned() else { continue };
             let fields = serde_json::json!({
                 "apiVersion": entry.api_version, "kind": entry.id.kind,
                 "metadata": {"name": entry.id.name, "namespace": entry.id.namespace},
                 "spec": {"replicas": replicas},
             });
-            self.ctx.cluster.hand_over(&entry.api_version, &entry.id, &fields).await?;
+            self.cluster.hand_over(&entry.api_version, &entry.id, &fields).await?;
             entry.handed_over.push(plan::REPLICAS.to_owned());
         }
         Ok(())

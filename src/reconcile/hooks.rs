@@ -186,7 +186,7 @@ impl Pass<'_> {
         };
         let mut seen = None;
         for _ in 0..LOOKS {
-            let live = self.ctx.cluster.get(api_version, id).await?;
+            let live = self.cluster.get(api_version, id).await?;
             seen = match (live, &watch.uid) {
                 (Some(live), None) if is_run(&live, run) => {
                     watch.uid = live.uid();
@@ -214,7 +214,7 @@ impl Pass<'_> {
                         uid: &run.owner_uid,
                     };
                     let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
-                    if let Created::New(uid) = self.ctx.cluster.create(api_version, id, &body).await? {
+                    if let Created::New(uid) = self.cluster.create(api_version, id, &body).await? {
                         self.mem.errors = 0;
                         watch.uid = uid;
                     }
@@ -276,7 +276,7 @@ impl Pass<'_> {
             return Ok(Some(Seen::Ended(Some((reasons::HOOK_EXISTS, message)))));
         }
         if let Some(uid) = live.uid() {
-            self.ctx.cluster.delete(&run.hook.object.api_version, id, &uid).await?;
+            self.cluster.delete(&run.hook.object.api_version, id, &uid).await?;
         }
         Ok(None)
     }
@@ -327,7 +327,7 @@ impl Pass<'_> {
         if !is_job(id) {
             return condition.to_owned();
         }
-        match self.ctx.cluster.last_words(id, self.now).await {
+        match self.cluster.last_words(id, self.now).await {
             Ok(Some(words)) => format!("{words} ({condition})"),
             Ok(None) => condition.to_owned(),
             Err(error) => {
@@ -339,7 +339,7 @@ impl Pass<'_> {
 
     /// A pod that cannot start, so that the Job will not end by waiting. One that fails is the Job's to replace.
     async fn stuck_pod(&self, id: &ObjectId) -> Option<health::Health> {
-        let pods = self.ctx.cluster.job_pods(id).await.ok()?;
+        let pods = self.cluster.job_pods(id).await.ok()?;
         let pending: Vec<_> = pods
             .into_iter()
             .filter(|pod| pod.pointer("/status/phase").and_then(serde_json::Value::as_str) == Some("Pending"))
@@ -354,7 +354,7 @@ impl Pass<'_> {
             let holder = Holder::Release(owner.to_string());
             return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
         }
-        let kind = self.ctx.cluster.kind(&hook.object.api_version, &id.kind).await?;
+        let kind = self.cluster.kind(&hook.object.api_version, &id.kind).await?;
         self.ctx.objects.ensure(&kind, &self.key).await?;
         self.ctx.objects.table().wake_on(&self.key, &BTreeSet::from([id.clone()]));
         Ok(())
@@ -366,11 +366,11 @@ impl Pass<'_> {
         let policy = if failed { DeletePolicy::HookFailed } else { DeletePolicy::HookSucceeded };
         if run.hook.delete.contains(&policy) {
             let api_version = &run.hook.object.api_version;
-            if let Some(live) = self.ctx.cluster.get(api_version, id).await?
+            if let Some(live) = self.cluster.get(api_version, id).await?
                 && is_run(&live, run)
                 && let Some(uid) = live.uid()
             {
-                self.ctx.cluster.delete(api_version, id, &uid).await?;
+                self.cluster.delete(api_version, id, &uid).await?;
             }
         }
         self.ctx.objects.table().forget(&self.key, id);
@@ -381,13 +381,13 @@ impl Pass<'_> {
     pub(super) async fn delete_hook_objects(&self, hooks: &[Hook], owner_uid: &str) -> Result<(), Error> {
         for hook in hooks.iter().filter(|hook| !hook.object.keep()) {
             let id = &hook.object.id;
-            let Some((version, meta)) = self.ctx.cluster.find(&hook.object.api_version, id).await? else {
+            let Some((version, meta)) = self.cluster.find(&hook.object.api_version, id).await? else {
                 continue;
             };
             let run = meta.annotations.as_ref().and_then(|all| all.get(names::HOOK_RUN));
             let ours = run.and_then(|run| run.split('.').next()) == Some(owner_uid);
             if let Some(uid) = meta.uid.filter(|_| ours) {
-                self.ctx.cluster.delete(&version, id, &uid).await?;
+                self.cluster.delete(&version, id, &uid).await?;
             }
         }
         Ok(())

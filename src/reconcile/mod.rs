@@ -15,6 +15,7 @@ mod heal;
 mod hide;
 mod history;
 mod hooks;
+mod identity;
 mod lookup;
 mod memory;
 mod observe;
@@ -22,6 +23,7 @@ mod own;
 mod packs;
 mod prepare;
 mod references;
+mod rights;
 mod rollback;
 mod status;
 mod steps;
@@ -40,16 +42,18 @@ pub use error::Error;
 pub use memory::Memory;
 pub use observe::slim_head;
 pub use packs::Packs;
+pub use rights::Rights;
 pub use values::ValuesKept;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
+use crate::cluster::Cluster;
 use crate::pack::layers::Layer;
-use crate::release::decide::{self, Hold, Observation, Operation};
+use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey};
 use crate::storage;
 use crate::watch::RecordsOf;
 use memory::Remembered;
-use status::{Outcome, Progress};
+use status::{Finished, Outcome, Progress};
 
 /// Decisions that one pass may make: marking a pending record as failed is followed by another decision.
 const DECISIONS: usize = 6;
@@ -61,6 +65,8 @@ struct Pass<'a> {
     release: &'a SherpackRelease,
     uid: String,
     settings: Settings,
+    /// The cluster as whoever acts for this release.
+    cluster: Arc<Cluster>,
     mem: &'a mut Remembered,
     now: Timestamp,
     /// The decision in a word, for metrics.
@@ -93,7 +99,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
             let cycle = ctx.cycle(&key, &settings);
             (settings, cycle)
         }
-        Err(invalid) => (Settings::without_spec(&release), Some(invalid)),
+        Err(invalid) => (Settings::without_spec(&release, &ctx.policy), Some(invalid)),
     };
     let invalid = invalid.filter(|_| !deleting);
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release)) {
@@ -106,12 +112,14 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     let release =
         if has_finalizer(&release) { release } else { ctx.add_finalizer(&release, &mut mem).await? };
     let uid = release.metadata.uid.clone().unwrap_or_default();
+    let cluster = ctx.cluster_of(&settings.acts_as, &key);
     let mut pass = Pass {
         ctx,
         key,
         release: &release,
         uid,
         settings,
+        cluster,
         mem: &mut mem,
         now,
         decided: "None",
@@ -141,7 +149,19 @@ impl Pass<'_> {
             // Whatever woke us, the last try failed a moment ago.
             return Ok(Some(until(self.now, at)));
         }
-        let outcome = match self.decide_and_act().await {
+        let outcome = self.decide_and_act().await;
+        match &outcome {
+            Ok(Outcome {
+                progress: Progress::Finished(Finished { failure: Some((reason, _)), .. }), ..
+            }) => {
+                self.doubt_rights(reason);
+            }
+            Ok(Outcome { progress: Progress::Blocked(error), .. }) | Err(error) => {
+                self.doubt_rights(error.reason());
+            }
+            Ok(_) => {}
+        }
+        let outcome = match outcome {
             Ok(Outcome { decision, progress: Progress::Blocked(error) }) => {
                 Ok(Outcome { decision, progress: Progress::Blocked(self.hidden_error(error)) })
             }
@@ -161,7 +181,7 @@ impl Pass<'_> {
             };
             let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
             let wanted = match (&deletion, &taken) {
-                (None, None) if !self.settings.suspend => Some(self.wanted().await),
+                (None, None) if !self.settings.suspend => Some(self.wanted_as_account().await),
                 _ => {
                     self.ctx.fetcher.leave(&self.key);
                     None
@@ -182,6 +202,10 @@ impl Pass<'_> {
             tracing::debug!(release = %self.key, ?decision, "decided");
             self.decided = own::decision_name(&decision.operation);
             let drift_error = if decision.correct { self.correct().await.err() } else { None };
+            if goes_on(&decision.operation) {
+                // What begins anew has asked with what it reads.
+                self.require_account().await?;
+            }
             let progress = match &decision.operation {
                 Operation::Recover | Operation::Interrupt => {
                     self.end_pending(&decision.operation).await?;
@@ -217,9 +241,17 @@ impl Pass<'_> {
                 },
                 Operation::Test => self.test().await?,
                 Operation::Resume => self.resume().await?,
-                Operation::Uninstall => self.uninstall().await?,
+                Operation::Uninstall => {
+                    self.preflight_uninstall().await?;
+                    self.uninstall().await?
+                }
                 Operation::LetGo => {
-                    self.let_go().await?;
+                    match deletion.unwrap_or_default() {
+                        Deletion { account_gone: true, namespace_terminating, .. } => {
+                            self.let_go_without_account(namespace_terminating).await?;
+                        }
+                        _ => self.let_go().await?,
+                    }
                     Progress::Gone
                 }
                 Operation::Orphan => {
@@ -270,7 +302,10 @@ impl Pass<'_> {
         let decision = decide::decide(&self.observation(None, None, taken));
         // An operation that has begun goes on to its end with what its record says.
         let outcome = match &decision.operation {
-            Operation::Resume => self.resume().await,
+            Operation::Resume => match self.require_account().await {
+                Ok(()) => self.resume().await,
+                Err(error) => Err(error),
+            },
             _ if decision.correct => self.correct().await.map(|()| Progress::Nothing),
             _ => Ok(Progress::Nothing),
         };
@@ -286,10 +321,11 @@ impl Pass<'_> {
         attempt: u32,
         start_over: bool,
     ) -> Result<Progress, Error> {
-        if self.settings.create_namespace {
-            self.ctx.cluster.ensure_namespace(&self.settings.target_namespace).await?;
-        }
         let prepared = self.prepare(wanted, action, revision, attempt, start_over).await?;
+        self.preflight(&prepared).await?;
+        if self.settings.create_namespace {
+            self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
+        }
         self.begin(prepared).await
     }
 
@@ -329,6 +365,18 @@ impl Pass<'_> {
         });
         asked.is_some() && asked != acknowledged
     }
+}
+
+/// The operation needs nothing but the record, and touches objects.
+fn goes_on(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Resume
+            | Operation::AwaitHook
+            | Operation::Rollback { .. }
+            | Operation::Remove
+            | Operation::Test
+    )
 }
 
 fn has_finalizer(release: &SherpackRelease) -> bool {

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Context, Error};
 use crate::api::PackFrom;
-use crate::cluster::Reference;
+use crate::cluster::{Account, Cluster, Reference, Unread};
 use crate::pack::{self, Limits, Pack};
 use crate::release::ReleaseKey;
 use crate::source;
@@ -29,7 +29,8 @@ const TURNS: usize = 2;
 /// Where a pack was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
-    Object(Reference, Option<String>),
+    /// Read as an account, `None` as the operator: what one may read is not another one's to use.
+    Object(Option<Account>, Reference, Option<String>),
     Path(String),
     /// An archive, by the digest of its bytes.
     Archive(String),
@@ -172,6 +173,7 @@ impl Context {
     pub(super) async fn pack(
         &self,
         from: &PackFrom,
+        reader: &Cluster,
         key: &ReleaseKey,
         fresh: &Freshness,
     ) -> Result<Arc<Pack>, Error> {
@@ -180,13 +182,14 @@ impl Context {
         }
         let (kind, result) = match from {
             PackFrom::Object { kind, name, key: data_key } => {
-                let reference =
-                    Reference { kind: *kind, namespace: key.namespace.clone(), name: name.clone() };
-                (kind.as_str(), self.in_object(reference, data_key.as_deref(), fresh.request.is_some()).await)
+                let reference = Reference::new(*kind, &key.namespace, name);
+                let anyway = fresh.request.is_some();
+                (kind.as_str(), self.in_object(reader, reference, data_key.as_deref(), anyway).await)
             }
             // Its fetches are counted where they are made.
             PackFrom::Http { url, digest, secret } => {
-                return self.behind_url(url, digest.as_deref(), secret.as_deref(), key, fresh).await;
+                let (digest, secret) = (digest.as_deref(), secret.as_deref());
+                return self.behind_url(url, digest, secret, reader, key, fresh).await;
             }
             PackFrom::Path(path) => ("path", self.below_pack_dir(path, fresh.max_age()).await),
         };
@@ -206,21 +209,25 @@ impl Context {
 
     async fn in_object(
         &self,
+        reader: &Cluster,
         reference: Reference,
         data_key: Option<&str>,
         read_anyway: bool,
     ) -> Result<(Arc<Pack>, bool), Error> {
-        let place = Place::Object(reference.clone(), data_key.map(str::to_owned));
+        let place = Place::Object(reader.account().cloned(), reference.clone(), data_key.map(str::to_owned));
         if !read_anyway
             && let Seen::At(version) = self.references.seen(&reference)
             && let Some(pack) = self.packs.get(&place, |kept| kept.version == version)
         {
             return Ok((pack, false));
         }
-        let contents = match self.read(&reference).await {
+        let contents = match self.read(reader, &reference).await {
             Ok(Some(contents)) => contents,
             Ok(None) => return Err(Error::PackObjectNotFound { reference }),
-            Err(message) => return Err(Error::PackObject { reference, message }),
+            Err(Unread { forbidden: true, message }) => {
+                return Err(Error::ReadForbidden { what: format!("the {reference} of spec.pack"), message });
+            }
+            Err(Unread { message, .. }) => return Err(Error::PackObject { reference, message }),
         };
         let version = contents.version;
         if !contents.is_record

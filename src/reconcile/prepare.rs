@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::act::occasion;
 use super::lookup::Seen;
 use super::packs::Freshness;
-use super::references::references;
 use super::{Error, Pass};
 use crate::api::names;
 use crate::manifest::{self, Object, yaml};
@@ -44,7 +43,7 @@ pub(super) struct Prepared {
 }
 
 impl Pass<'_> {
-    /// Looks up the pack and computes the inputs digest.
+    /// Looks up the pack and computes the inputs digest. What it reads is referred to already.
     pub(super) async fn wanted(&mut self) -> Result<Wanted, Error> {
         // A request to reconcile also looks at the source again.
         let asked = self.request_pending(names::RECONCILE_AT);
@@ -53,9 +52,7 @@ impl Pass<'_> {
             changed: self.generation_changed(),
             request: self.settings.requests.reconcile_at.clone().filter(|_| asked),
         };
-        // Before anything is read, so that no change falls between the two.
-        self.ctx.references.refer(&self.key, references(&self.settings, &self.key));
-        let pack = self.ctx.pack(&self.settings.pack, &self.key, &fresh).await?;
+        let pack = self.ctx.pack(&self.settings.pack, &self.cluster, &self.key, &fresh).await?;
         let layers = self.layers(asked).await?;
         let user = self.user_values(&layers)?;
         // A null may be there to remove a default of a pack inside, so it is an input too.
@@ -169,7 +166,7 @@ impl Pass<'_> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|error| Error::NoRandomness { message: error.to_string() })?;
         let lookup: Arc<dyn render::Lookup> = Arc::new(Seen {
-            cluster: Arc::clone(&self.ctx.cluster),
+            cluster: Arc::clone(&self.cluster),
             runtime: tokio::runtime::Handle::current(),
             target_namespace: namespace.clone(),
             own_namespace: self.key.namespace.clone(),
@@ -242,7 +239,7 @@ impl Pass<'_> {
         for mut document in documents {
             manifest::normalise(&mut document);
             let object = Object::from_value(document)?;
-            let kind = self.ctx.cluster.kind(&object.api_version, &object.id.kind).await?;
+            let kind = self.cluster.kind(&object.api_version, &object.id.kind).await?;
             let object = match (kind.namespaced, &object.id.namespace) {
                 (true, Some(_)) | (false, None) => object,
                 (true, None) => object.with_namespace(Some(&self.settings.target_namespace)),

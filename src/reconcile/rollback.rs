@@ -56,9 +56,6 @@ impl Pass<'_> {
         target: u32,
         attempt: u32,
     ) -> Result<Progress, Error> {
-        if self.settings.create_namespace {
-            self.ctx.cluster.ensure_namespace(&self.settings.target_namespace).await?;
-        }
         let (stored, of_target) = self.target(target).await?;
         let parts = stored_parts(&stored.record)?;
         let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
@@ -114,7 +111,12 @@ impl Pass<'_> {
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: before.map_or(of_target.secrets, |private| private.secrets),
         };
-        self.begin(Prepared { record, private, parts, plan }).await
+        let prepared = Prepared { record, private, parts, plan };
+        self.preflight(&prepared).await?;
+        if self.settings.create_namespace {
+            self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
+        }
+        self.begin(prepared).await
     }
 
     /// What the newest record failed for, or undid before.

@@ -23,7 +23,7 @@ pub(super) const PHASE_RECORDS: &str = "Records";
 const PARALLEL: usize = 8;
 
 impl Pass<'_> {
-    /// What decides how a deletion goes. One read of our CRD and one of the target namespace.
+    /// What decides how a deletion goes. One read of our CRD, one of the target namespace, and one of the account.
     pub(super) async fn observe_deletion(&self) -> Result<Deletion, Error> {
         let orphan = self.settings.uninstall.policy == UninstallPolicy::Orphan;
         if orphan {
@@ -35,11 +35,12 @@ impl Pass<'_> {
             namespace: None,
             name: names::CRD_NAME.to_owned(),
         };
-        let crd = self.ctx.cluster.metadata("apiextensions.k8s.io/v1", &crd).await?;
+        let crd = self.ctx.as_operator.metadata("apiextensions.k8s.io/v1", &crd).await?;
         let own_crd_terminating = crd.is_none_or(|meta| meta.deletion_timestamp.is_some());
-        let namespace = self.ctx.cluster.namespace(&self.settings.target_namespace).await?;
+        let namespace = self.cluster.namespace(&self.settings.target_namespace).await?;
         let namespace_terminating = namespace.is_none_or(|meta| meta.deletion_timestamp.is_some());
-        Ok(Deletion { orphan, own_crd_terminating, namespace_terminating })
+        let account_gone = self.account_gone().await?;
+        Ok(Deletion { orphan, own_crd_terminating, namespace_terminating, account_gone })
     }
 
     /// Runs the hooks of a deletion round the deletion of the objects, then deletes the records; returns while something
@@ -198,7 +199,7 @@ impl Pass<'_> {
     }
 
     /// Oldest first: as long as the newest is there, a later process knows what this is about.
-    async fn remove_records(&self) -> Result<(), Error> {
+    pub(super) async fn remove_records(&self) -> Result<(), Error> {
         self.records().remove_all(&self.settings.target_namespace, &self.settings.release_name).await?;
         self.ctx.record_watch.removed(&self.records_of());
         Ok(())
@@ -293,9 +294,7 @@ impl Pass<'_> {
             .filter(|entry| entry.id.namespace != target)
             .cloned()
             .collect();
-        for entry in plan::deletion_order(entries) {
-            self.delete_ours(&entry, &private.owner.uid).await?;
-        }
+        self.delete_allowed(entries, &private.owner.uid).await?;
         let settings = &self.settings;
         if settings.history_storage == HistoryStorage::File
             || settings.history_namespace != settings.target_namespace

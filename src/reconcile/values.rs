@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Context, Error, Pass};
 use crate::api::{ReferenceKind, ValuesFrom};
-use crate::cluster::Reference;
+use crate::cluster::{Account, Cluster, Reference, Unread};
 use crate::pack::layers::{self, Content, Layer, Misfit};
 use crate::pack::{self, values};
 use crate::source;
@@ -30,6 +30,8 @@ const LONG: usize = 32 << 10;
 /// A key of an object, and whether its text was read as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Place {
+    /// As whom it was read, `None` as the operator: what one account may read is not another one's to use.
+    account: Option<Account>,
     reference: Reference,
     key: String,
     text: bool,
@@ -151,9 +153,9 @@ impl Pass<'_> {
         read_anyway: bool,
     ) -> Result<Option<Layer>, Error> {
         let field = format!("spec.valuesFrom[{number}]");
-        let reference =
-            Reference { kind: from.kind, namespace: self.key.namespace.clone(), name: from.name.clone() };
-        let Some(parsed) = self.ctx.values_in(&reference, from, &field, read_anyway).await? else {
+        let reference = Reference::new(from.kind, &self.key.namespace, &from.name);
+        let read = self.ctx.values_in(&self.cluster, &reference, from, &field, read_anyway);
+        let Some(parsed) = read.await? else {
             return Ok(None);
         };
         let content = content(&reference, parsed, from, &field)?;
@@ -185,15 +187,19 @@ impl Context {
     /// What an object holds under the key; `None` when it is optional and not there.
     async fn values_in(
         &self,
+        reader: &Cluster,
         reference: &Reference,
         from: &ValuesFrom,
         field: &str,
         read_anyway: bool,
     ) -> Result<Option<Parsed>, Error> {
         let text = from.target_path.is_some();
-        let place = Place { reference: reference.clone(), key: from.key.clone(), text };
+        let account = reader.account().cloned();
+        // That there is nothing is for those to know who may read it.
+        let may_believe = account.is_none() && !read_anyway;
+        let place = Place { account, reference: reference.clone(), key: from.key.clone(), text };
         match self.references.seen(reference) {
-            Seen::Absent if from.optional && !read_anyway => return Ok(None),
+            Seen::Absent if from.optional && may_believe => return Ok(None),
             Seen::At(version) if !read_anyway => {
                 if let Some(parsed) = self.values.get(&place, version) {
                     return Ok(Some(parsed));
@@ -202,11 +208,14 @@ impl Context {
             Seen::At(_) | Seen::Absent | Seen::Unknown => {}
         }
         let (what, field) = (format!("the {reference}"), field.to_owned());
-        let contents = match self.read(reference).await {
+        let contents = match self.read(reader, reference).await {
             Ok(Some(contents)) => contents,
             Ok(None) if from.optional => return Ok(None),
             Ok(None) => return Err(source::Error::ValuesNotFound { what, field }.into()),
-            Err(message) => {
+            Err(Unread { forbidden: true, message }) => {
+                return Err(Error::ReadForbidden { what: format!("{field}: {what}"), message });
+            }
+            Err(Unread { message, .. }) => {
                 return Err(source::Error::ValuesUnreachable { what, field, message }.into());
             }
         };
@@ -229,9 +238,8 @@ mod tests {
     use super::*;
 
     fn place(name: &str) -> Place {
-        let kind = ReferenceKind::Secret;
-        let reference = Reference { kind, namespace: "apps".to_owned(), name: name.to_owned() };
-        Place { reference, key: "values.yaml".to_owned(), text: false }
+        let reference = Reference::new(ReferenceKind::Secret, "apps", name);
+        Place { account: None, reference, key: "values.yaml".to_owned(), text: false }
     }
 
     #[test]
@@ -241,6 +249,8 @@ mod tests {
         assert!(kept.get(&place("a"), 7).is_some());
         assert!(kept.get(&place("a"), 8).is_none());
         assert!(kept.get(&Place { text: true, ..place("a") }, 7).is_none());
+        let account = Some(Account { namespace: "apps".to_owned(), name: "deployer".to_owned() });
+        assert!(kept.get(&Place { account, ..place("a") }, 7).is_none(), "read by somebody else");
         kept.put(place("b"), 7, Parsed::Missing);
         kept.retain(|reference| reference.name == "b");
         assert!(kept.get(&place("a"), 7).is_none() && kept.get(&place("b"), 7).is_some());

@@ -86,9 +86,9 @@ impl Pass<'_> {
     }
 
     pub(super) async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
-        let looks = waiting.iter().map(|(id, object)| async move {
-            (id.clone(), self.ctx.cluster.get(&object.api_version, id).await)
-        });
+        let looks = waiting
+            .iter()
+            .map(|(id, object)| async move { (id.clone(), self.cluster.get(&object.api_version, id).await) });
         let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
         for (id, live) in seen {
             let Some(live) = live? else {
@@ -124,7 +124,7 @@ impl Pass<'_> {
 
     /// Why the pods of a workload fail, if they do. Whoever may not list pods learns it from the deadline.
     async fn failed_pod(&self, id: &ObjectId, live: &Value) -> Option<Health> {
-        match self.ctx.cluster.newest_pods(id, live).await {
+        match self.cluster.newest_pods(id, live).await {
             Ok(pods) => health::workload_failure(&pods, self.now),
             Err(error) => {
                 tracing::debug!(release = %self.key, %error, "pods are not looked at");

@@ -52,6 +52,8 @@ pub struct Deletion {
     pub own_crd_terminating: bool,
     /// The target namespace is going away or gone.
     pub namespace_terminating: bool,
+    /// The service account that the release needs is not there.
+    pub account_gone: bool,
 }
 
 /// Retries after the first attempt, by what the attempt is.
@@ -146,7 +148,7 @@ pub enum HeadState {
 pub enum Operation {
     /// Touch no object, drop the finalizer.
     Orphan,
-    /// The namespace is going: delete what may still be deleted, write no record, drop the finalizer.
+    /// The namespace is going, or the service account is gone: delete what may still be deleted, write no record, drop the finalizer.
     LetGo,
     /// Delete the objects and the records, then drop the finalizer. Also resumes itself.
     Uninstall,
@@ -296,7 +298,7 @@ fn deleting(seen: &Observation, deletion: Deletion) -> Operation {
     if deletion.orphan || deletion.own_crd_terminating {
         return Operation::Orphan;
     }
-    if deletion.namespace_terminating {
+    if deletion.namespace_terminating || deletion.account_gone {
         return Operation::LetGo;
     }
     match &seen.head {

@@ -58,8 +58,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_deletion()(orphan: bool, own_crd_terminating: bool, namespace_terminating: bool) -> Deletion {
-        Deletion { orphan, own_crd_terminating, namespace_terminating }
+    fn any_deletion()(orphan: bool, own_crd_terminating: bool, namespace_terminating: bool, account_gone: bool) -> Deletion {
+        Deletion { orphan, own_crd_terminating, namespace_terminating, account_gone }
     }
 }
 

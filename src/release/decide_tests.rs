@@ -126,6 +126,7 @@ fn a_release_that_is_deleted() {
     let orphan = Deletion { orphan: true, ..plain };
     let own_crd = Deletion { own_crd_terminating: true, ..plain };
     let namespace = Deletion { namespace_terminating: true, ..plain };
+    let account = Deletion { account_gone: true, ..plain };
     let deployed = || ours(HeadState::Deployed, WANTED);
     let hold_unreadable = Hold::RecordUnreadable { message: "cut off".to_owned() };
     let suspended = Observation { suspended: true, ..deleted(deployed(), plain) };
@@ -147,6 +148,17 @@ fn a_release_that_is_deleted() {
             "a terminating namespace gets no record writes",
             deleted(deployed(), namespace),
             Operation::LetGo,
+        ),
+        row("without its account a release is let go", deleted(deployed(), account), Operation::LetGo),
+        row(
+            "without its account nothing waits for a lost record",
+            deleted(lost(), account),
+            Operation::LetGo,
+        ),
+        row(
+            "Orphan needs no account",
+            deleted(deployed(), Deletion { orphan: true, ..account }),
+            Operation::Orphan,
         ),
         row(
             "a terminating namespace does not wait for a lost record",

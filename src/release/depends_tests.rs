@@ -104,7 +104,7 @@ fn dependencies_that_are_refused_count_as_none() {
     let patch = json!({"spec": {"dependsOn": [{"name": "db"}, {"name": "cache", "namespace": "data"}]}});
     let web = release("web", patch);
     assert_eq!(Known::of(&web, &Policy::default()).depends_on.len(), 2);
-    let apart = Policy { own_namespace_only: true, ..Policy::default() };
+    let apart = Policy { tenancy: crate::api::Tenancy::Multi, ..Policy::default() };
     assert_eq!(Known::of(&web, &apart).depends_on, Vec::new());
 }
 

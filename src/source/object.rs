@@ -1,8 +1,7 @@
 //! A pack archive in `binaryData` of a ConfigMap or in `data` of a Secret.
 
 use super::Error;
-use crate::api::ReferenceKind;
-use crate::cluster::{Contents, Reference};
+use crate::cluster::{Contents, Reference, Referent};
 use crate::pack::{Limits, Pack, read_archive};
 
 /// The archive in an object and the key under which it stands.
@@ -18,8 +17,8 @@ pub fn archive<'c>(
     let what = reference.to_string();
     let invalid = |why: String| Err(Error::Invalid { what: what.clone(), why });
     let (part, field) = match reference.kind {
-        ReferenceKind::ConfigMap => ("binaryData", "spec.pack.configMap.key"),
-        ReferenceKind::Secret => ("data", "spec.pack.secret.key"),
+        Referent::ConfigMap | Referent::ServiceAccount => ("binaryData", "spec.pack.configMap.key"),
+        Referent::Secret => ("data", "spec.pack.secret.key"),
     };
     if contents.is_record {
         return invalid(super::HIDDEN.to_owned());
@@ -61,6 +60,7 @@ mod tests {
     use k8s_openapi::ByteString;
 
     use super::*;
+    use crate::api::ReferenceKind;
     use crate::pack::{Files, write_archive};
 
     const BOTH: [ReferenceKind; 2] = [ReferenceKind::ConfigMap, ReferenceKind::Secret];
@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn reference(kind: ReferenceKind) -> Reference {
-        Reference { kind, namespace: "apps".to_owned(), name: "web-pack".to_owned() }
+        Reference::new(kind, "apps", "web-pack")
     }
 
     fn contents(kind: ReferenceKind, entries: &[(&str, &[u8])]) -> Contents {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Error;
-use crate::api::{ReferenceKind, ValuesFrom};
-use crate::cluster::{Contents, Reference};
+use crate::api::ValuesFrom;
+use crate::cluster::{Contents, Reference, Referent};
 use crate::pack::layers::Content;
 use crate::pack::values;
 
@@ -44,8 +44,8 @@ pub fn parse(
         return Ok(Parsed::Text(text.into()));
     }
     let values = match reference.kind {
-        ReferenceKind::ConfigMap => values::parse(bytes, &what),
-        ReferenceKind::Secret => values::parse_hidden(bytes, &what),
+        Referent::ConfigMap | Referent::ServiceAccount => values::parse(bytes, &what),
+        Referent::Secret => values::parse_hidden(bytes, &what),
     };
     values.map(|values| Parsed::Values(Arc::new(values))).map_err(wrong)
 }
@@ -93,6 +93,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::ReferenceKind;
 
     fn from(kind: ReferenceKind, key: &str, target_path: Option<&str>, optional: bool) -> ValuesFrom {
         let target_path = target_path.map(str::to_owned);
@@ -100,7 +101,7 @@ mod tests {
     }
 
     fn read(contents: &Contents, from: &ValuesFrom) -> Result<Option<Content>, Error> {
-        let reference = Reference { kind: from.kind, namespace: "apps".to_owned(), name: from.name.clone() };
+        let reference = Reference::new(from.kind, "apps", &from.name);
         let parsed = parse(&reference, contents, from, "spec.valuesFrom[1]")?;
         content(&reference, parsed, from, "spec.valuesFrom[1]")
     }

@@ -1,6 +1,6 @@
-//! Metadata-only watches of the ConfigMaps and Secrets that releases refer to.
+//! Metadata-only watches of the ConfigMaps, Secrets and service accounts that releases refer to.
 //!
-//! One stream for each of the two kinds, from the first reference to the last. Nothing is kept of an object that no
+//! One stream for each of these kinds, from the first reference to the last. Nothing is kept of an object that no
 //! release refers to, and nothing of the content of any. Revision records do not even stream in.
 
 mod state;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use futures::channel::mpsc::UnboundedSender;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::Client;
 use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher;
@@ -21,8 +21,8 @@ pub use state::Seen;
 use super::objects::{OnRestart, lock};
 use super::stream::{self, Event, Events};
 use super::trouble::Trouble;
-use crate::api::{ReferenceKind, names};
-use crate::cluster::{Reference, version_of};
+use crate::api::names;
+use crate::cluster::{Reference, Referent, version_of};
 use crate::release::ReleaseKey;
 use state::{Known, State};
 
@@ -30,7 +30,7 @@ use state::{Known, State};
 pub struct ReferenceWatch {
     client: Client,
     state: Arc<Mutex<State>>,
-    kinds: Mutex<HashMap<ReferenceKind, KindWatch>>,
+    kinds: Mutex<HashMap<Referent, KindWatch>>,
     wake_tx: UnboundedSender<ReleaseKey>,
     on_restart: OnRestart,
 }
@@ -55,7 +55,7 @@ impl ReferenceWatch {
         if !state.refer(release, references) {
             return;
         }
-        for kind in [ReferenceKind::ConfigMap, ReferenceKind::Secret] {
+        for kind in Referent::ALL {
             if state.uses(kind) {
                 kinds.entry(kind).or_insert_with(|| self.spawn(kind));
             } else if let Some(watch) = kinds.remove(&kind) {
@@ -64,7 +64,7 @@ impl ReferenceWatch {
         }
     }
 
-    fn spawn(&self, kind: ReferenceKind) -> KindWatch {
+    fn spawn(&self, kind: Referent) -> KindWatch {
         let broken: Arc<AtomicBool> = Arc::default();
         let run = Run {
             client: self.client.clone(),
@@ -115,7 +115,7 @@ impl Drop for ReferenceWatch {
 /// The task of one watch.
 struct Run {
     client: Client,
-    kind: ReferenceKind,
+    kind: Referent,
     state: Arc<Mutex<State>>,
     broken: Arc<AtomicBool>,
     wake_tx: UnboundedSender<ReleaseKey>,
@@ -156,8 +156,9 @@ impl Run {
 
     fn events(&self) -> Events {
         let resource = match self.kind {
-            ReferenceKind::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
-            ReferenceKind::Secret => ApiResource::erase::<Secret>(&()),
+            Referent::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
+            Referent::Secret => ApiResource::erase::<Secret>(&()),
+            Referent::ServiceAccount => ApiResource::erase::<ServiceAccount>(&()),
         };
         // Nobody refers to revision records, and there are more of them than of anything else.
         let selector = format!("!{}", names::STORAGE_DRIVER);

@@ -13,9 +13,11 @@ use serde_json::{Value, json};
 use sherpack_operator::source::http::Options;
 
 use super::leader_election;
+use crate::support::accounts::{ALL, rule};
 use crate::support::control_plane::{self, ControlPlane};
 use crate::support::objects::Objects;
 use crate::support::operator::Settings;
+use crate::support::packs::config_map;
 use crate::support::wait::eventually;
 use crate::support::wire::Request;
 use crate::support::{Harness, Pack};
@@ -160,6 +162,8 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         storage_dir: None,
         storage_namespaces: Vec::new(),
         leader_election: Some(leader_election::quick()),
+        default_service_account: None,
+        tenancy: sherpack_operator::api::Tenancy::Single,
         holder: "deployed".to_owned(),
     };
     let h = Harness::of(control_plane, "deployed", settings).await;
@@ -198,6 +202,12 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         .edit_subresource("Deployment/web-webapp", "scale", "kubectl", json!({"spec": {"replicas": 7}}))
         .await;
     h.shows("Deployment/web-webapp", "/spec/replicas", 2).await;
+    // In the name of an account, which is granted to nobody else.
+    h.account("deployer").await;
+    h.grant("deployer", &[rule(&[""], &["configmaps"], &ALL)]).await;
+    let own = Pack::new("own", "1.0.0").object(config_map("own", json!({"a": "b"})));
+    h.deploy("own", &own, json!({"serviceAccountName": "deployer"})).await;
+    h.uninstall("own").await;
     // A second operator finds the key of the records instead of making it. It stands by until the lease of the first,
     // which was killed, is over.
     h.start();
@@ -212,7 +222,12 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     assert!(refused.is_empty(), "refused: {refused:#?}");
 
     let roles: Api<ClusterRole> = Api::all(client);
-    let used: BTreeSet<Right> = seen.iter().filter_map(right).collect();
+    let (own, impersonated): (Vec<Request>, Vec<Request>) =
+        seen.into_iter().partition(|request| request.user.is_none());
+    let mut used: BTreeSet<Right> = own.iter().filter_map(right).collect();
+    if !impersonated.is_empty() {
+        used.insert(("impersonate".to_owned(), String::new(), "serviceaccounts".to_owned()));
+    }
     let mut granted = rights(roles.get("sherpack-operator").await.unwrap().rules.as_ref());
     // Only when the cache lags behind the operator's own last write, and for a workload that does not get ready.
     for (verb, group, resource) in [("get", "sherpack.io", "sherpackreleases"), ("list", "", "pods")] {
@@ -244,6 +259,7 @@ async fn the_chart_installs_with_the_same_permissions() {
     let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,storageDir=/records,\
                  allowStorageNamespaces[0]=vault,allowLookups[0]=shared,\
                  priorityClassName=system-cluster-critical,serviceAccount.name=other,\
+                 tenancy=multi,defaultServiceAccount=tenant,rbac.impersonate=false,\
                  nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull,\
                  allowSources[0]=charts.local:8080,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\
                  volumes[0].name=v,volumeMounts[0].name=v,volumeMounts[0].mountPath=/v";

@@ -23,7 +23,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     let h = Harness::new("unsupported-fields").await;
     h.pack("web-pack", &pack()).await;
     let asks = [
-        ("spec.serviceAccountName", json!({"serviceAccountName": "deployer"})),
         ("spec.approval", json!({"approval": "Manual"})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
         ("spec.crds", json!({"crds": {"upgrade": "Force"}})),
@@ -51,8 +50,8 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     assert!(h.objects.list("Secret", "sherpack.io/storage-driver").await.is_empty());
 
     // One of them repaired goes on.
-    h.edit_spec("web-1", json!({"approval": null})).await;
-    h.ready("web-1").await;
+    h.edit_spec("web-0", json!({"approval": null})).await;
+    h.ready("web-0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,10 @@
 //! One control plane with etcd waiting for the disk and no node; everything shares the machine's cores. In
 //! order: warm-up, bare applies, install, idle, upgrade, drift, dependents, restart, crowd. Nothing is asserted about
 //! time; the run fails only when something does not happen at all, or when the two counts of requests disagree.
+//!
+//! With SERVICE_ACCOUNT=1 every release is worked on as one account, with SERVICE_ACCOUNT=n as one of n.
 
+mod accounts;
 mod counts;
 mod crowd;
 mod depends;
@@ -59,11 +62,12 @@ pub(crate) async fn run() -> Result<()> {
     let n = from_env("N", 200)?;
     check(n > 0, || "N must be at least 1".to_owned())?;
     let idle = Duration::from_secs(from_env("IDLE_S", 60)? as u64);
+    let accounts = from_env("SERVICE_ACCOUNT", 0)?;
     let cluster = Cluster::start(&["-fsync", "-kwok=false"]).await?;
     let client = cluster.client.clone();
     say(format!("control plane {} up, {n} releases to come", cluster.version().await?));
     let settings = Settings::new(&cluster.kubeconfig, "sherpack-system", None, "scale.log")?;
-    let measured = measure(&cluster, &client, &settings, n, idle).await;
+    let measured = measure(&cluster, &client, &settings, n, accounts, idle).await;
     let report = measured.map_err(|failure| Failure::new(format!("{failure}\n{}", settings.log_tail())))?;
     let text = report.json()?;
     println!("{text}");
@@ -78,6 +82,7 @@ async fn measure(
     client: &Client,
     settings: &Settings,
     n: usize,
+    accounts: usize,
     idle: Duration,
 ) -> Result<Report> {
     let clock = Clock::new(cluster);
@@ -85,6 +90,7 @@ async fn measure(
     for namespace in ["sherpack-system", NAMESPACE] {
         release::create_namespace(client, namespace).await?;
     }
+    accounts::make(client, NAMESPACE, accounts).await?;
 
     // Ten untimed sets first: the API server fills its caches and opens its connections.
     workload::apply_bare(client, "warm", 10).await?;
@@ -103,7 +109,7 @@ async fn measure(
     let server_base = counts::server(client).await?;
 
     let before = clock.read(Some(operator.pid()?));
-    let ready_s = seconds(install(client, n).await?);
+    let ready_s = seconds(install(client, n, accounts).await?);
     let after = clock.read(Some(operator.pid()?));
     say(format!("install: {n} releases Ready in {ready_s} s; CPU {}", after.since(&before)));
     let installed = quiet(&operator).await?;
@@ -118,6 +124,7 @@ async fn measure(
     let idle_counts = Counts::read(&operator).await?.minus(&before);
     let minutes = began.elapsed().as_secs_f64() / 60.0;
     let (rss_idle, _) = process::memory(operator.pid()?)?;
+    let connections = process::connections(operator.pid()?)?;
     say(format!("requests while idle: {idle_counts}"));
 
     let before = (Counts::read(&operator).await?, clock.read(Some(operator.pid()?)));
@@ -152,10 +159,12 @@ async fn measure(
     let per_minute = |count: u64| (count as f64 / minutes * 10.0).round() / 10.0;
     Ok(Report {
         n,
+        service_accounts: accounts,
         objects_per_release: bare.objects,
         ready_s,
         bare_s,
         ratio: (ready_s / bare_s * 100.0).round() / 100.0,
+        connections,
         rss_idle_mib: rss_idle,
         rss_peak_mib: peak.max(peak_after_restart),
         writes_per_release: per_release(install_counts.writes()),
@@ -175,14 +184,15 @@ async fn measure(
 }
 
 /// Creates all releases; from the first request to the event that completes the set.
-async fn install(client: &Client, n: usize) -> Result<Duration> {
+async fn install(client: &Client, n: usize, accounts: usize) -> Result<Duration> {
     let api = release::api(client, NAMESPACE);
     let began = Instant::now();
     let create = |index: usize| {
         let api = api.clone();
         async move {
             let name = workload::name(index);
-            let object = release::release(&name, PACK, &workload::values("first"))?;
+            let mut object = release::release(&name, PACK, &workload::values("first"))?;
+            accounts::name_one(&mut object, index, accounts);
             api.create(&PostParams::default(), &object).await.during(&name)?;
             Ok(())
         }

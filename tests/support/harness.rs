@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use sherpack_operator::api::SherpackRelease;
+use sherpack_operator::api::{SherpackRelease, Tenancy};
 use sherpack_operator::source::http::Options;
 
 use super::control_plane::{self, ControlPlane};
@@ -59,6 +59,8 @@ impl Harness {
             storage_dir: None,
             storage_namespaces: Vec::new(),
             leader_election: None,
+            default_service_account: None,
+            tenancy: Tenancy::Single,
             holder: format!("{name}-1"),
         };
         Self::of(control_plane, name, settings).await

@@ -13,6 +13,7 @@
     unused_imports
 )]
 
+pub mod accounts;
 pub mod control_plane;
 pub mod harness;
 pub mod http_proxy;

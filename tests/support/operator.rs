@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use sherpack_operator::api::Tenancy;
 use sherpack_operator::operator::lease::Timing;
 use sherpack_operator::operator::{self, Config, config};
 use sherpack_operator::source::http::Options;
@@ -27,6 +28,8 @@ pub struct Settings {
     pub storage_dir: Option<PathBuf>,
     pub storage_namespaces: Vec<String>,
     pub leader_election: Option<Timing>,
+    pub default_service_account: Option<String>,
+    pub tenancy: Tenancy,
     pub holder: String,
 }
 
@@ -62,6 +65,8 @@ impl Operator {
             storage_dir: settings.storage_dir.clone(),
             storage_namespaces: settings.storage_namespaces.clone(),
             allow_lookup: Vec::new(),
+            default_service_account: settings.default_service_account.clone(),
+            tenancy: settings.tenancy,
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             leader_election: settings.leader_election,

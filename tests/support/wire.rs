@@ -23,6 +23,8 @@ pub struct Request {
     pub verb: &'static str,
     pub path: String,
     pub query: String,
+    /// In whose name it is made; `None`: the operator's own.
+    pub user: Option<String>,
     /// Null when there is none.
     pub body: Value,
     pub digest: u64,
@@ -320,6 +322,7 @@ async fn read(call: Call) -> Result<(Call, Request), BoxError> {
         verb: verb(&head.method, head.uri.path(), head.uri.query(), content_type),
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
+        user: head.headers.get("impersonate-user").map(|user| user.to_str().unwrap().to_owned()),
         body: serde_json::from_slice(&bytes).unwrap_or_default(),
         digest: hasher.finish(),
         code: 0,

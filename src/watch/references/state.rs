@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::api::ReferenceKind;
-use crate::cluster::Reference;
+use crate::cluster::{Reference, Referent};
 use crate::release::ReleaseKey;
 
 /// Referenced objects, and nothing else: an object that nobody refers to leaves no trace.
@@ -86,7 +85,7 @@ impl State {
     }
 
     /// Whether anybody refers to an object of this kind.
-    pub(super) fn uses(&self, kind: ReferenceKind) -> bool {
+    pub(super) fn uses(&self, kind: Referent) -> bool {
         self.references.keys().any(|reference| reference.kind == kind)
     }
 
@@ -117,8 +116,11 @@ impl State {
     /// Notes what an event says of an object if somebody refers to it; gives whom to wake because it is news.
     pub(super) fn changed(&mut self, reference: &Reference, known: Known) -> Vec<ReleaseKey> {
         let Some(referenced) = self.references.get_mut(reference) else { return Vec::new() };
+        // Of a service account only counts whether it is there.
+        let account = reference.kind == Referent::ServiceAccount;
         let news = referenced.known != known
-            && !matches!((referenced.known, known), (Known::Gone(_), Known::Gone(_)));
+            && !matches!((referenced.known, known), (Known::Gone(_), Known::Gone(_)))
+            && !(account && matches!((referenced.known, known), (Known::At(_), Known::At(_))));
         referenced.known = known;
         if !news {
             return Vec::new();
@@ -132,7 +134,7 @@ impl State {
 
     /// A list of a kind that has not shown these is over. They are gone, or came to be known while it ran: they have to
     /// be read.
-    pub(super) fn unlisted(&self, kind: ReferenceKind, listed: &HashSet<Reference>) -> Vec<Reference> {
+    pub(super) fn unlisted(&self, kind: Referent, listed: &HashSet<Reference>) -> Vec<Reference> {
         let missing = self.references.iter().filter(|(name, referenced)| {
             name.kind == kind && matches!(referenced.known, Known::At(_)) && !listed.contains(*name)
         });
@@ -144,7 +146,7 @@ impl State {
 mod tests {
     use super::*;
 
-    fn reference(kind: ReferenceKind, name: &str) -> Reference {
+    fn reference(kind: Referent, name: &str) -> Reference {
         Reference { kind, namespace: "apps".to_owned(), name: name.to_owned() }
     }
 
@@ -153,7 +155,7 @@ mod tests {
     }
 
     fn values() -> Reference {
-        reference(ReferenceKind::Secret, "values")
+        reference(Referent::Secret, "values")
     }
 
     fn of_web(references: &[Reference]) -> State {
@@ -201,8 +203,7 @@ mod tests {
         woken.sort();
         assert_eq!(woken, [release("other"), release("web")]);
         assert!(state.changed(&values(), Known::At(1)).is_empty(), "the same again");
-        for other in [reference(ReferenceKind::ConfigMap, "values"), reference(ReferenceKind::Secret, "else")]
-        {
+        for other in [reference(Referent::ConfigMap, "values"), reference(Referent::Secret, "else")] {
             assert!(state.changed(&other, Known::At(2)).is_empty(), "{other}");
         }
         let elsewhere = Reference { namespace: "elsewhere".to_owned(), ..values() };
@@ -211,19 +212,30 @@ mod tests {
     }
 
     #[test]
+    fn of_a_service_account_only_its_coming_and_going_is_news() {
+        let account = reference(Referent::ServiceAccount, "deployer");
+        let mut state = of_web(std::slice::from_ref(&account));
+        state.read(&account, Seen::Unknown, None);
+        assert_eq!(state.changed(&account, Known::At(5)), [release("web")], "it came");
+        assert!(state.changed(&account, Known::At(6)).is_empty(), "somebody labelled it");
+        assert_eq!(state.seen(&account), Seen::At(6));
+        assert_eq!(state.changed(&account, Known::Gone(7)), [release("web")], "it went");
+    }
+
+    #[test]
     fn nothing_is_kept_of_an_object_that_nobody_refers_to() {
         let mut state = of_web(&[values()]);
         for number in 0..1_000 {
-            let stranger = reference(ReferenceKind::Secret, &format!("stranger-{number}"));
+            let stranger = reference(Referent::Secret, &format!("stranger-{number}"));
             state.changed(&stranger, Known::At(number));
             state.read(&stranger, Seen::Unknown, Some(number));
         }
         assert_eq!(state.references.len(), 1);
         state.changed(&values(), Known::At(1));
 
-        let map = reference(ReferenceKind::ConfigMap, "values");
+        let map = reference(Referent::ConfigMap, "values");
         assert!(state.refer(&release("web"), HashSet::from([map.clone()])));
-        assert!(!state.uses(ReferenceKind::Secret) && state.uses(ReferenceKind::ConfigMap));
+        assert!(!state.uses(Referent::Secret) && state.uses(Referent::ConfigMap));
         assert!(!state.refer(&release("web"), HashSet::from([map])), "as before");
         assert!(state.refer(&release("web"), HashSet::new()));
         assert!(!state.refer(&release("web"), HashSet::new()));
@@ -233,11 +245,11 @@ mod tests {
 
     #[test]
     fn what_a_list_of_its_kind_does_not_show_has_to_be_read() {
-        let map = reference(ReferenceKind::ConfigMap, "values");
-        let mut state = of_web(&[values(), map.clone(), reference(ReferenceKind::Secret, "never-seen")]);
+        let map = reference(Referent::ConfigMap, "values");
+        let mut state = of_web(&[values(), map.clone(), reference(Referent::Secret, "never-seen")]);
         state.changed(&values(), Known::At(3));
         state.changed(&map, Known::At(4));
-        assert_eq!(state.unlisted(ReferenceKind::Secret, &HashSet::new()), [values()]);
-        assert!(state.unlisted(ReferenceKind::Secret, &HashSet::from([values()])).is_empty());
+        assert_eq!(state.unlisted(Referent::Secret, &HashSet::new()), [values()]);
+        assert!(state.unlisted(Referent::Secret, &HashSet::from([values()])).is_empty());
     }
 }

@@ -119,7 +119,7 @@ impl Server {
 /// apply, and other writes of records, releases and their Events. `n` creates of releases are this program's.
 /// Watches are left out: the API server counts a watch when it ends.
 pub(crate) fn cross_check(own: &Operator, server: &Server, n: usize) -> Result<()> {
-    let resources = &["secrets", "sherpackreleases", "events.k8s.io"];
+    let resources = &["secrets", "sherpackreleases", "events.k8s.io", "selfsubjectrulesreviews"];
     let writes = server.sum(&["APPLY"], &[])
         + server.sum(&["POST", "PUT", "PATCH", "DELETE"], resources).saturating_sub(n as u64);
     let read = &[

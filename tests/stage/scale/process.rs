@@ -1,6 +1,6 @@
-//! Memory and CPU time of processes, from `/proc`.
+//! Memory, connections and CPU time of processes, from `/proc`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::Cluster;
 use crate::failure::{During, Failure, Result};
@@ -18,6 +18,25 @@ pub(crate) fn memory(pid: u32) -> Result<(f64, f64)> {
         Ok::<_, Failure>((kib / 1024.0 * 10.0).round() / 10.0)
     };
     Ok((field("VmRSS")?, field("VmHWM")?))
+}
+
+/// Open TCP connections of a process.
+pub(crate) fn connections(pid: u32) -> Result<usize> {
+    /// State of an established connection in `/proc/<pid>/net/tcp`.
+    const ESTABLISHED: &str = "01";
+    let mut open = BTreeSet::new();
+    for family in ["tcp", "tcp6"] {
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{family}")).unwrap_or_default();
+        for line in table.lines().skip(1) {
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            if let (Some(&ESTABLISHED), Some(inode)) = (fields.get(3), fields.get(9)) {
+                open.insert(format!("socket:[{inode}]"));
+            }
+        }
+    }
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).during("files of the operator")?;
+    let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    Ok(links.filter(|link| open.contains(&*link.to_string_lossy())).count())
 }
 
 /// Reads the CPU time of the control plane, this program and the operator.

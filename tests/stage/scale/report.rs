@@ -10,12 +10,16 @@ use crate::failure::Result;
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) n: usize,
+    /// As so many accounts the releases are worked on; 0: as the operator.
+    pub(crate) service_accounts: usize,
     pub(crate) objects_per_release: usize,
     /// First create sent to the event that completes the set.
     pub(crate) ready_s: f64,
     /// The same objects by bare server-side apply, the same concurrency, the same control plane.
     pub(crate) bare_s: f64,
     pub(crate) ratio: f64,
+    /// Open connections to the API server, watches included, after the install.
+    pub(crate) connections: usize,
     pub(crate) rss_idle_mib: f64,
     pub(crate) rss_peak_mib: f64,
     pub(crate) writes_per_release: f64,

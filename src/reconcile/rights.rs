@@ -1,0 +1,193 @@
+//! What service accounts may do, as of a moment ago: asked for once for each account and namespace, whatever the number
+//! of releases.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream};
+
+use crate::cluster::{self, Account, Cluster, Rules};
+use crate::plan::rights::{Right, grants};
+
+/// So long an answer is believed. A right that goes meanwhile is missed by the call that needs it.
+const BELIEVED: Duration = Duration::from_secs(60);
+/// A refusal is believed no longer than this: somebody may just have granted what was missing.
+const REFUSAL_BELIEVED: Duration = Duration::from_secs(1);
+/// Namespaces, and single rights, of which answers are kept; the oldest goes first.
+const KEPT: usize = 256;
+const KEPT_SINGLE: usize = 4096;
+/// Single rights that are asked for in one go, and so many at a time. The rest counts as granted: the call that needs
+/// one of them tells.
+const ASKED: usize = 64;
+const AT_ONCE: usize = 8;
+
+/// The answers that are kept.
+#[derive(Default)]
+pub struct Rights {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    rules: HashMap<(Account, String), (Instant, Arc<Rules>)>,
+    /// Rights that are not a matter of one namespace's rules, and were granted.
+    granted: HashMap<(Account, Right), Instant>,
+}
+
+impl Rights {
+    /// Which of these the account of `cluster` does not have; nothing when the operator acts itself.
+    pub(super) async fn missing(
+        &self,
+        cluster: &Cluster,
+        needed: Vec<Right>,
+    ) -> Result<Vec<Right>, cluster::Error> {
+        let Some(account) = cluster.account() else { return Ok(Vec::new()) };
+        let mut by_namespace: BTreeMap<Option<String>, Vec<Right>> = BTreeMap::new();
+        for right in needed {
+            by_namespace.entry(right.namespace.clone()).or_default().push(right);
+        }
+        let mut missing = Vec::new();
+        let mut unknown = Vec::new();
+        for (namespace, needed) in by_namespace {
+            // Rules are those of a namespace: they do not say what holds outside of all of them.
+            let Some(namespace) = namespace else {
+                unknown.extend(needed);
+                continue;
+            };
+            let rules = self.rules(cluster, account, &namespace, BELIEVED).await?;
+            let mut left = refused(&rules, needed);
+            let mut incomplete = rules.incomplete;
+            if !left.is_empty() {
+                let rules = self.rules(cluster, account, &namespace, REFUSAL_BELIEVED).await?;
+                left = refused(&rules, left);
+                incomplete = rules.incomplete;
+            }
+            if incomplete { unknown.extend(left) } else { missing.extend(left) }
+        }
+        missing.extend(self.refused_singly(cluster, account, unknown).await?);
+        Ok(missing)
+    }
+
+    /// Something was refused to the account: whatever is known of its rights may be old.
+    pub(super) fn forget(&self, account: &Account) {
+        let mut kept = self.lock();
+        kept.rules.retain(|(of, _), _| of != account);
+        kept.granted.retain(|(of, _), _| of != account);
+    }
+
+    async fn rules(
+        &self,
+        cluster: &Cluster,
+        account: &Account,
+        namespace: &str,
+        believed: Duration,
+    ) -> Result<Arc<Rules>, cluster::Error> {
+        let place = (account.clone(), namespace.to_owned());
+        if let Some((read_at, rules)) = self.lock().rules.get(&place)
+            && read_at.elapsed() < believed
+        {
+            return Ok(Arc::clone(rules));
+        }
+        let read_at = Instant::now();
+        let rules = Arc::new(cluster.rules(namespace).await?);
+        let mut kept = self.lock();
+        make_room(&mut kept.rules, KEPT, |(read_at, _)| *read_at);
+        kept.rules.insert(place, (read_at, Arc::clone(&rules)));
+        Ok(rules)
+    }
+
+    /// Asks for each of these, first for all names of its resource at once.
+    async fn refused_singly(
+        &self,
+        cluster: &Cluster,
+        account: &Account,
+        rights: Vec<Right>,
+    ) -> Result<Vec<Right>, cluster::Error> {
+        let any_name = |right: &Right| Right { name: String::new(), ..right.clone() };
+        let mut general: Vec<Right> = rights.iter().map(any_name).collect();
+        general.sort();
+        general.dedup();
+        let refused = self.ask(cluster, account, general).await?;
+        let special: Vec<Right> =
+            rights.into_iter().filter(|right| refused.contains(&any_name(right))).collect();
+        let (unnamed, named): (Vec<_>, Vec<_>) = special.into_iter().partition(|right| right.name.is_empty());
+        let mut refused = self.ask(cluster, account, named).await?;
+        refused.extend(unnamed);
+        Ok(refused)
+    }
+
+    /// Which of these are refused.
+    async fn ask(
+        &self,
+        cluster: &Cluster,
+        account: &Account,
+        rights: Vec<Right>,
+    ) -> Result<Vec<Right>, cluster::Error> {
+        let asked: Vec<Right> = {
+            let kept = self.lock();
+            let known = |right: &Right| {
+                let granted = kept.granted.get(&(account.clone(), right.clone()));
+                granted.is_some_and(|at| at.elapsed() < BELIEVED)
+            };
+            rights.into_iter().filter(|right| !known(right)).take(ASKED).collect()
+        };
+        let asks = asked.into_iter().map(|right| async move {
+            let granted = cluster.may(&right).await?;
+            Ok::<_, cluster::Error>((right, granted))
+        });
+        let answers: Vec<_> = stream::iter(asks.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+        let mut refused = Vec::new();
+        for answer in answers {
+            match answer? {
+                (right, true) => {
+                    let mut kept = self.lock();
+                    make_room(&mut kept.granted, KEPT_SINGLE, |at| *at);
+                    kept.granted.insert((account.clone(), right), Instant::now());
+                }
+                (right, false) => refused.push(right),
+            }
+        }
+        Ok(refused)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // Valid at every step, so a panic elsewhere while it was held does no harm.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refused(rules: &Rules, needed: Vec<Right>) -> Vec<Right> {
+    needed.into_iter().filter(|right| !grants(&rules.rules, right)).collect()
+}
+
+/// Room for one more.
+fn make_room<K: Clone + Eq + std::hash::Hash, V>(
+    kept: &mut HashMap<K, V>,
+    limit: usize,
+    at: impl Fn(&V) -> Instant,
+) {
+    while kept.len() >= limit {
+        let oldest = kept.iter().min_by_key(|(_, value)| at(value)).map(|(key, _)| key.clone());
+        let Some(oldest) = oldest else { return };
+        kept.remove(&oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
+        let start = Instant::now();
+        let mut kept: HashMap<u32, Instant> = HashMap::new();
+        for number in 0..10 {
+            make_room(&mut kept, 4, |at| *at);
+            kept.insert(number, start + Duration::from_secs(number.into()));
+        }
+        let mut left: Vec<u32> = kept.into_keys().collect();
+        left.sort_unstable();
+        assert_eq!(left, [6, 7, 8, 9]);
+    }
+}
