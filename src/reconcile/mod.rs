@@ -25,6 +25,7 @@ mod references;
 mod rollback;
 mod status;
 mod steps;
+mod tally;
 mod testing;
 mod uninstall;
 mod values;
