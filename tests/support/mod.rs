@@ -20,6 +20,7 @@ pub mod http_server;
 pub mod objects;
 pub mod operator;
 pub mod packs;
+pub mod people;
 pub mod records;
 pub mod wait;
 pub mod wire;

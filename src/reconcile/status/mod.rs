@@ -19,8 +19,7 @@ use super::tally::Tally;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    DriftPause, HistoryEntry, Invalid, LIST_MAX, LastHandled, PackStatus, SherpackRelease,
-    SherpackReleaseStatus, names,
+    DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
 };
 use crate::manifest::{self, ObjectId};
 use crate::plan::Step;
