@@ -33,6 +33,9 @@ mod behaviour {
     mod own_crd;
     mod ownership;
     mod pending_records;
+    mod people;
+    mod people_asking;
+    mod people_waiting;
     mod process;
     mod record_drivers;
     mod record_places;

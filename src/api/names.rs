@@ -23,6 +23,8 @@ pub const FINALIZER: &str = "sherpack.io/finalizer";
 pub const MANAGER_APPLY: &str = "sherpack";
 /// Everything else that the operator writes: finalizer, status, records, marks.
 pub const MANAGER_OWN: &str = "sherpack-operator";
+/// What people ask for on the command line.
+pub const MANAGER_CLI: &str = "sherpack-cli";
 /// Holds a live value for a moment while [`MANAGER_APPLY`] lets a field go.
 pub const MANAGER_HANDOVER: &str = "sherpack-handover";
 
@@ -89,6 +91,10 @@ pub const TEST_AT: &str = "sherpack.io/test-at";
 pub const DRIFT_PAUSE_UNTIL: &str = "sherpack.io/drift-pause-until";
 /// With `approval: Manual`: the digest of the plan that may go on.
 pub const APPROVE: &str = "sherpack.io/approve";
+
+/// What the next revisions say of themselves in the history, in their author's words; so it is called in the labels of
+/// a record, too.
+pub const DESCRIPTION: &str = "sherpack.io/description";
 
 // ---- annotations that the operator writes -----------------------------------------------------------------
 

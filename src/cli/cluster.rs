@@ -4,11 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kube::Client;
+use kube::api::{Api, ListParams};
 
+use super::answer::Failure;
 use crate::api::SherpackRelease;
 use crate::cluster::client::{self, ApiObserver};
-use crate::cluster::describe;
+use crate::cluster::{describe, status_code};
 use crate::storage::Keeping;
+
+/// Releases in one page of a list.
+const PAGE: u32 = 100;
 
 /// Which cluster.
 #[derive(Debug, clap::Args)]
@@ -30,6 +35,82 @@ impl Connection {
             client::load_config(self.kubeconfig.as_deref(), self.context.as_deref()).await.map_err(failed)?;
         let namespace = config.default_namespace.clone();
         Ok((client::build(config, Arc::new(Uncounted)).map_err(failed)?, namespace))
+    }
+}
+
+/// Which release.
+#[derive(Debug, clap::Args)]
+pub(super) struct Target {
+    /// Name of the SherpackRelease
+    pub(super) release: String,
+    /// Its namespace [default: that of the kubeconfig's context]
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Where the release is, with a client to ask.
+pub(super) struct Place {
+    pub(super) client: Client,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Target {
+    pub(super) async fn open(&self) -> Result<Place, String> {
+        let (client, default_namespace) = self.connection.open().await?;
+        let namespace = self.namespace.clone().unwrap_or(default_namespace);
+        Ok(Place { client, namespace, name: self.release.clone() })
+    }
+}
+
+impl Place {
+    pub(super) fn api(&self) -> Api<SherpackRelease> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// `namespace/name`.
+    pub(super) fn what(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    pub(super) async fn release(&self) -> Result<SherpackRelease, Failure> {
+        let found = self.api().get_opt(&self.name).await;
+        let found =
+            found.map_err(|error| format!("SherpackRelease {}: {}", self.what(), describe(&error)))?;
+        found.ok_or_else(|| Failure::finding(format!("there is no SherpackRelease {}", self.what())))
+    }
+}
+
+/// Every release of a namespace, or of all, in pages.
+pub(super) async fn releases(
+    client: &Client,
+    namespace: Option<&str>,
+) -> Result<Vec<SherpackRelease>, Failure> {
+    let api: Api<SherpackRelease> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let first = ListParams::default().limit(PAGE);
+    let mut params = first.clone();
+    let mut all = Vec::new();
+    loop {
+        match api.list(&params).await {
+            Ok(page) => {
+                all.extend(page.items);
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = params.continue_token(&token),
+                    None => return Ok(all),
+                }
+            }
+            // The list grew too old between two pages: begin anew, in pages again.
+            Err(error) if status_code(&error) == Some(410) && params.continue_token.is_some() => {
+                params = first.clone();
+                all.clear();
+            }
+            Err(error) => return Err(format!("SherpackReleases: {}", describe(&error)).into()),
+        }
     }
 }
 

@@ -3,17 +3,20 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use kube::Client;
 use kube::api::Api;
 use serde_json::{Value, json};
 
+use super::answer::{Answer, Failure, finish, pretty};
 use super::cluster::{Connection, keeping, on_runtime};
-use crate::api::SherpackRelease;
+use super::table::columns;
+use crate::api::{SherpackRelease, duration};
 use crate::cluster::{describe, status_code};
 use crate::manifest::yaml;
 use crate::pack::layers;
-use crate::release::Record;
+use crate::release::{Hook, Record};
 use crate::storage::unsealed::{self, Found};
 use crate::storage::{Keeping, Stores};
 
@@ -41,6 +44,11 @@ enum What {
     },
     /// The notes of the pack.
     Notes {
+        #[command(flatten)]
+        of: Of,
+    },
+    /// The hooks of the pack, in the order in which they run.
+    Hooks {
         #[command(flatten)]
         of: Of,
     },
@@ -73,36 +81,11 @@ enum Output {
 }
 
 /// Exit code 0 when it was printed, 1 when there is nothing to print, 2 when the cluster cannot be asked.
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "stdout is the result, stderr the story")]
 pub(super) fn run(args: Args) -> ExitCode {
     let of = match &args.what {
-        What::Values { of, .. } | What::Manifest { of } | What::Notes { of } => of,
+        What::Values { of, .. } | What::Manifest { of } | What::Notes { of } | What::Hooks { of } => of,
     };
-    let text = on_runtime(find(of)).and_then(|record| show(&args.what, &record));
-    match text {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(Failure { code, message }) => {
-            eprintln!("error: {message}");
-            ExitCode::from(code)
-        }
-    }
-}
-
-/// An exit code and what to say.
-#[derive(Debug)]
-struct Failure {
-    code: u8,
-    message: String,
-}
-
-/// The cluster cannot be asked.
-impl From<String> for Failure {
-    fn from(message: String) -> Self {
-        Self { code: 2, message }
-    }
+    finish(on_runtime(find(of)).and_then(|record| show(&args.what, &record)).map(Answer::from))
 }
 
 async fn find(of: &Of) -> Result<Record, Failure> {
@@ -112,7 +95,7 @@ async fn find(of: &Of) -> Result<Record, Failure> {
     let stores = Stores::new(client, unsealed::no_key(), of.storage_dir.clone());
     let found = unsealed::find(&stores.of(&keeping), &namespace, &release, of.revision).await;
     match found.map_err(|error| error.to_string())? {
-        Found::Record(record) => Ok(*record),
+        Found::Record(stored) => Ok(stored.record),
         Found::Unreadable(unreadable) => Err(Failure { code: 1, message: unreadable.to_string() }),
         Found::Nothing => {
             let revision =
@@ -124,7 +107,11 @@ async fn find(of: &Of) -> Result<Record, Failure> {
 }
 
 /// Namespace and name of the release and where its records are: as its SherpackRelease says, else as they were given.
-async fn names(client: &Client, namespace: &str, name: &str) -> Result<(String, String, Keeping), Failure> {
+pub(super) async fn names(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<(String, String, Keeping), Failure> {
     let api: Api<SherpackRelease> = Api::namespaced(client.clone(), namespace);
     let given = || (namespace.to_owned(), name.to_owned(), Keeping::default());
     match api.get_opt(name).await {
@@ -163,6 +150,7 @@ fn show(what: &What, record: &Record) -> Result<String, Failure> {
             (Some(Output::Yaml), notes) => Ok(yaml::to_yaml(&json!({ "notes": notes }))),
             (Some(Output::Json), notes) => Ok(pretty(&json!({ "notes": notes }))),
         },
+        What::Hooks { of } => hooks(record, of.output),
     }
 }
 
@@ -190,9 +178,53 @@ fn sources(record: &Record, output: Option<Output>) -> String {
     }
 }
 
-fn pretty(value: &Value) -> String {
-    // A Value always serialises.
-    with_newline(&serde_json::to_string_pretty(value).unwrap_or_default())
+/// Hooks by weight, then name. Not what they are made of: that may be secret.
+fn hooks(record: &Record, output: Option<Output>) -> Result<String, Failure> {
+    let mut hooks: Vec<&Hook> = record.hooks.iter().collect();
+    hooks.sort_by(|a, b| (a.weight, &a.name).cmp(&(b.weight, &b.name)));
+    // Another tool's hook may be anything; what it is can be left open.
+    let kind = |hook: &Hook| {
+        let documents = yaml::parse_lenient(&hook.resource, "the hook").unwrap_or_default();
+        let kind = documents.first().and_then(|document| document["kind"].as_str());
+        kind.unwrap_or("-").to_owned()
+    };
+    let Some(output) = output else {
+        if hooks.is_empty() {
+            return Err(Failure::finding(format!("revision {} has no hooks", record.version)));
+        }
+        let phases = |hook: &Hook| -> String {
+            let words: Vec<String> = hook.phases.iter().map(|phase| word(&json!(phase))).collect();
+            words.join(",")
+        };
+        let rows: Vec<[String; 6]> = hooks
+            .iter()
+            .map(|hook| {
+                let timeout = duration::format(Duration::from_secs(hook.timeout));
+                let failure = word(&json!(hook.on_failure));
+                let object = format!("{}/{}", kind(hook), hook.name);
+                [object, phases(hook), hook.weight.to_string(), timeout, failure, word(&json!(hook.cleanup))]
+            })
+            .collect();
+        return Ok(columns(["HOOK", "PHASES", "WEIGHT", "TIMEOUT", "ON FAILURE", "CLEANUP"], &rows));
+    };
+    let rows: Vec<Value> = hooks
+        .iter()
+        .map(|hook| {
+            json!({
+                "name": hook.name, "kind": kind(hook), "phases": hook.phases, "weight": hook.weight,
+                "timeout": hook.timeout, "onFailure": hook.on_failure, "cleanup": hook.cleanup,
+            })
+        })
+        .collect();
+    Ok(match output {
+        Output::Json => pretty(&rows),
+        Output::Yaml => yaml::to_yaml(&Value::Array(rows)),
+    })
+}
+
+/// A text as it is, anything else as JSON.
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn with_newline(text: &str) -> String {
@@ -265,5 +297,35 @@ image.tag   Secret/apps/v#tag
         let notes = |record: &mut Record| record.notes = Some("open it".to_owned());
         assert_eq!(shown(&["notes", "web"], notes).unwrap(), "open it\n");
         assert_eq!(shown(&["notes", "web"], |_| ()).unwrap_err().code, 1);
+    }
+
+    #[test]
+    fn hooks_are_listed_in_the_order_in_which_they_run() {
+        let with_hooks = |record: &mut Record| {
+            record.hooks = serde_json::from_value(json!([
+                {"name": "late", "phases": ["post-install", "post-upgrade"], "weight": 5, "timeout": 90,
+                 "resource": "kind: Job", "cleanup": "on-success"},
+                {"name": "b", "phases": ["pre-install"], "weight": -1, "resource": "kind: Job"},
+                {"name": "a", "phases": ["test"], "weight": -1, "resource": "kind: Secret\ndata: {a: c2VjcmV0}",
+                 "onFailure": {"retry": {"max_attempts": 2, "backoff": 1}}},
+            ]))
+            .unwrap();
+        };
+        let table = shown(&["hooks", "web"], with_hooks).unwrap();
+        let expected = "\
+HOOK      PHASES                     WEIGHT  TIMEOUT  ON FAILURE                                CLEANUP
+Secret/a  test                       -1      5m       {\"retry\":{\"backoff\":1,\"max_attempts\":2}}  before-next-run
+Job/b     pre-install                -1      5m       fail-operation                            before-next-run
+Job/late  post-install,post-upgrade  5       1m30s    fail-operation                            on-success
+";
+        assert_eq!(table, expected);
+        let json: Value =
+            serde_json::from_str(&shown(&["hooks", "web", "-o", "json"], with_hooks).unwrap()).unwrap();
+        assert_eq!(json[2]["phases"], json!(["post-install", "post-upgrade"]));
+        let yaml = shown(&["hooks", "web", "-o", "yaml"], with_hooks).unwrap();
+        assert_eq!(yaml::parse_value(&yaml, "stdout").unwrap(), json);
+        assert!(!yaml.contains("c2VjcmV0"), "{yaml}");
+        assert_eq!(shown(&["hooks", "web"], |_| ()).unwrap_err().code, 1);
+        assert_eq!(shown(&["hooks", "web", "-o", "json"], |_| ()).unwrap(), "[]\n");
     }
 }

@@ -2,20 +2,36 @@
 //!
 //! Exit codes: 0 fine, 1 findings, 2 usage or IO error.
 
+mod advice;
+mod answer;
 mod cluster;
 mod crd;
 mod export;
 mod get;
+mod gitops;
 mod health;
+mod history;
 mod import;
 mod init;
 mod lint;
+mod list;
 mod package;
 mod plan;
 mod render;
+mod request;
 mod run;
+mod stale;
+mod status;
+mod table;
+mod wait;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use request::Request;
 
 /// Installs, upgrades and locks releases of packs.
 #[derive(Debug, clap::Parser)]
@@ -23,7 +39,16 @@ use std::process::ExitCode;
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    /// How this program was called, for the commands that it prints.
+    #[arg(skip = PROGRAM)]
+    tool: &'static str,
 }
+
+const PROGRAM: &str = "sherpack-operator";
+/// The file under which kubectl finds the command line as `kubectl sherpack`.
+const PLUGIN_FILE: &str = "kubectl-sherpack";
+const PLUGIN: &str = "kubectl sherpack";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
@@ -41,8 +66,23 @@ enum Command {
     Render(render::Args),
     /// Print what an operation with a pack does, in its order: hooks, waves, waits.
     Plan(Box<plan::Args>),
-    /// Print what a revision of a release says: values, manifest or notes.
+    List(list::Args),
+    Status(status::Args),
+    History(history::Args),
+    Wait(Box<wait::Args>),
+    /// Print what a revision of a release says: values, manifest, notes or hooks.
     Get(get::Args),
+    /// Ask the operator to look at a release now: at its pack, its values and its objects.
+    Reconcile(Box<request::Followed>),
+    /// Stop everything that is done for a release but its deletion.
+    Suspend(request::Args),
+    /// Let a suspended release go on.
+    Resume(Box<request::Followed>),
+    /// Forget the failures of a release, so that it is tried again at once; or give up its lost records.
+    Reset(Box<request::Followed>),
+    Rollback(Box<request::Rollback>),
+    /// Run the tests of a release.
+    Test(Box<request::Followed>),
     /// Judge the health of every document of a file.
     Health(health::Args),
     /// Write all revisions of a release to a file.
@@ -52,6 +92,22 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads a command line; the first argument is how the program was called: as [`PLUGIN_FILE`] it is a plugin of
+    /// kubectl. Help, and whatever cannot be read, ends the process.
+    #[must_use]
+    pub fn from_arguments(arguments: impl IntoIterator<Item = OsString>) -> Self {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let called = arguments.first().and_then(|called| Path::new(called).file_name());
+        let plugin = called.is_some_and(|called| called == PLUGIN_FILE);
+        let mut command = Self::command();
+        if plugin {
+            command = command.name(PLUGIN_FILE).bin_name(PLUGIN);
+        }
+        let matches = command.clone().get_matches_from(arguments);
+        let read = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
+        Self { tool: if plugin { PLUGIN } else { PROGRAM }, ..read }
+    }
+
     /// Runs the chosen subcommand and gives the exit code of the process.
     #[must_use]
     pub fn run(self) -> ExitCode {
@@ -63,7 +119,17 @@ impl Cli {
             Command::Package(args) => package::run(args),
             Command::Render(args) => render::run(args),
             Command::Plan(args) => plan::run(*args),
+            Command::List(args) => list::run(args),
+            Command::Status(args) => status::run(args, self.tool),
+            Command::History(args) => history::run(args),
+            Command::Wait(args) => wait::run(*args),
             Command::Get(args) => get::run(args),
+            Command::Reconcile(args) => request::followed(*args, Request::Reconcile),
+            Command::Suspend(args) => request::suspend(args),
+            Command::Resume(args) => request::followed(*args, Request::Resume),
+            Command::Reset(args) => request::followed(*args, Request::Reset),
+            Command::Rollback(args) => request::rollback(*args),
+            Command::Test(args) => request::followed(*args, Request::Test),
             Command::Health(args) => health::run(args),
             Command::Export(args) => export::run(args),
             Command::Import(args) => import::run(args),

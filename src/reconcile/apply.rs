@@ -27,6 +27,7 @@ impl Pass<'_> {
     ) -> Result<(), Error> {
         let Running { stored, parts, handed_over, .. } = running;
         let objects = &parts.objects;
+        let revision = stored.record.version;
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         self.watch(&private.inventory).await?;
         if !*handed_over {
@@ -51,6 +52,9 @@ impl Pass<'_> {
                     Ok(done) => {
                         // Something works: an error after it is a first one again.
                         self.mem.errors = 0;
+                        if let Some(before) = entries.get(&id) {
+                            self.mem.tally.applied(revision, before, &done);
+                        }
                         applied.insert(id, done);
                     }
                     Err(error) => drop(failures.insert(id, error)),
@@ -190,7 +194,8 @@ impl Pass<'_> {
 
     /// Deletes what this revision no longer wants: only what an inventory of ours records, what still carries our
     /// marker, and what is not to be kept.
-    pub(super) async fn prune(&self, running: &mut Running) -> Result<(), Error> {
+    pub(super) async fn prune(&mut self, running: &mut Running) -> Result<(), Error> {
+        let revision = running.stored.record.version;
         let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
         let wanted: BTreeSet<String> =
             private.inventory.iter().filter_map(|entry| entry.uid.clone()).collect();
@@ -199,7 +204,9 @@ impl Pass<'_> {
             // One object under two groups (an Ingress of old) is still wanted under the new one.
             if !entry.uid.as_ref().is_some_and(|uid| wanted.contains(uid)) {
                 freed.extend(self.scaled_until_now(&entry, &private.owner.uid).await?);
-                self.delete_ours(&entry, &private.owner.uid).await?;
+                if self.delete_ours(&entry, &private.owner.uid).await? {
+                    self.mem.tally.pruned(revision, &entry.id);
+                }
             }
             self.ctx.objects.table().forget(&self.key, &entry.id);
             // What an error leaves to do stays in the record.

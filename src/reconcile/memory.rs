@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use super::tally::Tally;
+use crate::api::HistoryEntry;
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
@@ -67,6 +69,10 @@ pub struct Remembered {
     pub source_changes: u64,
     /// When a running operation was last shown in the status.
     pub shown_at: Option<Timestamp>,
+    /// What the newest operation did with the objects, until the status has told it.
+    pub tally: Tally,
+    /// Revisions that were ended without an operation of ours, until the status has told it.
+    pub ended: Vec<HistoryEntry>,
 }
 
 /// Objects between two passes that were told to go.

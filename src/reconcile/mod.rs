@@ -27,6 +27,7 @@ mod rights;
 mod rollback;
 mod status;
 mod steps;
+mod tally;
 mod testing;
 mod uninstall;
 mod values;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::status::{self, Facts, Outcome, Progress, Verdict};
+use super::tally::Tally;
 use super::{Error, Pass, until};
 use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
-use crate::api::{Class, DriftPause, Invalid};
+use crate::api::{Class, DriftPause, Invalid, SherpackReleaseStatus};
 use crate::release::decide::{Hold, Operation};
 use crate::release::{Owner, State, backoff};
 use crate::storage::{Head, Records};
@@ -68,8 +69,19 @@ impl Pass<'_> {
         self.mem.shown_at = Some(self.now);
         let (status, verdict) = status::build(&self.facts(None), &outcome);
         self.tell(&outcome, &verdict);
-        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        self.show(status).await?;
         Ok(again)
+    }
+
+    async fn show(&mut self, status: SherpackReleaseStatus) -> Result<(), Error> {
+        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        self.mem.ended.clear();
+        let pending =
+            matches!(&self.mem.head, Some((Head::Ours(stored), _)) if stored.record.state.is_pending());
+        if !pending {
+            self.mem.tally = Tally::default();
+        }
+        Ok(())
     }
 
     /// [`Pass::settle`] for a spec that cannot be acted on: that is what the status says, whatever else went on.
@@ -83,7 +95,7 @@ impl Pass<'_> {
         }
         let again = self.come_back(&outcome);
         let (status, _) = status::build(&self.facts(Some(invalid)), &outcome);
-        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        self.show(status).await?;
         Ok(again)
     }
 
@@ -112,6 +124,8 @@ impl Pass<'_> {
             drift: &self.mem.drift,
             pause: self.settings.drift_pause(self.now),
             invalid,
+            tally: &self.mem.tally,
+            ended: &self.mem.ended,
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
         }
@@ -306,6 +320,7 @@ impl Pass<'_> {
         }
         let ours = stored.private.is_some();
         let written = self.save(&stored, true).await?;
+        self.mem.ended.push(status::ended(&stored, self.now));
         if ours {
             self.wrote(&written);
         } else {

@@ -16,7 +16,9 @@ use crate::manifest::{self, Object, yaml};
 use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
-use crate::release::{Action, Hook, Owner, PackIdentity, Person, Private, Record, State, ValuesProvenance};
+use crate::release::{
+    Action, Hook, Owner, PackIdentity, Person, Private, Record, State, ValuesProvenance, description,
+};
 use crate::render::{self, Secrets};
 use crate::storage::{Head, Records as _};
 
@@ -117,7 +119,7 @@ impl Pass<'_> {
             },
             manifest: yaml::join(&bodies),
             hooks: parts.hooks.iter().map(Hook::from).collect(),
-            labels: std::collections::BTreeMap::new(),
+            labels: self.record_labels(action, None),
             created_at: self.now,
             updated_at: self.now,
             notes: rendered.notes,
@@ -147,6 +149,18 @@ impl Pass<'_> {
             secrets: rendered.secrets,
         };
         Ok(Prepared { record, private, parts, plan })
+    }
+
+    /// What the author of the release says of the revision to come. `target` is what a rollback goes back to.
+    pub(super) fn record_labels(
+        &self,
+        action: Action,
+        target: Option<u32>,
+    ) -> std::collections::BTreeMap<String, String> {
+        let annotations = self.release.metadata.annotations.as_ref();
+        let written = annotations.and_then(|all| all.get(names::DESCRIPTION));
+        let note = description::note(written.map(String::as_str), action, target);
+        note.map(|note| (names::DESCRIPTION.to_owned(), note)).into_iter().collect()
     }
 
     async fn render(

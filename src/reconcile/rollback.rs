@@ -78,6 +78,7 @@ impl Pass<'_> {
         let record = Record {
             version: revision,
             state: State::PendingRollback { started_at, timeout, target_version: target },
+            labels: self.record_labels(Action::Rollback, Some(target)),
             created_at: self.now,
             updated_at: self.now,
             ..stored.record

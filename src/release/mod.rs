@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod decide;
 pub mod dependents;
 pub mod depends;
+pub mod description;
 
 mod hook;
 mod key;

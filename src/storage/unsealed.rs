@@ -1,8 +1,14 @@
 //! Records for people to look at: read without the key that seals them, so nothing is said of who wrote them.
 
-use super::codec::KEY_BYTES;
-use super::{Error, Head, MacKey, Records, Unreadable};
-use crate::release::Record;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::{Api, Client};
+use serde_json::Value;
+
+use super::codec::{Because, KEY_BYTES};
+use super::shelf::bounded;
+use super::{Error, Head, MacKey, Provenance, Records, Stored, Unreadable};
+use crate::api::{HistoryStorage, names};
 
 /// What there is of one revision.
 #[derive(Clone, Debug)]
@@ -10,7 +16,7 @@ pub enum Found {
     /// There is no such revision.
     Nothing,
     /// What it says, whoever wrote it.
-    Record(Box<Record>),
+    Record(Box<Stored>),
     /// There is one, and it cannot be read.
     Unreadable(Unreadable),
 }
@@ -37,7 +43,60 @@ pub async fn find(
     };
     Ok(match head {
         Head::None => Found::Nothing,
-        Head::Ours(stored) | Head::Foreign(stored) => Found::Record(Box::new(stored.record)),
+        Head::Ours(stored) | Head::Foreign(stored) => Found::Record(stored),
         Head::Unreadable(unreadable) => Found::Unreadable(unreadable),
     })
+}
+
+/// Who says to be at work on a revision. For people: nothing of it is proved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Another tool wrote it.
+    pub foreign: bool,
+    /// The process that works on it, or for another tool the field manager that last wrote it, as far as that is known.
+    pub holder: Option<String>,
+}
+
+/// Asks who works on a revision, by one read.
+///
+/// # Errors
+/// What the API server answered.
+pub async fn claim(client: &Client, storage: HistoryStorage, stored: &Stored) -> Result<Claim, Error> {
+    let foreign = stored.provenance == Provenance::Foreign(Because::NoPrivatePart);
+    let (namespace, name) = (&stored.namespace, &stored.secret_name);
+    let (managers, private) = match storage {
+        HistoryStorage::File => (None, None),
+        HistoryStorage::Secret => {
+            let what = format!("get Secret {namespace}/{name}");
+            let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+            let found = bounded(&what, namespace, 0, api.get_opt(name)).await?.unwrap_or_default();
+            let private = found.data.unwrap_or_default().remove(names::DATA_PRIVATE);
+            (found.metadata.managed_fields, private.map(|bytes| bytes.0))
+        }
+        HistoryStorage::ConfigMap => {
+            let what = format!("get ConfigMap {namespace}/{name}");
+            let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+            let found = bounded(&what, namespace, 0, api.get_opt(name)).await?.unwrap_or_default();
+            let private = found.data.unwrap_or_default().remove(names::DATA_PRIVATE);
+            (found.metadata.managed_fields, private.map(String::into_bytes))
+        }
+    };
+    let holder = if foreign {
+        last_writer(&managers.unwrap_or_default())
+    } else {
+        holder(&private.unwrap_or_default())
+    };
+    Ok(Claim { foreign, holder })
+}
+
+fn last_writer(managers: &[ManagedFieldsEntry]) -> Option<String> {
+    let newest = managers.iter().max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
+    newest.manager.clone().filter(|manager| !manager.is_empty())
+}
+
+/// The holder that a private part names, if it stands where it can be seen.
+fn holder(sealed: &[u8]) -> Option<String> {
+    let envelope: Value = serde_json::from_slice(sealed).ok()?;
+    let holder = envelope.pointer("/private/holder")?.as_str()?;
+    (!holder.is_empty()).then(|| holder.to_owned())
 }

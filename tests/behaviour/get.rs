@@ -101,7 +101,8 @@ async fn what_cannot_be_printed_is_told_and_ends_with_its_code() {
         (&["notes", "web"], 1, "no notes"),
         (&["values", "web", "--revision", "0"], 2, "0"),
         (&["values", "web", "--context", "none"], 2, "none"),
-        (&["hooks", "web"], 2, "hooks"),
+        (&["hooks", "web"], 1, "no hooks"),
+        (&["secrets", "web"], 2, "secrets"),
     ] {
         let output = get(&h, arguments);
         let error = String::from_utf8_lossy(&output.stderr);

@@ -21,6 +21,7 @@ pub mod http_server;
 pub mod objects;
 pub mod operator;
 pub mod packs;
+pub mod people;
 pub mod records;
 pub mod replica;
 pub mod wait;

@@ -1,24 +1,25 @@
 //! From what a pass found to the status that it leaves. Pure: the status before, facts, and the time go in.
 
 mod drift;
+mod history;
 mod operation;
 mod verdict;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+pub(super) use history::ended;
 pub(super) use operation::{action_name, records_going};
 pub(super) use verdict::{Verdict, failure};
 
 use super::Error;
 use super::memory::{DriftMemory, Running, Stage, Waiting};
+use super::tally::Tally;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    DriftPause, HistoryEntry, Invalid, LIST_MAX, LastHandled, PackStatus, SherpackRelease,
-    SherpackReleaseStatus, names,
+    DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
 };
 use crate::manifest::{self, ObjectId};
 use crate::plan::Step;
@@ -137,6 +138,10 @@ pub(super) struct Facts<'a> {
     pub pause: DriftPause,
     /// Why the spec cannot be acted on. Then this is what the status says, whatever else went on.
     pub invalid: Option<&'a Invalid>,
+    /// What the newest operation did with the objects.
+    pub tally: &'a Tally,
+    /// Revisions that were ended without an operation of ours.
+    pub ended: &'a [HistoryEntry],
     pub history_limit: usize,
     pub now: Timestamp,
 }
@@ -146,6 +151,7 @@ pub(super) fn refused(release: &SherpackRelease, invalid: &Invalid, now: Timesta
     let mut status = release.status.clone().unwrap_or_default();
     let generation = release.metadata.generation;
     status.observed_generation = generation;
+    acknowledge(&mut status, release, None, true);
     let message = invalid.to_string();
     conditions::summarize(
         &mut status.conditions,
@@ -173,18 +179,21 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     record(&mut status, facts);
     tests(&mut status, facts);
     status.operation = operation(outcome);
+    facts.ended.iter().for_each(|entry| history::add(&mut status, facts, entry.clone()));
     if let Ok(Outcome { progress: Progress::Finished(finished), .. }) = outcome {
-        history(&mut status, facts, finished);
+        history::finished(&mut status, facts, finished);
         health(&mut status, facts, finished);
     }
     let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
     drift(&mut status, facts, looked);
-    if let Ok(outcome) = outcome
-        && !matches!(&outcome.progress, Progress::Blocked(error) if error.fetching_since().is_some())
-    {
-        let held = matches!(outcome.decision.operation, Operation::Hold(_))
-            || matches!(outcome.progress, Progress::Blocked(_))
-            || facts.invalid.is_some();
+    let blocked = match outcome {
+        Ok(Outcome { progress: Progress::Blocked(error), .. }) | Err(error) => Some(error),
+        Ok(_) => None,
+    };
+    // A fetch that runs is no answer yet.
+    if blocked.is_none_or(|error| error.fetching_since().is_none()) {
+        let holds = |outcome: &Outcome| matches!(outcome.decision.operation, Operation::Hold(_));
+        let held = blocked.is_some() || outcome.as_ref().is_ok_and(holds) || facts.invalid.is_some();
         acknowledge(&mut status, facts.release, tested(facts), held);
     }
     status.bound();
@@ -218,7 +227,17 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
     };
     let (released, reason, message) = match &record.state {
         State::Deployed => {
-            (ConditionStatus::True, reasons::DEPLOYED, format!("revision {} is deployed", record.version))
+            let plain = format!("revision {} is deployed", record.version);
+            let before = conditions::find(&status.conditions, condition::RELEASED);
+            let told = before.map(|released| &released.message);
+            let told =
+                told.filter(|told| told.strip_prefix(&plain).is_some_and(|rest| rest.starts_with(':')));
+            let message = match (facts.tally.of(record.version), told) {
+                (Some(counts), _) => format!("{plain}: {counts}"),
+                (None, Some(told)) => told.clone(),
+                (None, None) => plain,
+            };
+            (ConditionStatus::True, reasons::DEPLOYED, message)
         }
         State::Failed { .. } => {
             let (_, cause) = failure(facts.head);
@@ -278,48 +297,6 @@ fn tests(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
     );
 }
 
-fn history(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
-    let revision = i64::from(finished.revision);
-    status.history.retain(|entry| entry.revision != revision);
-    if finished.failure.is_none() {
-        for entry in status.history.iter_mut().filter(|entry| entry.state == "deployed") {
-            "superseded".clone_into(&mut entry.state);
-        }
-    }
-    let pack = stored(facts.head).map(|stored| &stored.record.pack);
-    status.history.insert(
-        0,
-        HistoryEntry {
-            revision,
-            state: if finished.failure.is_none() { "deployed" } else { "failed" }.to_owned(),
-            action: Some(action_name(finished.action).to_owned()),
-            pack: pack.map(|pack| pack.name.clone()),
-            version: pack.map(|pack| pack.version.to_string()),
-            values_digest: Some(finished.values_digest.clone()),
-            manifest_digest: Some(finished.manifest_digest.clone()),
-            at: Some(Time(facts.now)),
-            message: finished.failure.as_ref().map(|(_, message)| message.clone()),
-            hooks: hooks(facts.head),
-        },
-    );
-    status.history.truncate(facts.history_limit);
-}
-
-/// How the hooks of the newest revision ended, the last ones when there are many.
-fn hooks(head: &Head) -> Vec<String> {
-    let results: Vec<String> = stored(head)
-        .and_then(|stored| stored.private.as_ref())
-        .into_iter()
-        .flat_map(|private| &private.hooks)
-        .map(|result| {
-            let outcome = result.failure.as_ref().map_or("Succeeded", |(reason, _)| reason.as_str());
-            format!("{} {} {outcome}", result.phase, result.object)
-        })
-        .collect();
-    let surplus = results.len().saturating_sub(LIST_MAX);
-    results.into_iter().skip(surplus).collect()
-}
-
 fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
     let (healthy, reason, message) = match &finished.failure {
         None if facts.release.spec.wait == Some(false) => (
@@ -345,8 +322,8 @@ fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Fini
     );
 }
 
-/// Requests by annotation count as handled once a pass got through. `held`: what stands in the way left nothing to
-/// reset, so that request stays.
+/// Requests by annotation count as handled once a pass was made, however it ended. `held`: what stands in the
+/// way left nothing to reset, so that request stays.
 fn acknowledge(
     status: &mut SherpackReleaseStatus,
     release: &SherpackRelease,

@@ -1,0 +1,76 @@
+//! The revisions, as the status lists them.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Facts, Finished, action_name, digests, stored};
+use crate::api::{HistoryEntry, LIST_MAX, SherpackReleaseStatus};
+use crate::release::{Action, Record, description};
+use crate::storage::{Head, Stored};
+
+/// The entry of a revision that was just ended without an operation of ours.
+pub(in crate::reconcile) fn ended(stored: &Stored, now: Timestamp) -> HistoryEntry {
+    let action = stored.private.as_ref().map(|private| private.action);
+    let (manifest_digest, values_digest) = digests(stored);
+    entry(&stored.record, action, values_digest, manifest_digest, now)
+}
+
+/// Adds the revision of an operation that ended.
+pub(super) fn finished(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
+    if finished.failure.is_none() {
+        for entry in status.history.iter_mut().filter(|entry| entry.state == "deployed") {
+            "superseded".clone_into(&mut entry.state);
+        }
+    }
+    let Finished { action, revision, failure: _, ailing: _, manifest_digest, values_digest } = finished;
+    let record = stored(facts.head).map(|stored| &stored.record);
+    let Some(record) = record.filter(|record| record.version == *revision) else { return };
+    let (values, manifest) = (values_digest.clone(), manifest_digest.clone());
+    let entry = entry(record, Some(*action), values, manifest, facts.now);
+    add(status, facts, HistoryEntry { hooks: hooks(facts.head), ..entry });
+}
+
+/// Adds an entry in the place of an older one of the same revision; newest first.
+pub(super) fn add(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, entry: HistoryEntry) {
+    let history = &mut status.history;
+    history.retain(|old| old.revision != entry.revision);
+    let place = history.iter().position(|old| old.revision < entry.revision).unwrap_or(history.len());
+    history.insert(place, entry);
+    history.truncate(facts.history_limit);
+}
+
+fn entry(
+    record: &Record,
+    action: Option<Action>,
+    values_digest: String,
+    manifest_digest: String,
+    now: Timestamp,
+) -> HistoryEntry {
+    HistoryEntry {
+        revision: i64::from(record.version),
+        state: record.state.name().to_owned(),
+        action: action.map(|action| action_name(action).to_owned()),
+        pack: Some(record.pack.name.clone()),
+        version: Some(record.pack.version.to_string()),
+        values_digest: Some(values_digest),
+        manifest_digest: Some(manifest_digest),
+        at: Some(Time(now)),
+        message: Some(description::describe(record, action)),
+        hooks: Vec::new(),
+    }
+}
+
+/// How the hooks of the newest revision ended, the last ones when there are many.
+fn hooks(head: &Head) -> Vec<String> {
+    let results: Vec<String> = stored(head)
+        .and_then(|stored| stored.private.as_ref())
+        .into_iter()
+        .flat_map(|private| &private.hooks)
+        .map(|result| {
+            let outcome = result.failure.as_ref().map_or("Succeeded", |(reason, _)| reason.as_str());
+            format!("{} {} {outcome}", result.phase, result.object)
+        })
+        .collect();
+    let surplus = results.len().saturating_sub(LIST_MAX);
+    results.into_iter().skip(surplus).collect()
+}
