@@ -17,6 +17,7 @@ mod behaviour {
     mod get;
     mod hooks;
     mod hostile_packs;
+    mod hostile_records;
     mod http_client;
     mod http_source;
     mod lock_fields;
