@@ -18,6 +18,7 @@ mod behaviour {
     mod get;
     mod hooks;
     mod hostile_packs;
+    mod hostile_records;
     mod http_client;
     mod http_source;
     mod identity;

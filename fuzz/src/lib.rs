@@ -1,6 +1,9 @@
 //! What must hold for any bytes. Each function panics when it does not; the fuzzer looks for such bytes, and
 //! `tests/behaviour/corpus.rs` replays what is kept of them with every test run.
 
+pub mod layers;
+pub mod parts;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -18,7 +21,7 @@ use sherpack_operator::storage::codec::{self, Compression, MacKey};
 type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("archive", archive),
     ("yaml", yaml),
     ("template", template),
@@ -26,6 +29,8 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("pack_yaml", pack_yaml),
     ("values", values),
     ("schema", schema),
+    ("parts", parts::parts),
+    ("layers", layers::layers),
 ];
 
 const DEFINITION: &[u8] = b"apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n";

@@ -30,6 +30,9 @@ pub(super) fn unpack(bytes: &[u8], limits: &Limits) -> Result<Files, Error> {
     if bytes.len() as u64 > limits.compressed {
         return Err(Error::TooLarge { what: "archive", limit: limits.compressed });
     }
+    if let Some(message) = other_format(bytes) {
+        return Err(Error::NotAnArchive { message: message.to_owned() });
+    }
     let inner = Members { decoder: GzDecoder::new(bytes), left: MEMBERS };
     let mut stream = Bounded { inner, left: limits.unpacked, exceeded: false };
     let result = entries(&mut stream, limits);
@@ -38,6 +41,19 @@ pub(super) fn unpack(bytes: &[u8], limits: &Limits) -> Result<Files, Error> {
         return Err(Error::TooLarge { what: "unpacked archive", limit: limits.unpacked });
     }
     Ok(strip_top_level(result?))
+}
+
+/// What bytes are that people take for an archive, by how they begin; nothing of them is unpacked.
+fn other_format(bytes: &[u8]) -> Option<&'static str> {
+    const FORMATS: [(&[u8], &str); 4] = [
+        (&[0x28, 0xb5, 0x2f, 0xfd], "it is compressed with zstd"),
+        (&[0xfd, b'7', b'z', b'X', b'Z'], "it is compressed with xz"),
+        (b"BZh", "it is compressed with bzip2"),
+        (b"PK\x03\x04", "it is a zip file"),
+    ];
+    let found = FORMATS.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, message)| *message);
+    let tar = || (bytes.get(257..262) == Some(b"ustar")).then_some("it is a tar that is not compressed");
+    found.or_else(tar)
 }
 
 fn entries(stream: &mut Bounded<Members<'_>>, limits: &Limits) -> Result<Files, Error> {
@@ -327,6 +343,22 @@ mod tests {
         assert_eq!(read_archive(&bytes, &few), Err(Error::TooManyEntries { limit: 30 }));
         let small = Limits { compressed: 10, ..Limits::default() };
         assert_eq!(read_archive(&bytes, &small).unwrap_err().reason(), "PackTooLarge");
+    }
+
+    #[test]
+    fn another_format_is_named_and_not_unpacked() {
+        let zstd = zstd::encode_all(tar_of(&[PACK]).as_slice(), 0).unwrap();
+        for (bytes, part) in [
+            (zstd.as_slice(), "compressed with zstd"),
+            (b"\xfd7zXZ\0", "compressed with xz"),
+            (b"BZh9", "compressed with bzip2"),
+            (b"PK\x03\x04", "a zip file"),
+            (tar_of(&[PACK]).as_slice(), "a tar that is not compressed"),
+        ] {
+            let error = read_archive(bytes, &Limits::default()).unwrap_err();
+            assert_eq!(error.reason(), "PackNotAnArchive");
+            assert!(error.to_string().ends_with(part), "{error}");
+        }
     }
 
     #[test]

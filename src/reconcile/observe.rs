@@ -25,6 +25,10 @@ impl Pass<'_> {
             // Somebody else wrote the record of our running operation.
             self.mem.running = None;
         }
+        // A part that is put back while the record is read is news already.
+        if let Newest::At { revision, .. } = newest {
+            self.ctx.record_watch.heed_parts(&of, Some(revision));
+        }
         let head = match (self.ctx.preloaded(&of), newest) {
             (_, Newest::None) => Head::None,
             (Some(head), newest) if head.stored().is_some_and(|stored| same_record(stored, newest)) => head,
@@ -42,6 +46,8 @@ impl Pass<'_> {
             Head::Unreadable(_) => newest,
         };
         self.ctx.record_watch.read(&of, newest, at);
+        let broken = matches!(head, Head::Unreadable(_)).then(|| head.revision()).flatten();
+        self.ctx.record_watch.heed_parts(&of, broken);
         // The newest record went and an older one is the newest now: it knows nothing of what came after it.
         let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
         let head = if outlived { Head::None } else { head };

@@ -108,6 +108,12 @@ async fn chunks_of_the_published_library_are_read_by_label_and_only_when_exactly
     twice.metadata.name = Some("another".into());
     records.put(twice);
     let head = records.newest("apps", "web").await.unwrap();
+    assert!(
+        matches!(&head, Head::Unreadable(why) if why.message.contains("more than the 3 chunks")),
+        "{head:?}"
+    );
+    records.lose("apps", &format!("{KEY_OF_ONE}.chunk.2"));
+    let head = records.newest("apps", "web").await.unwrap();
     assert!(matches!(&head, Head::Unreadable(why) if why.message.contains("two chunks 1")), "{head:?}");
 
     // One that we write anew keeps nothing of theirs.
@@ -419,4 +425,40 @@ async fn releases_of_one_name_share_a_namespace_for_records_and_do_not_see_each_
     copy.metadata.name = Some("sh.sherpack.release.v1.apps.web.v1".into());
     one.put(copy);
     assert!(matches!(shared.newest("apps", "web").await.unwrap(), Head::Unreadable(_)));
+}
+
+#[tokio::test]
+async fn one_part_that_is_listed_many_times_is_not_read_into_more_than_a_record_may_be() {
+    let records = records();
+    records.create(&big(1, 2 << 20), &private(1)).await.unwrap();
+    let mut main = secret(&records, KEY_OF_ONE).await;
+    let data = main.data.as_mut().unwrap();
+    let mut listings: Value = serde_json::from_slice(&data["parts"].0).unwrap();
+    let names = listings["release"]["names"].as_array_mut().unwrap();
+    *names = vec![names[0].clone(); codec::MAX_PARTS];
+    let mut large = secret(&records, names[0].as_str().unwrap()).await;
+    data.get_mut("parts").unwrap().0 = serde_json::to_vec(&listings).unwrap();
+    records.put(main);
+    large.data.as_mut().unwrap().get_mut("chunk").unwrap().0 = vec![b'A'; 1_000_000];
+    records.put(large);
+    let head = records.newest("apps", "web").await.unwrap();
+    assert!(
+        matches!(&head, Head::Unreadable(why) if why.message.contains("its parts are more than 44800000")),
+        "{head:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_quoted_of_a_record_is_cut() {
+    let records = records();
+    records.create(&record(1), &private(1)).await.unwrap();
+    let mut main = secret(&records, KEY_OF_ONE).await;
+    let long = format!("{{\"release\": \"{}\"}}", "ä".repeat(100_000));
+    main.data.as_mut().unwrap().get_mut("release").unwrap().0.clear();
+    main.data.as_mut().unwrap().insert("parts".into(), k8s_openapi::ByteString(long.into_bytes()));
+    records.put(main);
+    let Head::Unreadable(why) = records.newest("apps", "web").await.unwrap() else { panic!("readable") };
+    assert!(
+        why.message.starts_with("its list of parts is not understood") && why.message.chars().count() == 401
+    );
 }

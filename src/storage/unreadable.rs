@@ -6,6 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{api::names, release::revision_of};
 
+/// Most characters of [`Unreadable::message`]: what is to be done is said behind it, and a message may quote what it
+/// found.
+const MESSAGE_CHARACTERS: usize = 400;
+
 /// What is wrong with a stored record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
@@ -58,6 +62,10 @@ impl Unreadable {
     pub(super) fn of(meta: &ObjectMeta, reason: Fault, message: String) -> Self {
         let name = meta.name.clone().unwrap_or_default();
         let key = revision_of(&name);
+        let message = match message.char_indices().nth(MESSAGE_CHARACTERS) {
+            Some((at, _)) => format!("{}…", &message[..at]),
+            None => message,
+        };
         let label = || meta.labels.as_ref().and_then(|labels| labels.get(names::RELEASE_NAME)).cloned();
         Self {
             namespace: meta.namespace.clone().unwrap_or_default(),

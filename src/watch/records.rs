@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use super::objects::{OnRestart, lock};
 use crate::api::{HistoryStorage, names};
 use crate::cluster::version_of;
-use crate::release::{ReleaseKey, revision_of};
+use crate::release::{Record, ReleaseKey, revision_of};
 
 const PAGE: u32 = 250;
 
@@ -50,6 +50,8 @@ struct State {
     newest: HashMap<RecordsOf, Newest>,
     listing: HashMap<RecordsOf, Newest>,
     claims: HashMap<RecordsOf, ReleaseKey>,
+    /// Records whose parts are heeded too, by the names of their main objects.
+    heeded: HashMap<RecordsOf, (u32, String)>,
 }
 
 impl State {
@@ -127,7 +129,23 @@ impl RecordWatch {
 
     /// Ends the claim of a release.
     pub fn unclaim(&self, release: &ReleaseKey) {
-        lock(&self.state).claims.retain(|_, claimant| claimant != release);
+        let mut state = lock(&self.state);
+        let State { claims, heeded, .. } = &mut *state;
+        claims.retain(|_, claimant| claimant != release);
+        heeded.retain(|of, _| claims.contains_key(of));
+    }
+
+    /// Says that somebody's write of a part of this revision is news as well, until told otherwise: it may make a record
+    /// whole that could not be read.
+    pub fn heed_parts(&self, of: &RecordsOf, revision: Option<u32>) {
+        let mut state = lock(&self.state);
+        match revision {
+            Some(revision) => {
+                let main = Record::key_of(&of.stem, revision);
+                state.heeded.insert(of.clone(), (revision, main));
+            }
+            None => drop(state.heeded.remove(of)),
+        }
     }
 
     /// The newest record of a name.
@@ -210,10 +228,13 @@ impl Watched {
         match event {
             Ok(watcher::Event::Init) => state.listing.retain(|of, _| of.storage != self.storage),
             Ok(watcher::Event::InitApply(object)) => {
-                if let Some((of, revision)) = self.record(&object.metadata) {
+                if let Some((of, revision)) = self.concerned(&state, &object.metadata) {
                     let version = version_of(&object.metadata);
                     let listed = state.listing.entry(of).or_insert(Newest::None);
-                    let newer = !matches!(listed, Newest::At { revision: known, .. } if *known >= revision);
+                    let newer = !matches!(
+                        listed,
+                        Newest::At { revision: known, version: at } if (*known, *at) >= (revision, version)
+                    );
                     if newer {
                         *listed = Newest::At { revision, version };
                     }
@@ -238,7 +259,7 @@ impl Watched {
                 listed_tx.send_replace(true);
             }
             Ok(watcher::Event::Apply(object)) => {
-                if let Some((of, revision)) = self.record(&object.metadata)
+                if let Some((of, revision)) = self.concerned(&state, &object.metadata)
                     && state.saw(of.clone(), revision, version_of(&object.metadata))
                 {
                     news(&state, &of);
@@ -257,6 +278,19 @@ impl Watched {
             }
         }
         woken
+    }
+
+    /// Which record an object is, or is a part of, if that matters.
+    fn concerned(&self, state: &State, meta: &ObjectMeta) -> Option<(RecordsOf, u32)> {
+        let part = || {
+            let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
+            let (of, (revision, _)) = state.heeded.iter().find(|(of, (_, main))| {
+                let own = name.strip_prefix(main.as_str()).is_some_and(|rest| rest.starts_with('.'));
+                own && of.namespace == namespace && of.storage == self.storage
+            })?;
+            Some((of.clone(), *revision))
+        };
+        self.record(meta).or_else(part)
     }
 
     /// Which record an object is, by its name, which unlike its labels never changes. Parts of a record are no records.

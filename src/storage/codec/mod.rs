@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-pub(super) use self::parts::{MAX_PARTS, Needs, Parts, names_in, needs, part_of};
+pub(super) use self::parts::{Parts, names_in, part_of};
 use self::parts::{Stream, Streams};
 pub use self::{
     blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES},
-    parts::Large,
+    parts::{Large, MAX_PARTS, Needs, needs},
     seal::{KEY_BYTES, MacKey},
 };
 use super::{

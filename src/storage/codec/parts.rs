@@ -33,7 +33,7 @@ use crate::{
 pub(super) const PART_BYTES: usize = 700_000;
 
 /// Most parts of one record.
-pub(in crate::storage) const MAX_PARTS: usize = 64;
+pub const MAX_PARTS: usize = 64;
 
 /// Most bytes of all parts of one record together.
 const MAX_PARTS_BYTES: usize = MAX_PARTS * PART_BYTES;
@@ -136,7 +136,7 @@ impl Listings {
 
 /// What must be fetched before a record can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::storage) enum Needs {
+pub enum Needs {
     /// Nothing: it stands in one object.
     Nothing,
     /// These objects; all of them, in this order.
@@ -212,7 +212,7 @@ pub(super) fn cut(main: &mut Secret, stream: Stream, text: &[u8], compression: &
 ///
 /// # Errors
 /// The index, or the list of parts, makes no sense or asks for too much.
-pub(in crate::storage) fn needs(main: &Secret) -> Result<Needs, Unreadable> {
+pub fn needs(main: &Secret) -> Result<Needs, Unreadable> {
     let (listings, index) = listed(main)?;
     let names: Vec<String> = Stream::ALL
         .into_iter()
@@ -246,23 +246,18 @@ pub(super) fn assemble(main: &Secret, parts: &Parts) -> Result<Streams, Unreadab
     let data = |key: &str| main.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.clone());
     let named = |stream: Stream| -> Result<Option<Vec<u8>>, Unreadable> {
         let Some(listing) = listings.of(stream) else { return Ok(None) };
-        let mut text = Vec::with_capacity(listing.size);
-        for name in &listing.names {
-            let bytes = parts.0.get(name).ok_or_else(|| damaged(main, format!("{name} is missing")))?;
-            text.extend_from_slice(bytes);
-        }
-        verified(main, text, listing.size, &listing.checksum).map(Some)
+        let part =
+            |name: &String| parts.found.get(name).ok_or_else(|| damaged(main, format!("{name} is missing")));
+        joined(main, listing.names.iter().map(part), listing.size, &listing.checksum).map(Some)
     };
     let release = match (named(Stream::Release)?, &index) {
         (Some(text), _) => text,
         (None, Some(index)) => {
-            let mut text = Vec::with_capacity(index.total_size);
-            for at in 0..index.chunk_count {
-                let bytes = parts.0.get(&at.to_string());
-                let bytes = bytes.ok_or_else(|| damaged(main, format!("chunk {at} is missing")))?;
-                text.extend_from_slice(bytes);
-            }
-            verified(main, text, index.total_size, &index.checksum)?
+            let chunk = |at: usize| {
+                let found = parts.found.get(&at.to_string());
+                found.ok_or_else(|| damaged(main, format!("chunk {at} is missing")))
+            };
+            joined(main, (0..index.chunk_count).map(chunk), index.total_size, &index.checksum)?
         }
         (None, None) => data(names::DATA_RELEASE)
             .ok_or_else(|| damaged(main, format!("it has no data key {:?}", names::DATA_RELEASE)))?,
@@ -273,21 +268,28 @@ pub(super) fn assemble(main: &Secret, parts: &Parts) -> Result<Streams, Unreadab
 
 /// Fetched parts: by name, or by decimal index where another tool wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::storage) struct Parts(BTreeMap<String, Vec<u8>>);
+pub(in crate::storage) struct Parts {
+    found: BTreeMap<String, Vec<u8>>,
+    bytes: usize,
+}
 
 impl Parts {
     /// Takes a part that was fetched by name.
-    pub(in crate::storage) fn add(&mut self, part: Secret) {
+    ///
+    /// # Errors
+    /// All of them together are more than a record may be.
+    pub(in crate::storage) fn add(&mut self, part: Secret) -> Result<(), String> {
         let name = part.metadata.name.clone().unwrap_or_default();
-        if let Some(bytes) = chunk(part) {
-            self.0.insert(name, bytes);
+        match chunk(part) {
+            Some(bytes) => self.keep(name, bytes).map(drop),
+            None => Ok(()),
         }
     }
 
     /// Takes a part that was found by its label.
     ///
     /// # Errors
-    /// There are two of one index, or it has none.
+    /// There are two of one index, or it has none, or all of them together are too much.
     pub(in crate::storage) fn add_indexed(&mut self, part: Secret) -> Result<(), String> {
         let name = part.metadata.name.clone().unwrap_or_default();
         let index = part.metadata.labels.as_ref().and_then(|labels| labels.get(names::CHUNK_INDEX)).cloned();
@@ -295,14 +297,18 @@ impl Parts {
         let (Some(index), Some(bytes)) = (index, chunk(part)) else {
             return Err(format!("{name} is no chunk of it, although its labels say so"));
         };
-        match self.0.insert(index.to_string(), bytes) {
+        match self.keep(index.to_string(), bytes)? {
             Some(_) => Err(format!("there are two chunks {index}")),
             None => Ok(()),
         }
     }
 
-    pub(in crate::storage) fn len(&self) -> usize {
-        self.0.len()
+    fn keep(&mut self, name: String, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+        self.bytes += bytes.len();
+        if self.bytes > MAX_PARTS_BYTES {
+            return Err(format!("its parts are more than {MAX_PARTS_BYTES} bytes"));
+        }
+        Ok(self.found.insert(name, bytes))
     }
 }
 
@@ -371,7 +377,21 @@ fn listed(main: &Secret) -> Result<(Listings, Option<Index>), Unreadable> {
     Ok((listings, index))
 }
 
-fn verified(main: &Secret, text: Vec<u8>, size: usize, sum: &str) -> Result<Vec<u8>, Unreadable> {
+/// One stream from its parts, if it has this size and checksum.
+fn joined<'p>(
+    main: &Secret,
+    parts: impl Iterator<Item = Result<&'p Vec<u8>, Unreadable>>,
+    size: usize,
+    sum: &str,
+) -> Result<Vec<u8>, Unreadable> {
+    let mut text = Vec::new();
+    for part in parts {
+        text.extend_from_slice(part?);
+        // One part may be listed many times.
+        if text.len() > size {
+            break;
+        }
+    }
     if text.len() != size || checksum(&text) != sum {
         let text = "its parts are not those that it was written with: their size or checksum differs";
         return Err(damaged(main, text.to_owned()));

@@ -77,20 +77,7 @@ impl<S: Shelf> Driver<S> {
 
     /// The parts that a record lists, or why they are not all there.
     async fn named(&self, main: &Secret, names: Vec<String>) -> Result<Result<Parts, String>, Error> {
-        let (namespace, _) = names_of(main);
-        let read = |name: String| async move {
-            let part = self.shelf.get(namespace, &name).await?;
-            Ok::<_, Error>(part.ok_or(name))
-        };
-        let mut reads = stream::iter(names).map(read).buffered(PARALLEL);
-        let mut parts = Parts::default();
-        while let Some(part) = reads.try_next().await? {
-            match part {
-                Ok(part) => parts.add(part),
-                Err(name) => return Ok(Err(format!("its part {name} is missing"))),
-            }
-        }
-        Ok(Ok(parts))
+        self.fetched(main, names, Parts::add).await
     }
 
     /// The parts of a record that another tool wrote, or why they are not exactly those.
@@ -101,25 +88,47 @@ impl<S: Shelf> Driver<S> {
         count: usize,
     ) -> Result<Result<Parts, String>, Error> {
         let (namespace, _) = names_of(main);
-        let (mut parts, mut token) = (Parts::default(), String::new());
+        // By their metadata first: anybody may have put any number of large objects beside them.
+        let (mut names, mut token) = (Vec::new(), String::new());
         loop {
-            let page = self.shelf.scan(Some(namespace), &Selector::siblings(parent), &token).await?;
-            for part in page.items {
-                if let Err(why) = parts.add_indexed(part) {
-                    return Ok(Err(why));
-                }
-                if parts.len() > count {
-                    return Ok(Err(format!("it has more than the {count} chunks that its index speaks of")));
-                }
+            let page = self.shelf.list(namespace, &Selector::siblings(parent), &token).await?;
+            names.extend(page.items.into_iter().filter_map(|meta| meta.name));
+            if names.len() > count {
+                return Ok(Err(format!("it has more than the {count} chunks that its index speaks of")));
             }
             match page.next {
                 Some(next) => token = next,
-                None if parts.len() < count => {
-                    return Ok(Err(format!("it has {} of {count} chunks", parts.len())));
+                None if names.len() < count => {
+                    return Ok(Err(format!("it has {} of {count} chunks", names.len())));
                 }
-                None => return Ok(Ok(parts)),
+                None => return self.fetched(main, names, Parts::add_indexed).await,
             }
         }
+    }
+
+    async fn fetched(
+        &self,
+        main: &Secret,
+        names: Vec<String>,
+        add: impl Fn(&mut Parts, Secret) -> Result<(), String>,
+    ) -> Result<Result<Parts, String>, Error> {
+        let (namespace, _) = names_of(main);
+        let read = |name: String| async move {
+            let part = self.shelf.get(namespace, &name).await?;
+            Ok::<_, Error>(part.ok_or(name))
+        };
+        let mut reads = stream::iter(names).map(read).buffered(PARALLEL);
+        let mut parts = Parts::default();
+        while let Some(part) = reads.try_next().await? {
+            let added = match part {
+                Ok(part) => add(&mut parts, part),
+                Err(name) => Err(format!("its part {name} is missing")),
+            };
+            if let Err(why) = added {
+                return Ok(Err(why));
+            }
+        }
+        Ok(Ok(parts))
     }
 
     pub(super) fn scan(
