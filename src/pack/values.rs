@@ -89,6 +89,65 @@ pub fn merge(base: Value, over: Value) -> Value {
     }
 }
 
+/// What [`merge`] gives, without a copy of what only one side has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Merged<'v> {
+    /// All of it is from one side.
+    One(&'v Value),
+    /// An object that is made anew, in the order of its keys.
+    Object(Vec<(&'v str, Merged<'v>)>),
+}
+
+impl<'v> Merged<'v> {
+    /// As [`merge`].
+    #[must_use]
+    pub fn of(base: &'v Value, over: &'v Value) -> Self {
+        let Value::Object(over_fields) = over else { return Self::One(over) };
+        let none = Map::new();
+        let base_fields = base.as_object().unwrap_or(&none);
+        if base_fields.is_empty() && !has_null(over) {
+            return Self::One(over);
+        }
+        if over_fields.is_empty() && base.is_object() {
+            return Self::One(base);
+        }
+        let mut fields: Vec<(&str, Merged<'_>)> = Vec::with_capacity(base_fields.len() + over_fields.len());
+        for (key, base) in base.as_object().into_iter().flatten() {
+            match over_fields.get(key) {
+                None => fields.push((key, Self::One(base))),
+                Some(Value::Null) => {}
+                Some(over) => fields.push((key, Self::of(base, over))),
+            }
+        }
+        let below = fields.len();
+        for (key, over) in over_fields {
+            if !over.is_null() && !base_fields.contains_key(key) {
+                fields.push((key, Self::of(&Value::Null, over)));
+            }
+        }
+        if below > 0 && below < fields.len() {
+            fields.sort_unstable_by_key(|(key, _)| *key);
+        }
+        Self::Object(fields)
+    }
+
+    /// A copy.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::One(value) => (*value).clone(),
+            Self::Object(fields) => {
+                Value::Object(fields.iter().map(|(key, value)| ((*key).to_owned(), value.to_value())).collect())
+            }
+        }
+    }
+}
+
+/// Whether a `null` would remove something: those in lists stay.
+fn has_null(value: &Value) -> bool {
+    value.as_object().is_some_and(|fields| fields.values().any(|value| value.is_null() || has_null(value)))
+}
+
 /// Joins two layers of values of a user, the second one stronger. A `null` stays, unlike in [`merge`]:
 /// it is still to remove a default of the pack.
 #[must_use]
@@ -252,6 +311,29 @@ mod tests {
         let merged = json!({"a": {"b": 1, "c": [3], "n": {"kept": 1}}, "x": {"y": 2}});
         assert_eq!(merge(base, over), merged);
         assert_eq!(merge(json!({"a": {"b": 1}}), json!({"a": 5})), json!({"a": 5}));
+    }
+
+    #[test]
+    fn merging_without_copies_is_merging() {
+        let sides = [
+            json!(null),
+            json!(5),
+            json!({}),
+            json!({"a": {"b": 1, "c": [1, null], "d": {"e": 1}}, "x": 1}),
+            json!({"a": {"c": [3], "d": null, "n": {"deep": null, "kept": 1}}, "x": {"y": 2}, "gone": null}),
+            json!({"0": 1, "a": null, "aa": {"b": {"c": {"d": null}}}, "z": [{"kept": null}]}),
+            json!({"a": {}, "x": {}, "z": {"b": 1}}),
+            json!({"a": 5, "b": {"": 1}}),
+        ];
+        for base in &sides {
+            for over in &sides {
+                let merged = Merged::of(base, over);
+                assert_eq!(merged.to_value(), merge(base.clone(), over.clone()), "{base} {over}");
+                if let Merged::Object(fields) = merged {
+                    assert!(fields.is_sorted_by_key(|(key, _)| *key), "{base} {over}");
+                }
+            }
+        }
     }
 
     #[test]
