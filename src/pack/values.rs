@@ -136,9 +136,9 @@ impl<'v> Merged<'v> {
     pub fn to_value(&self) -> Value {
         match self {
             Self::One(value) => (*value).clone(),
-            Self::Object(fields) => {
-                Value::Object(fields.iter().map(|(key, value)| ((*key).to_owned(), value.to_value())).collect())
-            }
+            Self::Object(fields) => Value::Object(
+                fields.iter().map(|(key, value)| ((*key).to_owned(), value.to_value())).collect(),
+            ),
         }
     }
 }

@@ -62,7 +62,12 @@ impl Session {
     }
 
     /// Renders every template of the pack, in path order.
-    pub(super) fn texts(&self, pack: &Pack, input: &Input<'_>, values: &Merged<'_>) -> Result<Vec<Text>, Error> {
+    pub(super) fn texts(
+        &self,
+        pack: &Pack,
+        input: &Input<'_>,
+        values: &Merged<'_>,
+    ) -> Result<Vec<Text>, Error> {
         let budget = self.budget(pack.strict);
         let compiled = pack.compiled.get_or(|| Compiled::of(pack, input.stop))?;
         if budget.source(compiled.size).is_none() {

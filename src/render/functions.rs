@@ -157,7 +157,13 @@ fn render_text(
 const IN_TEXT: &str = "in the text given to `";
 
 /// Python's slices of texts and lists; nothing of nothing.
-pub(super) fn slice(of: &Value, from: Option<i64>, to: Option<i64>, step: i64, budget: &Budget) -> Result<Value, Error> {
+pub(super) fn slice(
+    of: &Value,
+    from: Option<i64>,
+    to: Option<i64>,
+    step: i64,
+    budget: &Budget,
+) -> Result<Value, Error> {
     if step == 0 {
         return Err(wrong("a slice cannot have steps of 0"));
     }

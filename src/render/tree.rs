@@ -147,7 +147,8 @@ impl Tree<'_, '_> {
     }
 
     fn documents(&mut self, pack: &Pack, merged: &Value, place: &Place) -> Result<(), Error> {
-        let texts = self.session.texts(pack, self.input, &Merged::One(merged)).map_err(|error| place.name(error))?;
+        let texts =
+            self.session.texts(pack, self.input, &Merged::One(merged)).map_err(|error| place.name(error))?;
         for text in texts {
             let file = format!("{}{}", place.files, text.file);
             if engine::is_notes(&text.file) {

@@ -1,6 +1,5 @@
 //! Filters on lists and maps, and between data and text.
 
-
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, State};
 use serde_json::Value as Json;
@@ -23,15 +22,18 @@ const ITEMS: usize = 150_000;
 
 pub(super) fn register(engine: &mut Environment<'static>) {
     add!(engine, "toyaml", |b, v: &Value| yaml::of(&convert::to_json(v, b)?));
-    engine.add_filter("tojson", |state: &mut State<'_, '_>, v: &Value, options: Kwargs| -> Result<Value, Error> {
-        let budget = Scope::budget(state)?;
-        budget.defined(v)?;
-        let indent: Option<bool> = options.get::<Option<&Value>>("indent")?.map(Value::is_true);
-        options.assert_all_used()?;
-        let json = convert::to_json(v, budget)?;
-        let text = if indent == Some(true) { format!("{json:#}") } else { json.to_string() };
-        budget.keep(Value::from(text))
-    });
+    engine.add_filter(
+        "tojson",
+        |state: &mut State<'_, '_>, v: &Value, options: Kwargs| -> Result<Value, Error> {
+            let budget = Scope::budget(state)?;
+            budget.defined(v)?;
+            let indent: Option<bool> = options.get::<Option<&Value>>("indent")?.map(Value::is_true);
+            options.assert_all_used()?;
+            let json = convert::to_json(v, budget)?;
+            let text = if indent == Some(true) { format!("{json:#}") } else { json.to_string() };
+            budget.keep(Value::from(text))
+        },
+    );
     add!(engine, "tojson_pretty", |b, v: &Value| format!("{:#}", convert::to_json(v, b)?));
     add!(engine, "fromyaml", |b, v: Text<'_>| from_yaml(&v, b)?);
     add!(engine, "fromjson", |b, v: Text<'_>| from_json(&v, b)?);

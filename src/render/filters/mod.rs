@@ -125,11 +125,7 @@ fn register_tests(engine: &mut Environment<'static>) {
     }
 }
 
-fn forward(
-    state: &mut State<'_, '_>,
-    wrapped: &Wrapped,
-    args: Rest<ValueOrKwargs>,
-) -> Result<Value, Error> {
+fn forward(state: &mut State<'_, '_>, wrapped: &Wrapped, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let Wrapped { name, filter, growth, lenient, text } = wrapped;
     let budget = Arc::clone(&Scope::of(state)?.budget);
     let mut args: Vec<Value> = args.0.into_iter().map(ValueOrKwargs::into_value).collect();

@@ -1,6 +1,5 @@
 //! Filters on numbers. No error shows the value: it may be a secret.
 
-
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, State};
 

@@ -27,11 +27,7 @@ pub(super) fn register(engine: &mut Environment<'static>) {
     add!(engine, "string", |b, v: &Value| text::of(v, b)?.into_owned());
     add!(engine, "quote", |b, v: &Value| quote(&text::of(v, b)?, b)?);
     add!(engine, "squote", |b, v: &Value| format!("'{}'", text::of(v, b)?.replace('\'', "''")));
-    add!(engine, "indent", |b, v: Text<'_>, width: Option<usize>| indent(
-        &v,
-        width.unwrap_or(4),
-        b
-    )?);
+    add!(engine, "indent", |b, v: Text<'_>, width: Option<usize>| indent(&v, width.unwrap_or(4), b)?);
     add!(engine, "nindent", |b, v: Text<'_>, width: usize| format!("\n{}", indent(&v, width, b)?));
     add!(engine, "replace", |b, v: Text<'_>, from: Text<'_>, to: Text<'_>| {
         // Each search prepares for what it looks for, byte by byte.
@@ -47,10 +43,7 @@ pub(super) fn register(engine: &mut Environment<'static>) {
         b
     )?);
     add!(engine, "repeat", |b, v: Text<'_>, count: u64| repeat(&v, count, b)?);
-    add!(engine, "trunc", |_b, v: Text<'_>, length: usize| v
-        .chars()
-        .take(length)
-        .collect::<String>());
+    add!(engine, "trunc", |_b, v: Text<'_>, length: usize| v.chars().take(length).collect::<String>());
     add!(engine, "substr", |_b, v: Text<'_>, start: usize, length: Option<usize>| v
         .chars()
         .skip(start)

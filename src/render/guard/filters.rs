@@ -29,14 +29,11 @@ pub(in crate::render) fn register(engine: &mut Environment<'static>) {
         Ok(Value::from(""))
     });
     // Fuel starts anew in each `tpl`: what it used is paid here.
-    engine.add_filter(
-        "__guard_end",
-        |state: &mut State<'_, '_>, _nothing: &Value| -> Result<Value, Error> {
-            let used = state.fuel_levels().map_or(0, |(consumed, _)| consumed);
-            Scope::budget(state)?.steps(used)?;
-            Ok(Value::from(""))
-        },
-    );
+    engine.add_filter("__guard_end", |state: &mut State<'_, '_>, _nothing: &Value| -> Result<Value, Error> {
+        let used = state.fuel_levels().map_or(0, |(consumed, _)| consumed);
+        Scope::budget(state)?.steps(used)?;
+        Ok(Value::from(""))
+    });
     add!(engine, "each", |b, value: Value, body: u64| {
         b.defined(&value)?;
         let rounds = match (value.len(), value.kind()) {
