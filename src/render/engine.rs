@@ -179,7 +179,8 @@ pub(super) fn explain(
         return Error::Limit { file, line, message };
     }
     let excerpt = range.zip(sources.get(name)).and_then(|(range, (source, places))| {
-        Excerpt::of(source, places.before(range.start), places.before(range.end))
+        let range = places.before(&range);
+        Excerpt::of(source, range.start, range.end)
     });
     Error::Template { file, line, message, excerpt }
 }

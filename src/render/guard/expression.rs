@@ -71,8 +71,8 @@ impl Walk<'_> {
         }
         let (start, end) = (first.start_offset as usize, last.end_offset as usize);
         self.edits.extend([
-            Edit { offset: end, place: Place::Close, text: format!(")|{PREFIX}look") },
-            Edit { offset: start, place: Place::Open, text: "(".to_owned() },
+            Edit { offset: end, of: start, place: Place::Close, text: format!(")|{PREFIX}look") },
+            Edit { offset: start, of: start, place: Place::Open, text: "(".to_owned() },
         ]);
     }
 
@@ -98,7 +98,7 @@ impl Walk<'_> {
         while matches!(self.token(), Some(Token::Tilde)) {
             // All parts at once, so that nothing is made on the way.
             let text = if parts == 1 { format!(")|{PREFIX}cat(") } else { ",".to_owned() };
-            self.replace_operator(text)?;
+            self.replace_operator(start, text)?;
             self.product()?;
             parts += 1;
         }
@@ -113,7 +113,7 @@ impl Walk<'_> {
         self.power()?;
         loop {
             if matches!(self.token(), Some(Token::Mul)) {
-                self.replace_operator(format!(")|{PREFIX}mul("))?;
+                self.replace_operator(start, format!(")|{PREFIX}mul("))?;
                 self.power()?;
                 self.wrap(start, ")".to_owned());
             } else if self.skip_if(|token| matches!(token, Token::Div | Token::FloorDiv | Token::Mod)) {
@@ -124,9 +124,9 @@ impl Walk<'_> {
         }
     }
 
-    fn replace_operator(&mut self, text: String) -> Step {
+    fn replace_operator(&mut self, of: usize, text: String) -> Step {
         let offset = self.start()?;
-        self.edits.push(Edit { offset, place: Place::Replace, text });
+        self.edits.push(Edit { offset, of, place: Place::Replace, text });
         self.at += 1;
         Ok(())
     }
@@ -230,17 +230,17 @@ impl Walk<'_> {
                 return Ok(());
             }
             if empty {
-                self.edits.push(Edit { offset, place: Place::Close, text: "none".to_owned() });
+                self.edits.push(Edit { offset, of: start, place: Place::Close, text: "none".to_owned() });
             }
-            self.edits.push(Edit { offset, place: Place::Replace, text: text.to_owned() });
+            self.edits.push(Edit { offset, of: start, place: Place::Replace, text: text.to_owned() });
             empty = true;
             if !separator {
                 break;
             }
         }
         let call = format!("|{PREFIX}slice(");
-        self.edits.push(Edit { offset: open, place: Place::Replace, text: call });
-        self.edits.push(Edit { offset: start, place: Place::Open, text: "(".to_owned() });
+        self.edits.push(Edit { offset: open, of: start, place: Place::Replace, text: call });
+        self.edits.push(Edit { offset: start, of: start, place: Place::Open, text: "(".to_owned() });
         Ok(())
     }
 

@@ -93,6 +93,8 @@ enum Place {
 
 struct Edit {
     offset: usize,
+    /// Where the expression starts that it guards.
+    of: usize,
     place: Place,
     text: String,
 }
@@ -128,13 +130,13 @@ impl<'s> Walk<'s> {
         }
         let mut from = 0;
         for (_, edit) in order {
-            places.note(out.len(), from, true);
+            places.note(out.len(), from, None);
             out.push_str(&source[from..edit.offset]);
-            places.note(out.len(), edit.offset, false);
+            places.note(out.len(), edit.offset, Some(edit.of));
             out.push_str(&edit.text);
             from = edit.offset + usize::from(edit.place == Place::Replace);
         }
-        places.note(out.len(), from, true);
+        places.note(out.len(), from, None);
         let rest = &source[from..];
         if nested {
             // The engine takes one newline off the end; it has to stay the end.
@@ -193,8 +195,8 @@ impl<'s> Walk<'s> {
     /// `(a + b)|guard` binds as a filter does, tighter than every operator: only what may have a `.`, `[` or `(` after it
     /// needs to be `(f()|guard)`.
     fn wrap(&mut self, start: usize, close: String) {
-        let open = Edit { offset: start, place: Place::Open, text: "(".to_owned() };
-        self.edits.extend([Edit { offset: self.end(), place: Place::Close, text: close }, open]);
+        let open = Edit { offset: start, of: start, place: Place::Open, text: "(".to_owned() };
+        self.edits.extend([Edit { offset: self.end(), of: start, place: Place::Close, text: close }, open]);
     }
 
     // Tags.
