@@ -89,6 +89,65 @@ pub fn merge(base: Value, over: Value) -> Value {
     }
 }
 
+/// What [`merge`] gives, without a copy of what only one side has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Merged<'v> {
+    /// All of it is from one side.
+    One(&'v Value),
+    /// An object that is made anew, in the order of its keys.
+    Object(Vec<(&'v str, Self)>),
+}
+
+impl<'v> Merged<'v> {
+    /// As [`merge`].
+    #[must_use]
+    pub fn of(base: &'v Value, over: &'v Value) -> Self {
+        let Value::Object(over_fields) = over else { return Self::One(over) };
+        let none = Map::new();
+        let base_fields = base.as_object().unwrap_or(&none);
+        if base_fields.is_empty() && !has_null(over) {
+            return Self::One(over);
+        }
+        if over_fields.is_empty() && base.is_object() {
+            return Self::One(base);
+        }
+        let mut fields: Vec<(&str, Self)> = Vec::with_capacity(base_fields.len() + over_fields.len());
+        for (key, base) in base.as_object().into_iter().flatten() {
+            match over_fields.get(key) {
+                None => fields.push((key, Self::One(base))),
+                Some(Value::Null) => {}
+                Some(over) => fields.push((key, Self::of(base, over))),
+            }
+        }
+        let below = fields.len();
+        for (key, over) in over_fields {
+            if !over.is_null() && !base_fields.contains_key(key) {
+                fields.push((key, Self::of(&Value::Null, over)));
+            }
+        }
+        if below > 0 && below < fields.len() {
+            fields.sort_unstable_by_key(|(key, _)| *key);
+        }
+        Self::Object(fields)
+    }
+
+    /// A copy.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::One(value) => (*value).clone(),
+            Self::Object(fields) => Value::Object(
+                fields.iter().map(|(key, value)| ((*key).to_owned(), value.to_value())).collect(),
+            ),
+        }
+    }
+}
+
+/// Whether a `null` would remove something: those in lists stay.
+fn has_null(value: &Value) -> bool {
+    value.as_object().is_some_and(|fields| fields.values().any(|value| value.is_null() || has_null(value)))
+}
+
 /// Joins two layers of values of a user, the second one stronger. A `null` stays, unlike in [`merge`]:
 /// it is still to remove a default of the pack.
 #[must_use]
@@ -240,116 +299,5 @@ pub fn typed(text: &str) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn objects_merge_null_removes_and_the_rest_replaces() {
-        let base = json!({"a": {"b": 1, "c": [1, 2], "d": {"e": 1}}, "x": 1});
-        let over =
-            json!({"a": {"c": [3], "d": null, "n": {"deep": null, "kept": 1}}, "x": {"y": 2}, "gone": null});
-        let merged = json!({"a": {"b": 1, "c": [3], "n": {"kept": 1}}, "x": {"y": 2}});
-        assert_eq!(merge(base, over), merged);
-        assert_eq!(merge(json!({"a": {"b": 1}}), json!({"a": 5})), json!({"a": 5}));
-    }
-
-    #[test]
-    fn a_null_survives_between_layers_until_it_meets_the_defaults() {
-        let user = overlay(json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null}, "x": null}));
-        assert_eq!(user, json!({"a": {"b": null, "c": 2}, "x": null}));
-        assert_eq!(merge(json!({"a": {"b": 5}, "x": 1, "y": 1}), user), json!({"a": {"c": 2}, "y": 1}));
-    }
-
-    #[test]
-    fn set_types_only_what_keeps_its_text() {
-        for (text, value) in [
-            ("true", json!(true)),
-            ("False", json!("False")),
-            ("8080", json!(8080)),
-            ("-1", json!(-1)),
-            ("0", json!(0)),
-            ("0123", json!("0123")),
-            ("+1", json!("+1")),
-            ("1.10", json!("1.10")),
-            ("1e3", json!("1e3")),
-            ("99999999999999999999", json!("99999999999999999999")),
-            ("", json!("")),
-            ("a=b", json!("a=b")),
-            (r"a\,b", json!("a,b")),
-        ] {
-            assert_eq!(set(json!({}), &format!("k={text}")).unwrap(), json!({"k": value}), "{text}");
-        }
-        assert_eq!(set(json!({"k": 1, "l": 2}), "k=null").unwrap(), json!({"k": null, "l": 2}));
-    }
-
-    #[test]
-    fn set_follows_dots_escaped_dots_and_indices() {
-        let values = set(json!({}), r"ingress.annotations.nginx\.ingress\.io/x=on").unwrap();
-        assert_eq!(values, json!({"ingress": {"annotations": {"nginx.ingress.io/x": "on"}}}));
-        let values = set(json!({"hosts": [{"name": "a"}]}), "hosts[0].name=b").unwrap();
-        assert_eq!(set(values, "hosts[1]=c").unwrap(), json!({"hosts": [{"name": "b"}, "c"]}));
-        assert_eq!(set(json!({}), "a[0][0]=1").unwrap(), json!({"a": [[1]]}));
-    }
-
-    #[test]
-    fn a_malformed_set_says_what_is_wrong() {
-        for (expression, part) in [
-            ("novalue", "path=value"),
-            ("=1", "empty"),
-            ("a..b=1", "empty"),
-            ("a.=1", "empty"),
-            ("a[x]=1", "not a list index"),
-            ("a[4000000000]=1", "gap"),
-            ("s.t=1", "not an object"),
-            ("s[0]=1", "not on a list"),
-            ("[0]=1", "empty"),
-            (&format!("{}a=1", "a.".repeat(60)), "60 steps"),
-        ] {
-            let error = set(json!({"s": "text"}), expression).unwrap_err();
-            assert!(error.to_string().contains(part), "{expression}: {error}");
-        }
-    }
-
-    #[test]
-    fn values_are_one_object() {
-        assert_eq!(parse(b"", "v").unwrap(), json!({}));
-        assert_eq!(parse(b"# only a comment\n", "v").unwrap(), json!({}));
-        assert_eq!(
-            parse(b"a: {kind: List, items: [1]}\nmode: 0644", "v").unwrap(),
-            json!({"a": {"kind": "List", "items": [1]}, "mode": 420})
-        );
-        for text in [&b"a: 1\na: 2"[..], b"\xff", b"a: [", b"a: 1\n---\nb: 2"] {
-            assert_eq!(parse(text, "v").unwrap_err().reason(), "ValuesInvalid", "{text:?}");
-        }
-        for (text, found) in
-            [(&b"- a"[..], "a list"), (b"text", "a text"), (b"5", "a number"), (b"yes", "a boolean")]
-        {
-            let error = parse(text, "v").unwrap_err();
-            assert_eq!(error.reason(), "ValuesNotAnObject", "{text:?}");
-            assert!(error.to_string().contains(found), "{error}");
-        }
-        let long = [&b"a: "[..], &vec![b'x'; BYTES]].concat();
-        assert_eq!(parse(&long, "v").unwrap_err().reason(), "ValuesTooLarge");
-        let many = format!("a: [{}]", "1,".repeat(60_000));
-        assert_eq!(parse(many.as_bytes(), "v").unwrap_err().reason(), "ValuesInvalid");
-    }
-
-    #[test]
-    fn an_error_in_a_hidden_text_has_its_line_and_quotes_nothing() {
-        for text in [
-            "ok: 1\nhunter2: 1\nhunter2: 2\n",
-            "ok: 1\na: *hunter2\n",
-            "ok: 1\na: [hunter2",
-            "ok: 1\n\thunter2",
-            "hunter2",
-        ] {
-            let error =
-                parse_hidden(text.as_bytes(), "Secret apps/web, values.yaml").unwrap_err().to_string();
-            assert!(!error.contains("hunter2"), "{error}");
-            assert!(error.starts_with("Secret apps/web, values.yaml"), "{error}");
-        }
-        let error = parse_hidden(b"a: 1\nb: 1\na: 2\n", "v").unwrap_err().to_string();
-        assert!(error.starts_with("v:3: "), "{error}");
-    }
-}
+#[path = "values_tests.rs"]
+mod tests;

@@ -1,19 +1,20 @@
 //! The templates of one pack, compiled: once for a pack, however many releases and revisions use it.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 
 use super::budget::{Budget, FUEL, SOURCES, Stop};
 use super::engine::{TEMPLATES, explain};
-use super::{Error, guard};
+use super::{Error, filters, functions, generate, guard, lookup, text as printed};
 use crate::pack::Pack;
 
 const ENDINGS: [&str; 6] = [".yaml", ".yml", ".j2", ".jinja2", ".txt", ".json"];
 /// Frames of macros, includes (ten each) and loops inside each other.
 const RECURSION: usize = 200;
 
-/// Templates without the filters and functions that they call: those belong to one render.
+/// Templates with the filters and functions that they call, but without anything of one render.
 pub(super) struct Compiled {
     engine: Environment<'static>,
     places: BTreeMap<String, guard::Places>,
@@ -94,9 +95,9 @@ impl Compiled {
         Ok(made)
     }
 
-    /// An engine with the templates, to which filters, functions and variables are to be added.
+    /// An engine with the templates, to which the scope and the variables of a render are to be added.
     pub(super) fn engine(&self) -> Environment<'static> {
-        // Templates are shared, not copied.
+        // Templates, filters and functions are shared, not copied.
         self.engine.clone()
     }
 
@@ -113,6 +114,11 @@ pub(super) fn too_large(file: &str) -> Error {
 
 /// An engine without any template.
 pub(super) fn settings() -> Environment<'static> {
+    static SETTINGS: LazyLock<Environment<'static>> = LazyLock::new(make_settings);
+    SETTINGS.clone()
+}
+
+fn make_settings() -> Environment<'static> {
     let mut engine = Environment::new();
     // Undefined values remember the expression that gave them. What else the engine collects for errors (source,
     // variables) is never printed: it may hold secrets.
@@ -126,5 +132,11 @@ pub(super) fn settings() -> Environment<'static> {
     engine.set_fuel(Some(FUEL));
     // A field of what is missing is missing too. Whether a missing value may be used is for the budget of the pack.
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
+    printed::register_formatter(&mut engine);
+    filters::register(&mut engine);
+    functions::register(&mut engine);
+    generate::register(&mut engine);
+    lookup::register(&mut engine);
+    guard::register(&mut engine);
     engine
 }

@@ -1,11 +1,68 @@
 //! Between the engine's values and JSON.
 
-use minijinja::value::ValueKind;
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectExt as _, ValueKind};
 use minijinja::{Error, ErrorKind, Value as Engine};
 use serde_json::{Map, Number, Value};
 
 use super::budget::Budget;
 use super::text;
+use crate::pack::values::Merged;
+
+/// Longest object that is searched from its start.
+const FEW: usize = 8;
+
+/// An object, sorted by its keys. To templates it is what the engine's own map is, and takes half the time to make.
+struct Fields(Vec<(Engine, Engine)>);
+
+impl Fields {
+    fn find(&self, key: &str) -> Option<Engine> {
+        let own = |field: &(Engine, Engine)| field.0.as_str().unwrap_or_default().cmp(key);
+        let found = if self.0.len() <= FEW {
+            self.0.iter().find(|field| own(field).is_eq())
+        } else {
+            self.0.binary_search_by(own).ok().and_then(|at| self.0.get(at))
+        };
+        found.map(|(_, value)| value.clone())
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(key, value)| (key, value))).finish()
+    }
+}
+
+impl Object for Fields {
+    fn get_value(self: &Arc<Self>, key: &Engine) -> Option<Engine> {
+        self.find(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Engine> {
+        self.find(key)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.mapped_rev_key_value_enumerator(|this| Box::new(this.0.iter().cloned()))
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+/// What two layers of values are together.
+pub(super) fn from_merged(merged: &Merged<'_>) -> Engine {
+    match merged {
+        Merged::One(value) => from_json(value),
+        Merged::Object(fields) => {
+            let fields = fields.iter().map(|(key, value)| (Engine::from(*key), from_merged(value)));
+            Engine::from_object(Fields(fields.collect()))
+        }
+    }
+}
 
 /// Object keys keep their sorted order.
 pub(super) fn from_json(value: &Value) -> Engine {
@@ -24,7 +81,8 @@ pub(super) fn from_json(value: &Value) -> Engine {
         Value::String(value) => Engine::from(value.as_str()),
         Value::Array(items) => Engine::from(items.iter().map(from_json).collect::<Vec<_>>()),
         Value::Object(map) => {
-            Engine::from_pairs(map.iter().map(|(key, value)| (key.as_str(), from_json(value))))
+            let fields = map.iter().map(|(key, value)| (Engine::from(key.as_str()), from_json(value)));
+            Engine::from_object(Fields(fields.collect()))
         }
     }
 }

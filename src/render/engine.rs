@@ -4,16 +4,18 @@ use std::io::Write;
 use std::sync::Arc;
 
 use minijinja::{Environment, ErrorKind};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::budget::{Budget, FILE, FUEL, TOTAL};
 use super::compiled::{self, Compiled, Sources};
 use super::excerpt::Excerpt;
 use super::files::FilesOf;
-use super::generate::{self, Generators};
-use super::lookup::{self, Lookups};
-use super::{Error, Input, Secrets, convert, filters, functions, guard, text};
+use super::generate::Generators;
+use super::lookup::Lookups;
+use super::scope::Scope;
+use super::{Error, Input, Secrets, convert, filters, guard};
 use crate::pack::Pack;
+use crate::pack::values::Merged;
 
 pub(super) const TEMPLATES: &str = "templates/";
 /// Characters of a message.
@@ -60,7 +62,12 @@ impl Session {
     }
 
     /// Renders every template of the pack, in path order.
-    pub(super) fn texts(&self, pack: &Pack, input: &Input<'_>, values: &Value) -> Result<Vec<Text>, Error> {
+    pub(super) fn texts(
+        &self,
+        pack: &Pack,
+        input: &Input<'_>,
+        values: &Merged<'_>,
+    ) -> Result<Vec<Text>, Error> {
         let budget = self.budget(pack.strict);
         let compiled = pack.compiled.get_or(|| Compiled::of(pack, input.stop))?;
         if budget.source(compiled.size).is_none() {
@@ -78,11 +85,11 @@ impl Session {
         }
         engine.add_global("files", FilesOf::of(pack, &budget));
         let sources = compiled.sources(pack);
-        let mut texts = Vec::new();
+        let base = format!("{}/templates", pack.metadata.name);
+        let mut texts = Vec::with_capacity(compiled.outputs.len());
         for name in &compiled.outputs {
-            let base = format!("{}/templates", pack.metadata.name);
-            let place = json!({"name": format!("{base}/{name}"), "basePath": base});
-            engine.add_global("template", convert::from_json(&place));
+            let place = [("basePath", base.clone()), ("name", format!("{base}/{name}"))];
+            engine.add_global("template", minijinja::Value::from_pairs(place));
             let text = self.text(&mut engine, name, &budget, &sources)?;
             texts.push(Text { file: format!("{TEMPLATES}{name}"), text });
         }
@@ -116,20 +123,23 @@ impl Session {
         }
         budget.pay_output(out.text.len() as u64);
         // The engine writes whole strings only.
-        Ok(String::from_utf8_lossy(&out.text).into_owned())
+        Ok(String::from_utf8(out.text)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// Only what is registered here exists: nothing that the engine adds later comes in unbounded.
+    /// Puts what belongs to this render of one pack into an engine.
     pub(super) fn equipped(
         &self,
         mut engine: Environment<'static>,
         budget: &Arc<Budget>,
     ) -> Environment<'static> {
-        text::register_formatter(&mut engine, budget);
-        filters::register(&mut engine, budget);
-        functions::register(&mut engine, budget);
-        generate::register(&mut engine, &self.generators, budget);
-        lookup::register(&mut engine, &self.lookups, budget);
+        let scope = Scope {
+            budget: Arc::clone(budget),
+            generators: Arc::clone(&self.generators),
+            lookups: Arc::clone(&self.lookups),
+            patterns: filters::Patterns::default(),
+        };
+        scope.enter(&mut engine);
         engine
     }
 
@@ -169,7 +179,8 @@ pub(super) fn explain(
         return Error::Limit { file, line, message };
     }
     let excerpt = range.zip(sources.get(name)).and_then(|(range, (source, places))| {
-        Excerpt::of(source, places.before(range.start), places.before(range.end))
+        let range = places.before(&range);
+        Excerpt::of(source, range.start, range.end)
     });
     Error::Template { file, line, message, excerpt }
 }
@@ -205,7 +216,7 @@ pub(super) fn message(error: &minijinja::Error) -> String {
     guard::hide(&message).chars().take(MESSAGE).collect()
 }
 
-fn root(pack: &Pack, input: &Input<'_>, values: &Value) -> [(&'static str, minijinja::Value); 4] {
+fn root(pack: &Pack, input: &Input<'_>, values: &Merged<'_>) -> [(&'static str, minijinja::Value); 4] {
     let Input { release_name, namespace, revision, is_upgrade, capabilities, .. } = input;
     let kube = capabilities.kube_version.trim_start_matches('v');
     let mut parts = kube.split(['.', '-', '+']);
@@ -231,7 +242,7 @@ fn root(pack: &Pack, input: &Input<'_>, values: &Value) -> [(&'static str, minij
         "apiVersions": capabilities.api_versions,
     });
     [
-        ("values", convert::from_json(values)),
+        ("values", convert::from_merged(values)),
         ("release", convert::from_json(&release)),
         ("pack", convert::from_json(&metadata)),
         ("capabilities", convert::from_json(&capabilities)),

@@ -1,48 +1,48 @@
-//! Global functions, and the guards that `guard` writes into templates.
+//! Global functions.
 
 use std::sync::Arc;
 
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State};
 
-use super::budget::{Budget, NODE, is_namespace};
+use super::budget::{Budget, NODE};
 use super::filters::{Input as _, Text, from_json, from_yaml, items, repeat, to_float, to_int, wrong};
 use super::printf::printf;
+use super::scope::Scope;
 use super::{guard, text};
 
 macro_rules! add {
-    ($engine:ident, $budget:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
-        let $b = Arc::clone($budget);
-        $engine.add_function($name, move |$($arg: $kind),*| -> Result<Value, Error> {
-            $(let $arg = $arg.passed(&$b)?;)*
+    ($engine:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
+        $engine.add_function($name, |state: &mut State<'_, '_>, $($arg: $kind),*| -> Result<Value, Error> {
+            let $b = Scope::budget(state)?;
+            $(let $arg = $arg.passed($b)?;)*
             let value: Value = Value::from($body);
             $b.keep(value)
         });
     };
 }
 
-pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    let fail_budget = Arc::clone(budget);
-    engine.add_function("fail", move |message: Text<'_>| -> Result<Value, Error> {
-        Err(wrong(message.ready(&fail_budget)?.into_owned()))
+pub(super) fn register(engine: &mut Environment<'static>) {
+    engine.add_function("fail", |state: &mut State<'_, '_>, message: Text<'_>| -> Result<Value, Error> {
+        Err(wrong(message.ready(Scope::budget(state)?)?.into_owned()))
     });
-    add!(engine, budget, "dict", |b, args: Rest<ValueOrKwargs>| dict(args, &b)?);
-    add!(engine, budget, "list", |b, args: Rest<Value>| spread(&args, &b)?);
-    add!(engine, budget, "get", |b, of: &Value, key: &Value, default: Option<Value>| {
+    add!(engine, "dict", |b, args: Rest<ValueOrKwargs>| dict(args, b)?);
+    add!(engine, "list", |b, args: Rest<Value>| spread(&args, b)?);
+    add!(engine, "get", |b, of: &Value, key: &Value, default: Option<Value>| {
         b.weigh(key)?;
         found(of, key).unwrap_or_else(|| default.unwrap_or_default())
     });
-    add!(engine, budget, "set", |b, of: &Value, key: Text<'_>, value: Value| {
-        let mut pairs = pairs(of, &b)?;
+    add!(engine, "set", |b, of: &Value, key: Text<'_>, value: Value| {
+        let mut pairs = pairs(of, b)?;
         pairs.retain(|(name, _)| name.as_str() != Some(&key));
         pairs.push((Value::from(key.into_owned()), value));
         Value::from_pairs(pairs)
     });
-    add!(engine, budget, "unset", |b, of: &Value, key: Text<'_>| {
-        let pairs = pairs(of, &b)?;
+    add!(engine, "unset", |b, of: &Value, key: Text<'_>| {
+        let pairs = pairs(of, b)?;
         Value::from_pairs(pairs.into_iter().filter(|(name, _)| name.as_str() != Some(&key)))
     });
-    add!(engine, budget, "dig", |b, of: &Value, path: Rest<Value>| {
+    add!(engine, "dig", |b, of: &Value, path: Rest<Value>| {
         for key in path.iter() {
             b.weigh(key)?;
         }
@@ -52,53 +52,57 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         let end = keys.iter().try_fold(of.clone(), |at, key| found(&at, key));
         end.unwrap_or_else(|| default.clone())
     });
-    add!(engine, budget, "coalesce", |b, args: Rest<Value>| {
+    add!(engine, "coalesce", |b, args: Rest<Value>| {
         let missing = |value: &Value| value.is_undefined() || value.is_none() || value.as_str() == Some("");
-        spread(&args, &b)?.into_iter().find(|value| !missing(value)).unwrap_or_default()
+        spread(&args, b)?.into_iter().find(|value| !missing(value)).unwrap_or_default()
     });
-    add!(engine, budget, "ternary", |_b, yes: Value, no: Value, condition: &Value| if condition.is_true() {
+    add!(engine, "ternary", |_b, yes: Value, no: Value, condition: &Value| if condition.is_true() {
         yes
     } else {
         no
     });
-    add!(engine, budget, "tostring", |_b, v: Text<'_>| v.into_owned());
-    add!(engine, budget, "toint", |b, v: &Value| {
+    add!(engine, "tostring", |_b, v: Text<'_>| v.into_owned());
+    add!(engine, "toint", |b, v: &Value| {
         b.defined(v)?;
         to_int(v)?
     });
-    add!(engine, budget, "tofloat", |b, v: &Value| {
+    add!(engine, "tofloat", |b, v: &Value| {
         b.defined(v)?;
         to_float(v)?
     });
-    add!(engine, budget, "fromyaml", |b, v: Text<'_>| from_yaml(&v, &b)?);
-    add!(engine, budget, "fromjson", |b, v: Text<'_>| from_json(&v, &b)?);
-    add!(engine, budget, "printf", |b, format: Text<'_>, args: Rest<Value>| printf(
+    add!(engine, "fromyaml", |b, v: Text<'_>| from_yaml(&v, b)?);
+    add!(engine, "fromjson", |b, v: Text<'_>| from_json(&v, b)?);
+    add!(engine, "printf", |b, format: Text<'_>, args: Rest<Value>| printf(
         &format,
-        &spread(&args, &b)?,
+        &spread(&args, b)?,
         false,
-        &b
+        b
     )?);
-    add!(engine, budget, "debug", |b, args: Rest<Value>| match &args[..] {
-        [one] => text::pretty(one, &b)?,
-        several => text::pretty(&Value::from(several.to_vec()), &b)?,
+    add!(engine, "debug", |b, args: Rest<Value>| match &args[..] {
+        [one] => text::pretty(one, b)?,
+        several => text::pretty(&Value::from(several.to_vec()), b)?,
     });
-    let namespace_budget = Arc::clone(budget);
-    engine.add_function("namespace", move |defaults: Option<ValueOrKwargs>| -> Result<Value, Error> {
-        let defaults =
-            defaults.map(|value| namespace_budget.weigh(&value.clone().into_value()).map(|_| value));
-        minijinja::functions::namespace(defaults.transpose()?)
-    });
-    register_tpl(engine, budget);
-    register_guards(engine, budget);
+    engine.add_function(
+        "namespace",
+        |state: &mut State<'_, '_>, defaults: Option<ValueOrKwargs>| -> Result<Value, Error> {
+            let budget = Scope::budget(state)?;
+            let defaults = defaults.map(|value| budget.weigh(&value.clone().into_value()).map(|_| value));
+            minijinja::functions::namespace(defaults.transpose()?)
+        },
+    );
+    register_tpl(engine);
 }
 
 /// `tpl(text)` sees what every template sees, `tpl(text, map)` the fields of the map before that.
-fn register_tpl(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
+fn register_tpl(engine: &mut Environment<'static>) {
     for name in ["tpl", "tpl_ctx"] {
-        let budget = Arc::clone(budget);
         engine.add_function(
             name,
-            move |state: &State<'_, '_>, source: Text<'_>, context: Option<Value>| -> Result<Value, Error> {
+            move |state: &mut State<'_, '_>,
+                  source: Text<'_>,
+                  context: Option<Value>|
+                  -> Result<Value, Error> {
+                let budget = Arc::clone(&Scope::of(state)?.budget);
                 let source = source.ready(&budget)?;
                 budget.steps(1 + source.len() as u64 / 64)?;
                 budget.string(source.len() as u64)?;
@@ -152,91 +156,14 @@ fn render_text(
 /// How every error of a text given to `tpl` begins.
 const IN_TEXT: &str = "in the text given to `";
 
-fn register_guards(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    add!(engine, budget, "__guard_raw", |b, size: u64| {
-        b.bytes(size)?;
-        ""
-    });
-    // Fuel starts anew in each `tpl`: what it used is paid here.
-    let end = Arc::clone(budget);
-    engine.add_function("__guard_end", move |state: &State<'_, '_>| -> Result<Value, Error> {
-        end.steps(state.fuel_levels().map_or(0, |(consumed, _)| consumed))?;
-        Ok(Value::from(""))
-    });
-    let each = Arc::clone(budget);
-    engine.add_function("__guard_each", move |value: Value, body: u64| -> Result<Value, Error> {
-        each.defined(&value)?;
-        let rounds = match (value.len(), value.kind()) {
-            (Some(length), _) => length as u64,
-            (None, ValueKind::Iterable) => {
-                let kept = each.keep(value)?;
-                each.bytes(body * kept.len().unwrap_or(0) as u64)?;
-                return Ok(kept);
-            }
-            (None, _) => 0,
-        };
-        // The characters of a text have to be counted.
-        each.steps(1 + rounds / 64)?;
-        each.bytes(rounds.saturating_mul(body))?;
-        Ok(value)
-    });
-    let hold = Arc::clone(budget);
-    engine.add_function("__guard_hold", move |value: Value| -> Result<Value, Error> {
-        if is_namespace(&value) {
-            return Err(wrong("a namespace cannot be stored inside another value"));
-        }
-        hold.keep(value)
-    });
-    let call = Arc::clone(budget);
-    engine.add_function("__guard_call", move |value: Value| -> Result<Value, Error> {
-        if is_namespace(&value) { Ok(value) } else { call.keep(value) }
-    });
-    let look = Arc::clone(budget);
-    engine.add_function("__guard_look", move |value: Value| -> Result<Value, Error> {
-        look.defined(&value)?;
-        look.weigh(&value)?;
-        Ok(value)
-    });
-    // The engine adds lists lazily and keeps such chains short; only texts are made at once.
-    let sum = Arc::clone(budget);
-    engine.add_function("__guard_sum", move |value: Value| -> Result<Value, Error> {
-        match value.as_str() {
-            Some(text) => sum.string(text.len() as u64)?,
-            None => {
-                sum.weigh(&value)?;
-                sum.bytes(NODE)?;
-            }
-        }
-        Ok(value)
-    });
-    let cat = Arc::clone(budget);
-    engine.add_function("__guard_cat", move |a: Value, b: Value| -> Result<Value, Error> {
-        for side in [&a, &b] {
-            cat.defined(side)?;
-        }
-        let (a, b) = (text::of(&a, &cat)?, text::of(&b, &cat)?);
-        cat.string((a.len() + b.len()) as u64)?;
-        Ok(Value::from([a, b].concat()))
-    });
-    let slice_budget = Arc::clone(budget);
-    engine.add_function(
-        "__guard_slice",
-        move |of: Value, from: Option<i64>, to: Option<i64>, step: Option<i64>| {
-            slice_budget.defined(&of)?;
-            slice(&of, from, to, step.unwrap_or(1), &slice_budget)
-        },
-    );
-    let mul = Arc::clone(budget);
-    engine.add_function("__guard_mul", move |a: Value, b: Value| -> Result<Value, Error> {
-        for side in [&a, &b] {
-            mul.defined(side)?;
-        }
-        multiply(&a, &b, &mul)
-    });
-}
-
 /// Python's slices of texts and lists; nothing of nothing.
-fn slice(of: &Value, from: Option<i64>, to: Option<i64>, step: i64, budget: &Budget) -> Result<Value, Error> {
+pub(super) fn slice(
+    of: &Value,
+    from: Option<i64>,
+    to: Option<i64>,
+    step: i64,
+    budget: &Budget,
+) -> Result<Value, Error> {
     if step == 0 {
         return Err(wrong("a slice cannot have steps of 0"));
     }
@@ -285,7 +212,7 @@ fn positions(length: usize, from: Option<i64>, to: Option<i64>, step: i64) -> im
         .map(|at| at as usize)
 }
 
-fn multiply(a: &Value, b: &Value, budget: &Budget) -> Result<Value, Error> {
+pub(super) fn multiply(a: &Value, b: &Value, budget: &Budget) -> Result<Value, Error> {
     if a.kind() == ValueKind::Number && b.kind() == ValueKind::Number {
         if a.is_integer() && b.is_integer() {
             let product = i128::try_from(a.clone())?.checked_mul(i128::try_from(b.clone())?);

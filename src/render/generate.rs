@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use sha2::Sha256;
 
 use super::budget::Budget;
 use super::filters::{Input as _, Text, wrong};
+use super::scope::Scope;
 
 /// Longest secret.
 const LENGTH: i64 = 4096;
@@ -57,7 +58,8 @@ pub struct Source<'a> {
 
 /// The state behind `now`, `uuidv4` and `generate_secret`, for all packs of one render.
 pub(super) struct Generators {
-    now: Timestamp,
+    /// As `now()` gives it.
+    now: String,
     seed: Vec<u8>,
     ids: AtomicU64,
     random: [u8; 32],
@@ -75,7 +77,7 @@ struct State {
 impl Generators {
     pub(super) fn new(now: Timestamp, seed: &str, source: Source<'_>) -> Self {
         Self {
-            now,
+            now: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             seed: seed.as_bytes().to_vec(),
             ids: AtomicU64::new(0),
             random: *source.random,
@@ -139,27 +141,28 @@ impl Generators {
     }
 }
 
-pub(super) fn register(
-    engine: &mut Environment<'static>,
-    generators: &Arc<Generators>,
-    budget: &Arc<Budget>,
-) {
-    let now = generators.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    engine.add_function("now", move || now.clone());
-    let (own, purse) = (Arc::clone(generators), Arc::clone(budget));
-    engine.add_function("uuidv4", move || -> Result<Value, Error> {
-        purse.steps(8)?;
-        purse.keep(Value::from(own.uuid()))
+pub(super) fn register(engine: &mut Environment<'static>) {
+    engine.add_function("now", |state: &mut minijinja::State<'_, '_>| -> Result<String, Error> {
+        Ok(Scope::of(state)?.generators.now.clone())
     });
-    let (own, purse) = (Arc::clone(generators), Arc::clone(budget));
+    engine.add_function("uuidv4", |state: &mut minijinja::State<'_, '_>| -> Result<Value, Error> {
+        let Scope { budget, generators, .. } = Scope::of(state)?;
+        budget.steps(8)?;
+        budget.keep(Value::from(generators.uuid()))
+    });
     engine.add_function(
         "generate_secret",
-        move |name: Text<'_>, length: i64, charset: Option<Text<'_>>| -> Result<Value, Error> {
-            let charset = charset.map(|charset| charset.ready(&purse)).transpose()?;
-            let name = name.ready(&purse)?;
-            purse.steps(8 + length.clamp(0, LENGTH).unsigned_abs() / 8)?;
-            let secret = own.secret(&name, length, charset.as_deref().unwrap_or("alphanumeric"), &purse)?;
-            purse.keep(Value::from(secret))
+        |state: &mut minijinja::State<'_, '_>,
+         name: Text<'_>,
+         length: i64,
+         charset: Option<Text<'_>>|
+         -> Result<Value, Error> {
+            let Scope { budget, generators, .. } = Scope::of(state)?;
+            let charset = charset.map(|charset| charset.ready(budget)).transpose()?;
+            let name = name.ready(budget)?;
+            budget.steps(8 + length.clamp(0, LENGTH).unsigned_abs() / 8)?;
+            let charset = charset.as_deref().unwrap_or("alphanumeric");
+            budget.keep(Value::from(generators.secret(&name, length, charset, budget)?))
         },
     );
 }

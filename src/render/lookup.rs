@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minijinja::value::Value;
-use minijinja::{Environment, Error};
+use minijinja::{Environment, Error, State};
 use serde_json::{Map, Value as Json};
 
 use super::budget::Budget;
 use super::filters::{Input as _, Text, new_data, wrong};
+use super::scope::Scope;
 use crate::api::Class;
 
 /// Different lookups of one render.
@@ -115,18 +116,19 @@ impl Lookups {
     }
 }
 
-pub(super) fn register(engine: &mut Environment<'static>, lookups: &Arc<Lookups>, budget: &Arc<Budget>) {
-    let (lookups, budget) = (Arc::clone(lookups), Arc::clone(budget));
+pub(super) fn register(engine: &mut Environment<'static>) {
     engine.add_function(
         "lookup",
-        move |api_version: Text<'_>,
-              kind: Text<'_>,
-              namespace: Option<Text<'_>>,
-              name: Option<Text<'_>>|
-              -> Result<Value, Error> {
+        |state: &mut State<'_, '_>,
+         api_version: Text<'_>,
+         kind: Text<'_>,
+         namespace: Option<Text<'_>>,
+         name: Option<Text<'_>>|
+         -> Result<Value, Error> {
+            let Scope { budget, lookups, .. } = Scope::of(state)?;
             let argument = |text: Option<Text<'_>>| -> Result<String, Error> {
                 let Some(text) = text else { return Ok(String::new()) };
-                let text = text.ready(&budget)?;
+                let text = text.ready(budget)?;
                 if text.len() > ARGUMENT {
                     return Err(wrong(format!("lookup: an argument is longer than {ARGUMENT} bytes")));
                 }
@@ -138,7 +140,7 @@ pub(super) fn register(engine: &mut Environment<'static>, lookups: &Arc<Lookups>
                 return Err(wrong("lookup needs an apiVersion and a kind"));
             }
             budget.steps(1000)?;
-            lookups.find(key, &budget)
+            lookups.find(key, budget)
         },
     );
 }

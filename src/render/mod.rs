@@ -21,6 +21,7 @@ mod generate;
 mod guard;
 mod lookup;
 mod printf;
+mod scope;
 mod text;
 mod tree;
 mod unsupported;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::pack::values::Merged;
 use crate::pack::{Kind, Pack};
 
 pub use budget::Stop;
@@ -142,7 +144,7 @@ pub fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> {
 /// As for [`render`].
 #[doc(hidden)]
 pub fn texts(pack: &Pack, input: &Input<'_>) -> Result<Vec<String>, Error> {
-    let merged = crate::pack::values::merge(pack.values.clone(), input.values.clone());
+    let merged = Merged::of(&pack.values, input.values);
     let texts = engine::Session::new(input).texts(pack, input, &merged)?;
     Ok(texts.into_iter().map(|text| text.text).collect())
 }

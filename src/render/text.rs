@@ -1,25 +1,26 @@
 //! How values print.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, HtmlEscape, Value};
 use serde_json::Value as Json;
 
 use super::budget::Budget;
+use super::scope::Scope;
 
 /// Prints values where templates have `{{ }}`.
 ///
 /// Strings, numbers and booleans as they are, null as `none`, undefined (outside of strict mode) as nothing;
 /// lists and maps as flow collections, which YAML reads back as the same data.
-pub(super) fn register_formatter(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    let budget = Arc::clone(budget);
-    engine.set_formatter(move |out, state, value| {
+pub(super) fn register_formatter(engine: &mut Environment<'static>) {
+    engine.set_formatter(|out, state, value| {
+        let escapes = matches!(state.auto_escape(), AutoEscape::Html);
+        let budget = Scope::budget(state)?;
         budget.defined(value)?;
-        let text = of(value, &budget)?;
+        let text = of(value, budget)?;
         budget.bytes(text.len() as u64)?;
-        if matches!(state.auto_escape(), AutoEscape::Html) && !value.is_safe() {
+        if escapes && !value.is_safe() {
             budget.bytes(6 * text.len() as u64)?;
             return Ok(out.write_str(&HtmlEscape(&text).to_string())?);
         }

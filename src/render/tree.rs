@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{Error, Input, Rendered, engine};
 use crate::manifest;
 use crate::pack::schema::{Fuel, Refusal};
+use crate::pack::values::Merged;
 use crate::pack::{self, Kind, Pack, subpacks, values, version};
 
 /// Scalars, lists and maps of the values of all packs, and of all documents. What they come from is bounded, but they take
@@ -33,7 +34,7 @@ pub(super) fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> 
         document_nodes: 0,
         instances: 0,
     };
-    let values = tree.pack(pack, input.values.clone(), &Place::default())?;
+    let values = tree.pack(pack, input.values, &Place::default())?;
     let Tree { session, objects, origins, notes, crds, .. } = tree;
     Ok(Rendered { objects, origins, notes, values, crds, secrets: session.secrets() })
 }
@@ -82,14 +83,14 @@ struct Tree<'i, 's> {
 
 impl Tree<'_, '_> {
     /// Renders what is inside, then the pack itself. Gives its values with the sections of what is inside.
-    fn pack(&mut self, pack: &Pack, over: Value, place: &Place) -> Result<Value, Error> {
+    fn pack(&mut self, pack: &Pack, over: &Value, place: &Place) -> Result<Value, Error> {
         self.instances += 1;
         if self.instances > INSTANCES {
             let message = format!("more than {INSTANCES} packs take part");
             return Err(Error::Limit { file: format!("{}Pack.yaml", place.files), line: 0, message });
         }
         fits_cluster(pack, self.input, place)?;
-        let mut merged = values::merge(pack.values.clone(), over.clone());
+        let mut merged = Merged::of(&pack.values, over).to_value();
         self.value_nodes += values::nodes(&merged);
         if self.value_nodes > NODES {
             let message = format!("they have more than {NODES} fields and items");
@@ -100,10 +101,10 @@ impl Tree<'_, '_> {
         let instances = subpacks::enabled(pack, &merged).map_err(|error| nested(error, place))?;
         if !instances.is_empty() {
             // A null is still to remove a default of a pack inside.
-            let around = values::overlay(pack.values.clone(), over);
+            let around = values::overlay(pack.values.clone(), over.clone());
             for instance in instances.into_iter().filter(|instance| instance.pack.kind != Kind::Library) {
                 let section = section(&around, instance.name, place)?;
-                let mut seen = self.pack(instance.pack, section, &place.inside(instance.name))?;
+                let mut seen = self.pack(instance.pack, &section, &place.inside(instance.name))?;
                 if let Some(seen) = seen.as_object_mut()
                     && seen.get("global") == merged.get("global")
                 {
@@ -146,7 +147,8 @@ impl Tree<'_, '_> {
     }
 
     fn documents(&mut self, pack: &Pack, merged: &Value, place: &Place) -> Result<(), Error> {
-        let texts = self.session.texts(pack, self.input, merged).map_err(|error| place.name(error))?;
+        let texts =
+            self.session.texts(pack, self.input, &Merged::One(merged)).map_err(|error| place.name(error))?;
         for text in texts {
             let file = format!("{}{}", place.files, text.file);
             if engine::is_notes(&text.file) {

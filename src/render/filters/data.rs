@@ -1,15 +1,14 @@
 //! Filters on lists and maps, and between data and text.
 
-use std::sync::Arc;
-
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
-use minijinja::{Environment, Error};
+use minijinja::{Environment, Error, State};
 use serde_json::Value as Json;
 
 use super::{Input as _, Text, wrong, yaml};
 use crate::manifest;
 use crate::render::budget::{Budget, DEPTH, NODE};
 use crate::render::printf::printf;
+use crate::render::scope::Scope;
 use crate::render::{convert, text};
 
 /// What one value of new data costs: a map of one entry is two of them, and takes some 350 bytes.
@@ -21,74 +20,77 @@ const PARSE: usize = 2 << 20;
 /// has a limit of its own.
 const ITEMS: usize = 150_000;
 
-pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    add!(engine, budget, "toyaml", |b, v: &Value| yaml::of(&convert::to_json(v, &b)?));
-    let to_json_budget = Arc::clone(budget);
-    engine.add_filter("tojson", move |v: &Value, options: Kwargs| -> Result<Value, Error> {
-        to_json_budget.defined(v)?;
-        let indent: Option<bool> = options.get::<Option<&Value>>("indent")?.map(Value::is_true);
-        options.assert_all_used()?;
-        let json = convert::to_json(v, &to_json_budget)?;
-        let text = if indent == Some(true) { format!("{json:#}") } else { json.to_string() };
-        to_json_budget.keep(Value::from(text))
-    });
-    add!(engine, budget, "tojson_pretty", |b, v: &Value| format!("{:#}", convert::to_json(v, &b)?));
-    add!(engine, budget, "fromyaml", |b, v: Text<'_>| from_yaml(&v, &b)?);
-    add!(engine, budget, "fromjson", |b, v: Text<'_>| from_json(&v, &b)?);
-    add_lenient!(engine, budget, "required", |_b, v: &Value, message: Option<Text<'_>>| required(
+pub(super) fn register(engine: &mut Environment<'static>) {
+    add!(engine, "toyaml", |b, v: &Value| yaml::of(&convert::to_json(v, b)?));
+    engine.add_filter(
+        "tojson",
+        |state: &mut State<'_, '_>, v: &Value, options: Kwargs| -> Result<Value, Error> {
+            let budget = Scope::budget(state)?;
+            budget.defined(v)?;
+            let indent: Option<bool> = options.get::<Option<&Value>>("indent")?.map(Value::is_true);
+            options.assert_all_used()?;
+            let json = convert::to_json(v, budget)?;
+            let text = if indent == Some(true) { format!("{json:#}") } else { json.to_string() };
+            budget.keep(Value::from(text))
+        },
+    );
+    add!(engine, "tojson_pretty", |b, v: &Value| format!("{:#}", convert::to_json(v, b)?));
+    add!(engine, "fromyaml", |b, v: Text<'_>| from_yaml(&v, b)?);
+    add!(engine, "fromjson", |b, v: Text<'_>| from_json(&v, b)?);
+    add_lenient!(engine, "required", |_b, v: &Value, message: Option<Text<'_>>| required(
         v,
         message.as_deref()
     )?);
-    add_lenient!(engine, budget, "empty", |_b, v: &Value| is_empty(v));
-    add_lenient!(engine, budget, "haskey", |b, v: &Value, key: Text<'_>| {
+    add_lenient!(engine, "empty", |_b, v: &Value| is_empty(v));
+    add_lenient!(engine, "haskey", |b, v: &Value, key: Text<'_>| {
         b.steps(key.len() as u64 / 64)?;
         v.get_attr(&key).is_ok_and(|found| !found.is_undefined())
     });
-    add!(engine, budget, "keys", |_b, v: &Value| match v.is_undefined() {
+    add!(engine, "keys", |_b, v: &Value| match v.is_undefined() {
         true => Vec::new(),
         false => map(v)?.try_iter()?.collect::<Vec<Value>>(),
     });
-    add!(engine, budget, "values", |_b, v: &Value| {
+    add!(engine, "values", |_b, v: &Value| {
         let keys: Vec<Value> = map(v)?.try_iter()?.collect();
         keys.iter().map(|key| v.get_item(key)).collect::<Result<Vec<Value>, Error>>()?
     });
-    add!(engine, budget, "merge", |b, base: &Value, over: &Value| {
-        let (mut base, over) = (convert::to_json(base, &b)?, convert::to_json(over, &b)?);
+    add!(engine, "merge", |b, base: &Value, over: &Value| {
+        let (mut base, over) = (convert::to_json(base, b)?, convert::to_json(over, b)?);
         merge(&mut base, over);
-        new_data(&base, &b)?
+        new_data(&base, b)?
     });
-    add!(engine, budget, "pick", |b, v: &Value, names: Rest<Value>| filter_keys(v, &names, true, &b)?);
-    add!(engine, budget, "omit", |b, v: &Value, names: Rest<Value>| filter_keys(v, &names, false, &b)?);
-    add!(engine, budget, "append", |b, v: &Value, item: Value| {
-        let mut items = items(v, &b)?;
+    add!(engine, "pick", |b, v: &Value, names: Rest<Value>| filter_keys(v, &names, true, b)?);
+    add!(engine, "omit", |b, v: &Value, names: Rest<Value>| filter_keys(v, &names, false, b)?);
+    add!(engine, "append", |b, v: &Value, item: Value| {
+        let mut items = items(v, b)?;
         items.push(item);
         items
     });
-    add!(engine, budget, "prepend", |b, v: &Value, item: Value| {
-        let mut items = items(v, &b)?;
+    add!(engine, "prepend", |b, v: &Value, item: Value| {
+        let mut items = items(v, b)?;
         items.insert(0, item);
         items
     });
-    add!(engine, budget, "concat", |b, v: &Value, others: Rest<Value>| {
-        let mut all = items(v, &b)?;
+    add!(engine, "concat", |b, v: &Value, others: Rest<Value>| {
+        let mut all = items(v, b)?;
         for other in others.iter() {
-            all.extend(items(other, &b)?);
+            all.extend(items(other, b)?);
         }
         all
     });
-    add!(engine, budget, "without", |b, v: &Value, unwanted: Rest<Value>| {
-        let items = items(v, &b)?;
-        pay_for_search(items.len(), &unwanted, &b)?;
+    add!(engine, "without", |b, v: &Value, unwanted: Rest<Value>| {
+        let items = items(v, b)?;
+        pay_for_search(items.len(), &unwanted, b)?;
         items.into_iter().filter(|item| !unwanted.contains(item)).collect::<Vec<Value>>()
     });
-    add!(engine, budget, "compact", |b, v: &Value| items(v, &b)?
+    add!(engine, "compact", |b, v: &Value| items(v, b)?
         .into_iter()
         .filter(|item| !is_empty(item))
         .collect::<Vec<Value>>());
-    add!(engine, budget, "format", |b, v: Text<'_>, args: Rest<Value>| printf(&v, &args, true, &b)?);
-    let strings_budget = Arc::clone(budget);
-    engine
-        .add_filter("tostrings", move |v: &Value, options: Kwargs| to_strings(v, &options, &strings_budget));
+    add!(engine, "format", |b, v: Text<'_>, args: Rest<Value>| printf(&v, &args, true, b)?);
+    engine.add_filter("tostrings", |state: &mut State<'_, '_>, v: &Value, options: Kwargs| {
+        to_strings(v, &options, Scope::budget(state)?)
+    });
 }
 
 pub(in crate::render) fn from_yaml(text: &str, budget: &Budget) -> Result<Value, Error> {

@@ -10,57 +10,60 @@ use minijinja::value::{ArgType, Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters as builtin, tests};
 
 use super::budget::Budget;
+use super::scope::Scope;
 use super::text;
 
 pub(super) use data::{from_json, from_yaml, items, new_data};
 pub(super) use numbers::{to_float, to_int};
+pub(super) use patterns::Patterns;
 pub(super) use texts::{quote, repeat};
 
 pub(super) fn wrong(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
 }
 
-pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    register_builtin(engine, budget);
-    register_tests(engine, budget);
-    texts::register(engine, budget);
-    numbers::register(engine, budget);
-    patterns::register(engine, budget);
-    data::register(engine, budget);
+pub(super) fn register(engine: &mut Environment<'static>) {
+    register_builtin(engine);
+    register_tests(engine);
+    texts::register(engine);
+    numbers::register(engine);
+    patterns::register(engine);
+    data::register(engine);
 }
 
-/// Puts `$function` behind a wrapper. The inner name has a space: no template can write it.
+/// A filter of the engine behind a wrapper.
+struct Wrapped {
+    name: &'static str,
+    filter: Value,
+    /// How many bytes come out for each byte of a text that goes in; a text that is taken apart becomes one value for
+    /// each character.
+    growth: u64,
+    /// It is there for values that may be missing.
+    lenient: bool,
+    /// It takes the text of any value; the engine's text of a boolean is another one than ours.
+    text: bool,
+}
+
 macro_rules! bounded {
-    ($engine:ident, $budget:ident, $($name:literal => $function:path, $growth:literal;)*) => {$(
-        $engine.add_filter(concat!("builtin ", $name), $function);
-        let budget = Arc::clone($budget);
+    ($engine:ident, $($name:literal => $function:path, $growth:literal;)*) => {$(
+        let wrapped = Wrapped {
+            name: $name,
+            filter: Value::from_function($function),
+            growth: $growth,
+            lenient: matches!($name, "default" | "d" | "bool"),
+            text: matches!(
+                $name,
+                "escape" | "e" | "lower" | "upper" | "title" | "capitalize" | "trim" | "split" | "lines" | "safe"
+            ),
+        };
         $engine.add_filter($name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            forward(state, &budget, concat!("builtin ", $name), $growth, args)
+            forward(state, &wrapped, args)
         });
     )*};
 }
 
-/// They are there for values that may be missing.
-const LENIENT: [&str; 3] = ["builtin default", "builtin d", "builtin bool"];
-
-/// They take the text of any value; the engine's text of a boolean is another one than ours.
-const TEXT: [&str; 10] = [
-    "builtin escape",
-    "builtin e",
-    "builtin lower",
-    "builtin upper",
-    "builtin title",
-    "builtin capitalize",
-    "builtin trim",
-    "builtin split",
-    "builtin lines",
-    "builtin safe",
-];
-
-/// Growth: how many bytes come out for each byte of a text that goes in; a text that is taken apart
-/// becomes one value for each character.
-fn register_builtin(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    bounded! { engine, budget,
+fn register_builtin(engine: &mut Environment<'static>) {
+    bounded! { engine,
         "safe" => builtin::safe, 1; "escape" => builtin::escape, 6; "e" => builtin::escape, 6;
         "lower" => builtin::lower, 3; "upper" => builtin::upper, 3; "title" => builtin::title, 3;
         "capitalize" => builtin::capitalize, 3; "trim" => builtin::trim, 1; "reverse" => builtin::reverse, 1;
@@ -79,36 +82,39 @@ fn register_builtin(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
 }
 
 /// The tests of the engine that read all of their arguments.
-fn register_tests(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
+fn register_tests(engine: &mut Environment<'static>) {
     macro_rules! bounded_tests {
         ($($name:literal => $function:path;)*) => {$(
-            engine.add_test(concat!("builtin ", $name), $function);
-            let own = Arc::clone(budget);
+            let test = Value::from_function($function);
             engine.add_test($name, move |state: &mut State<'_, '_>, args: Rest<Value>| -> Result<bool, Error> {
+                let budget = Scope::budget(state)?;
                 for arg in args.iter() {
                     // These look into a text; the others only compare.
                     if matches!($name, "startingwith" | "endingwith" | "lower" | "upper") {
-                        own.defined(arg)?;
+                        budget.defined(arg)?;
                     }
-                    own.weigh(arg)?;
+                    budget.weigh(arg)?;
                 }
-                state.perform_test(concat!("builtin ", $name), &args)
+                Ok(test.call(state, &args)?.is_true())
             });
         )*};
     }
     // The engine's own panics for 0.
-    let own = Arc::clone(budget);
-    engine.add_test("divisibleby", move |value: &Value, by: &Value| -> Result<bool, Error> {
-        own.defined(value)?;
-        own.defined(by)?;
-        match (i128::try_from(value.clone()), i128::try_from(by.clone())) {
-            (Ok(value), Ok(by)) => {
-                let rest = value.checked_rem(by).ok_or_else(|| wrong("nothing is divisible by 0"))?;
-                Ok(rest == 0)
+    engine.add_test(
+        "divisibleby",
+        |state: &mut State<'_, '_>, value: &Value, by: &Value| -> Result<bool, Error> {
+            let budget = Scope::budget(state)?;
+            budget.defined(value)?;
+            budget.defined(by)?;
+            match (i128::try_from(value.clone()), i128::try_from(by.clone())) {
+                (Ok(value), Ok(by)) => {
+                    let rest = value.checked_rem(by).ok_or_else(|| wrong("nothing is divisible by 0"))?;
+                    Ok(rest == 0)
+                }
+                _ => Ok(tests::is_divisibleby(value, by)),
             }
-            _ => Ok(tests::is_divisibleby(value, by)),
-        }
-    });
+        },
+    );
     bounded_tests! {
         "eq" => tests::is_eq; "equalto" => tests::is_eq; "==" => tests::is_eq; "ne" => tests::is_ne;
         "!=" => tests::is_ne; "lt" => tests::is_lt; "lessthan" => tests::is_lt; "<" => tests::is_lt;
@@ -119,45 +125,41 @@ fn register_tests(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
     }
 }
 
-fn forward(
-    state: &mut State<'_, '_>,
-    budget: &Budget,
-    name: &str,
-    growth: u64,
-    args: Rest<ValueOrKwargs>,
-) -> Result<Value, Error> {
+fn forward(state: &mut State<'_, '_>, wrapped: &Wrapped, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let Wrapped { name, filter, growth, lenient, text } = wrapped;
+    let budget = Arc::clone(&Scope::of(state)?.budget);
     let mut args: Vec<Value> = args.0.into_iter().map(ValueOrKwargs::into_value).collect();
-    if TEXT.contains(&name)
+    if *text
         && let Some(first) = args.first_mut()
         && !matches!(first.kind(), ValueKind::String | ValueKind::Number | ValueKind::Undefined)
     {
-        *first = Value::from(text::of(first, budget)?.into_owned());
+        *first = Value::from(text::of(first, &budget)?.into_owned());
     }
     for (index, arg) in args.iter().enumerate() {
-        if !LENIENT.contains(&name) {
+        if !lenient {
             budget.defined(arg)?;
         }
         let weight = budget.weigh(arg)?;
         // Sorting and grouping compare each item some times.
         budget.steps(weight.nodes * 8)?;
         if let Some(text) = arg.as_str()
-            && growth > 1
+            && *growth > 1
         {
             budget.bytes(text.len() as u64 * growth)?;
         }
         // Each character of the text is looked for in this one.
-        if index > 0 && name == "builtin trim" && weight.bytes > 100 {
+        if index > 0 && *name == "trim" && weight.bytes > 100 {
             return Err(wrong("more than 100 characters to trim"));
         }
         // Columns to fill.
         if index > 0
             && arg.as_usize().is_some_and(|number| number > 10_000)
-            && matches!(name, "builtin batch" | "builtin slice")
+            && matches!(*name, "batch" | "slice")
         {
             return Err(wrong("more than 10000 columns"));
         }
     }
-    let value = state.apply_filter(name, &args)?;
+    let value = filter.call(state, &args)?;
     budget.keep(value)
 }
 
@@ -273,24 +275,32 @@ as_it_is!(u64, usize, i64, i32, Rest<ValueOrKwargs>);
 
 /// Adds a filter. In strict packs its input and arguments must be defined.
 macro_rules! add {
-    ($engine:ident, $budget:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
-        let $b = Arc::clone($budget);
-        $engine.add_filter($name, move |$($arg: $kind),*| -> Result<Value, Error> {
-            $b.steps(1)?;
-            $(let $arg = $arg.ready(&$b)?;)*
-            $b.keep(Value::from($body))
+    ($engine:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
+        add_as!($engine, $name, ready, |scope $(, $arg: $kind)*| {
+            let $b = &*scope.budget;
+            $body
         });
     };
 }
 
 /// Adds a filter that is there for undefined input.
 macro_rules! add_lenient {
-    ($engine:ident, $budget:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
-        let $b = Arc::clone($budget);
-        $engine.add_filter($name, move |$($arg: $kind),*| -> Result<Value, Error> {
-            $b.steps(1)?;
-            $(let $arg = $arg.passed(&$b)?;)*
-            $b.keep(Value::from($body))
+    ($engine:ident, $name:literal, |$b:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
+        add_as!($engine, $name, passed, |scope $(, $arg: $kind)*| {
+            let $b = &*scope.budget;
+            $body
+        });
+    };
+}
+
+/// Adds a filter whose arguments are `ready` or only `passed`.
+macro_rules! add_as {
+    ($engine:ident, $name:literal, $prepare:ident, |$scope:ident $(, $arg:ident : $kind:ty)*| $body:expr) => {
+        $engine.add_filter($name, |state: &mut State<'_, '_>, $($arg: $kind),*| -> Result<Value, Error> {
+            let $scope = Scope::of(state)?;
+            $scope.budget.steps(1)?;
+            $(let $arg = $arg.$prepare(&$scope.budget)?;)*
+            $scope.budget.keep(Value::from($body))
         });
     };
 }

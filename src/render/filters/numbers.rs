@@ -1,19 +1,17 @@
 //! Filters on numbers. No error shows the value: it may be a secret.
 
-use std::sync::Arc;
-
 use minijinja::value::{Value, ValueKind};
-use minijinja::{Environment, Error};
+use minijinja::{Environment, Error, State};
 
 use super::{Input as _, wrong};
-use crate::render::budget::Budget;
+use crate::render::scope::Scope;
 
-pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    add!(engine, budget, "int", |_b, v: &Value| to_int(v)?);
-    add!(engine, budget, "float", |_b, v: &Value| to_float(v)?);
-    add!(engine, budget, "floor", |_b, v: &Value| rounded(v, f64::floor)?);
-    add!(engine, budget, "round", |_b, v: &Value, digits: Option<i32>| round(v, digits.unwrap_or(0))?);
-    add!(engine, budget, "ceil", |_b, v: &Value| rounded(v, f64::ceil)?);
+pub(super) fn register(engine: &mut Environment<'static>) {
+    add!(engine, "int", |_b, v: &Value| to_int(v)?);
+    add!(engine, "float", |_b, v: &Value| to_float(v)?);
+    add!(engine, "floor", |_b, v: &Value| rounded(v, f64::floor)?);
+    add!(engine, "round", |_b, v: &Value, digits: Option<i32>| round(v, digits.unwrap_or(0))?);
+    add!(engine, "ceil", |_b, v: &Value| rounded(v, f64::ceil)?);
 }
 
 /// Halves go away from zero.

@@ -4,14 +4,15 @@
 //! the pattern: both are bounded, and paid for.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use minijinja::value::Value;
-use minijinja::{Environment, Error};
+use minijinja::{Environment, Error, State};
 use regex::{Regex, RegexBuilder};
 
 use super::{Input as _, Text, wrong};
 use crate::render::budget::{Budget, NODE, VALUE};
+use crate::render::scope::Scope;
 
 /// Bytes of a pattern and of a replacement.
 const PATTERN: usize = 1024;
@@ -24,39 +25,36 @@ const COMPILE: u64 = 20_000;
 /// Patterns kept compiled for the render.
 const KEPT: usize = 32;
 
-type Patterns = Arc<Mutex<HashMap<String, Regex>>>;
+/// Patterns of one render, compiled.
+pub(in crate::render) type Patterns = Mutex<HashMap<String, Regex>>;
 
-pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    let patterns = Patterns::default();
-    let kept = Arc::clone(&patterns);
-    add!(engine, budget, "regex_match", |b, v: Text<'_>, pattern: Text<'_>| {
-        prepare(&v, &pattern, &kept, &b)?.is_match(&v)
+pub(super) fn register(engine: &mut Environment<'static>) {
+    add_as!(engine, "regex_match", ready, |scope, v: Text<'_>, pattern: Text<'_>| {
+        prepare(&v, &pattern, scope)?.is_match(&v)
     });
-    let kept = Arc::clone(&patterns);
-    add!(engine, budget, "regex_find", |b, v: Text<'_>, pattern: Text<'_>| {
-        let regex = prepare(&v, &pattern, &kept, &b)?;
+    add_as!(engine, "regex_find", ready, |scope, v: Text<'_>, pattern: Text<'_>| {
+        let regex = prepare(&v, &pattern, scope)?;
         regex.find(&v).map_or("", |found| found.as_str()).to_owned()
     });
-    let kept = Arc::clone(&patterns);
-    add!(engine, budget, "regex_find_all", |b, v: Text<'_>, pattern: Text<'_>| {
-        let regex = prepare(&v, &pattern, &kept, &b)?;
-        pay_for_all(&v, &b)?;
+    add_as!(engine, "regex_find_all", ready, |scope, v: Text<'_>, pattern: Text<'_>| {
+        let regex = prepare(&v, &pattern, scope)?;
+        pay_for_all(&v, &scope.budget)?;
         let mut found = Vec::new();
         for part in regex.find_iter(&v) {
-            b.bytes(NODE)?;
+            scope.budget.bytes(NODE)?;
             found.push(Value::from(part.as_str()));
         }
         found
     });
-    let kept = patterns;
-    add!(engine, budget, "regex_replace", |b, v: Text<'_>, pattern: Text<'_>, by: Text<'_>| {
-        let regex = prepare(&v, &pattern, &kept, &b)?;
-        pay_for_all(&v, &b)?;
-        replace(&regex, &v, &by, &b)?
+    add_as!(engine, "regex_replace", ready, |scope, v: Text<'_>, pattern: Text<'_>, by: Text<'_>| {
+        let regex = prepare(&v, &pattern, scope)?;
+        pay_for_all(&v, &scope.budget)?;
+        replace(&regex, &v, &by, &scope.budget)?
     });
 }
 
-fn prepare(text: &str, pattern: &str, kept: &Patterns, budget: &Budget) -> Result<Regex, Error> {
+fn prepare(text: &str, pattern: &str, scope: &Scope) -> Result<Regex, Error> {
+    let budget = &scope.budget;
     if text.len() > SEARCHED {
         return Err(budget.over(format!("a text to search is larger than {} KiB", SEARCHED >> 10)));
     }
@@ -64,7 +62,7 @@ fn prepare(text: &str, pattern: &str, kept: &Patterns, budget: &Budget) -> Resul
         return Err(budget.over(format!("a pattern is longer than {PATTERN} bytes")));
     }
     budget.steps(16 * text.len() as u64)?;
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = scope.patterns.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(regex) = kept.get(pattern) {
         return Ok(regex.clone());
     }

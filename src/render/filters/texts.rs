@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use md5::Md5;
 use minijinja::value::{Value, ValueKind};
-use minijinja::{Environment, Error};
+use minijinja::{Environment, Error, State};
 use semver::{Version, VersionReq};
 use serde_json::Value as Json;
 use sha1::Sha1;
@@ -18,22 +17,19 @@ use super::{Input as _, Text, wrong};
 use crate::manifest::hex;
 use crate::pack::version;
 use crate::render::budget::{Budget, VALUE};
+use crate::render::scope::Scope;
 use crate::render::text;
 
 /// Bytes of a range of versions.
 const RANGE: usize = 1024;
 
-pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) {
-    add!(engine, budget, "string", |b, v: &Value| text::of(v, &b)?.into_owned());
-    add!(engine, budget, "quote", |b, v: &Value| quote(&text::of(v, &b)?, &b)?);
-    add!(engine, budget, "squote", |b, v: &Value| format!("'{}'", text::of(v, &b)?.replace('\'', "''")));
-    add!(engine, budget, "indent", |b, v: Text<'_>, width: Option<usize>| indent(
-        &v,
-        width.unwrap_or(4),
-        &b
-    )?);
-    add!(engine, budget, "nindent", |b, v: Text<'_>, width: usize| format!("\n{}", indent(&v, width, &b)?));
-    add!(engine, budget, "replace", |b, v: Text<'_>, from: Text<'_>, to: Text<'_>| {
+pub(super) fn register(engine: &mut Environment<'static>) {
+    add!(engine, "string", |b, v: &Value| text::of(v, b)?.into_owned());
+    add!(engine, "quote", |b, v: &Value| quote(&text::of(v, b)?, b)?);
+    add!(engine, "squote", |b, v: &Value| format!("'{}'", text::of(v, b)?.replace('\'', "''")));
+    add!(engine, "indent", |b, v: Text<'_>, width: Option<usize>| indent(&v, width.unwrap_or(4), b)?);
+    add!(engine, "nindent", |b, v: Text<'_>, width: usize| format!("\n{}", indent(&v, width, b)?));
+    add!(engine, "replace", |b, v: Text<'_>, from: Text<'_>, to: Text<'_>| {
         // Each search prepares for what it looks for, byte by byte.
         b.steps(from.len() as u64)?;
         let count = v.matches(&*from).count() as u64;
@@ -41,58 +37,55 @@ pub(super) fn register(engine: &mut Environment<'static>, budget: &Arc<Budget>) 
         b.string(v.len() as u64 + count * to.len() as u64)?;
         v.replace(&*from, &to)
     });
-    add!(engine, budget, "join", |b, v: &Value, separator: Option<Text<'_>>| join(
+    add!(engine, "join", |b, v: &Value, separator: Option<Text<'_>>| join(
         v,
         &separator.unwrap_or_default(),
-        &b
+        b
     )?);
-    add!(engine, budget, "repeat", |b, v: Text<'_>, count: u64| repeat(&v, count, &b)?);
-    add!(engine, budget, "trunc", |_b, v: Text<'_>, length: usize| v
-        .chars()
-        .take(length)
-        .collect::<String>());
-    add!(engine, budget, "substr", |_b, v: Text<'_>, start: usize, length: Option<usize>| v
+    add!(engine, "repeat", |b, v: Text<'_>, count: u64| repeat(&v, count, b)?);
+    add!(engine, "trunc", |_b, v: Text<'_>, length: usize| v.chars().take(length).collect::<String>());
+    add!(engine, "substr", |_b, v: Text<'_>, start: usize, length: Option<usize>| v
         .chars()
         .skip(start)
         .take(length.unwrap_or(usize::MAX))
         .collect::<String>());
-    add!(engine, budget, "wrap", |b, v: Text<'_>, width: usize| wrap(&v, width, &b)?);
-    add!(engine, budget, "trimprefix", |_b, v: Text<'_>, prefix: Text<'_>| v
+    add!(engine, "wrap", |b, v: Text<'_>, width: usize| wrap(&v, width, b)?);
+    add!(engine, "trimprefix", |_b, v: Text<'_>, prefix: Text<'_>| v
         .strip_prefix(&*prefix)
         .unwrap_or(&v)
         .to_owned());
-    add!(engine, budget, "trimsuffix", |_b, v: Text<'_>, suffix: Text<'_>| v
+    add!(engine, "trimsuffix", |_b, v: Text<'_>, suffix: Text<'_>| v
         .strip_suffix(&*suffix)
         .unwrap_or(&v)
         .to_owned());
-    add!(engine, budget, "hasprefix", |_b, v: Text<'_>, prefix: Text<'_>| v.starts_with(&*prefix));
-    add!(engine, budget, "hassuffix", |_b, v: Text<'_>, suffix: Text<'_>| v.ends_with(&*suffix));
-    add!(engine, budget, "snakecase", |b, v: Text<'_>| snake(&v, '_', &b)?);
-    add!(engine, budget, "kebabcase", |b, v: Text<'_>| snake(&v, '-', &b)?);
-    add!(engine, budget, "camelcase", |b, v: Text<'_>| joined_words(&v, false, &b)?);
-    add!(engine, budget, "pascalcase", |b, v: Text<'_>| joined_words(&v, true, &b)?);
-    add!(engine, budget, "b64encode", |b, v: &Value| match v.as_bytes() {
+    add!(engine, "hasprefix", |_b, v: Text<'_>, prefix: Text<'_>| v.starts_with(&*prefix));
+    add!(engine, "hassuffix", |_b, v: Text<'_>, suffix: Text<'_>| v.ends_with(&*suffix));
+    add!(engine, "snakecase", |b, v: Text<'_>| snake(&v, '_', b)?);
+    add!(engine, "kebabcase", |b, v: Text<'_>| snake(&v, '-', b)?);
+    add!(engine, "camelcase", |b, v: Text<'_>| joined_words(&v, false, b)?);
+    add!(engine, "pascalcase", |b, v: Text<'_>| joined_words(&v, true, b)?);
+    add!(engine, "b64encode", |b, v: &Value| match v.as_bytes() {
         Some(bytes) => {
             b.string(bytes.len() as u64 / 3 * 4 + 4)?;
             STANDARD.encode(bytes)
         }
-        None => STANDARD.encode(text::of(v, &b)?.as_bytes()),
+        None => STANDARD.encode(text::of(v, b)?.as_bytes()),
     });
-    add!(engine, budget, "b64decode", |_b, v: Text<'_>| {
+    add!(engine, "b64decode", |_b, v: Text<'_>| {
         let bytes = STANDARD.decode(v.trim()).map_err(|error| wrong(format!("b64decode: {error}")))?;
         String::from_utf8(bytes).map_err(|_| wrong("b64decode: the content is not UTF-8 text"))?
     });
-    add!(engine, budget, "sha256", |b, v: &Value| digest::<Sha256>(v, &b)?);
-    add!(engine, budget, "sha512", |b, v: &Value| digest::<Sha512>(v, &b)?);
-    add!(engine, budget, "sha1", |b, v: &Value| digest::<Sha1>(v, &b)?);
-    add!(engine, budget, "md5", |b, v: &Value| digest::<Md5>(v, &b)?);
-    add!(engine, budget, "basename", |_b, v: Text<'_>| part(&v, |path| path.file_name()));
-    add!(engine, budget, "dirname", |_b, v: Text<'_>| part(&v, |path| path.parent().map(Path::as_os_str)));
-    add!(engine, budget, "extname", |_b, v: Text<'_>| part(&v, |path| path.extension()));
-    add!(engine, budget, "cleanpath", |b, v: Text<'_>| clean_path(&v, &b)?);
-    add!(engine, budget, "urlencode", |b, v: &Value| url_encode(v, &b)?);
-    add!(engine, budget, "pprint", |b, v: &Value| text::pretty(v, &b)?);
-    add!(engine, budget, "semver_match", |b, v: Text<'_>, range: Text<'_>| {
+    add!(engine, "sha256", |b, v: &Value| digest::<Sha256>(v, b)?);
+    add!(engine, "sha512", |b, v: &Value| digest::<Sha512>(v, b)?);
+    add!(engine, "sha1", |b, v: &Value| digest::<Sha1>(v, b)?);
+    add!(engine, "md5", |b, v: &Value| digest::<Md5>(v, b)?);
+    add!(engine, "basename", |_b, v: Text<'_>| part(&v, |path| path.file_name()));
+    add!(engine, "dirname", |_b, v: Text<'_>| part(&v, |path| path.parent().map(Path::as_os_str)));
+    add!(engine, "extname", |_b, v: Text<'_>| part(&v, |path| path.extension()));
+    add!(engine, "cleanpath", |b, v: Text<'_>| clean_path(&v, b)?);
+    add!(engine, "urlencode", |b, v: &Value| url_encode(v, b)?);
+    add!(engine, "pprint", |b, v: &Value| text::pretty(v, b)?);
+    add!(engine, "semver_match", |b, v: Text<'_>, range: Text<'_>| {
         if range.len() > RANGE {
             return Err(wrong(format!("semver_match: the range is longer than {RANGE} bytes")));
         }

@@ -71,8 +71,8 @@ impl Walk<'_> {
         }
         let (start, end) = (first.start_offset as usize, last.end_offset as usize);
         self.edits.extend([
-            Edit { offset: end, place: Place::Close, text: ")".to_owned() },
-            Edit { offset: start, place: Place::Open, text: format!("{PREFIX}look(") },
+            Edit { offset: end, of: start, place: Place::Close, text: format!(")|{PREFIX}look") },
+            Edit { offset: start, of: start, place: Place::Open, text: "(".to_owned() },
         ]);
     }
 
@@ -82,7 +82,7 @@ impl Walk<'_> {
         loop {
             if self.skip_if(|token| matches!(token, Token::Plus)) {
                 self.concatenation()?;
-                self.wrap("sum", start);
+                self.wrap(start, format!(")|{PREFIX}sum"));
             } else if self.skip_if(|token| matches!(token, Token::Minus)) {
                 self.concatenation()?;
             } else {
@@ -94,10 +94,16 @@ impl Walk<'_> {
     pub(super) fn concatenation(&mut self) -> Step {
         let start = self.start()?;
         self.product()?;
+        let mut parts = 1;
         while matches!(self.token(), Some(Token::Tilde)) {
-            self.operator_to_comma()?;
+            // All parts at once, so that nothing is made on the way.
+            let text = if parts == 1 { format!(")|{PREFIX}cat(") } else { ",".to_owned() };
+            self.replace_operator(start, text)?;
             self.product()?;
-            self.wrap("cat", start);
+            parts += 1;
+        }
+        if parts > 1 {
+            self.wrap(start, ")".to_owned());
         }
         Ok(())
     }
@@ -107,9 +113,9 @@ impl Walk<'_> {
         self.power()?;
         loop {
             if matches!(self.token(), Some(Token::Mul)) {
-                self.operator_to_comma()?;
+                self.replace_operator(start, format!(")|{PREFIX}mul("))?;
                 self.power()?;
-                self.wrap("mul", start);
+                self.wrap(start, ")".to_owned());
             } else if self.skip_if(|token| matches!(token, Token::Div | Token::FloorDiv | Token::Mod)) {
                 self.power()?;
             } else {
@@ -118,9 +124,9 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn operator_to_comma(&mut self) -> Step {
+    fn replace_operator(&mut self, of: usize, text: String) -> Step {
         let offset = self.start()?;
-        self.edits.push(Edit { offset, place: Place::Replace, text: ",".to_owned() });
+        self.edits.push(Edit { offset, of, place: Place::Replace, text });
         self.at += 1;
         Ok(())
     }
@@ -190,7 +196,7 @@ impl Walk<'_> {
                 Some(Token::ParenOpen) => {
                     self.arguments()?;
                     if !bare {
-                        self.wrap("call", start);
+                        self.wrap(start, format!("|{PREFIX}call)"));
                     }
                 }
                 _ => return Ok(()),
@@ -198,7 +204,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `x[i]` stays, `x[a:b:c]` becomes `slice(x, a, b, c)` with `none` for what is left out: the
+    /// `x[i]` stays, `x[a:b:c]` becomes a filter with the arguments `a, b, c`, with `none` for what is left out: the
     /// engine's own slices stay lazy, and panic on some bounds.
     pub(super) fn subscript(&mut self, start: usize) -> Step {
         let open = self.start()?;
@@ -209,7 +215,7 @@ impl Walk<'_> {
             let offset = self.start()?;
             let (separator, text) = match self.token() {
                 Some(Token::Colon) => (true, ","),
-                Some(Token::BracketClose) => (false, ")"),
+                Some(Token::BracketClose) => (false, "))"),
                 _ => {
                     let from = self.at;
                     self.expr()?;
@@ -224,16 +230,17 @@ impl Walk<'_> {
                 return Ok(());
             }
             if empty {
-                self.edits.push(Edit { offset, place: Place::Close, text: "none".to_owned() });
+                self.edits.push(Edit { offset, of: start, place: Place::Close, text: "none".to_owned() });
             }
-            self.edits.push(Edit { offset, place: Place::Replace, text: text.to_owned() });
+            self.edits.push(Edit { offset, of: start, place: Place::Replace, text: text.to_owned() });
             empty = true;
             if !separator {
                 break;
             }
         }
-        self.edits.push(Edit { offset: open, place: Place::Replace, text: ",".to_owned() });
-        self.edits.push(Edit { offset: start, place: Place::Open, text: format!("{PREFIX}slice(") });
+        let call = format!("|{PREFIX}slice(");
+        self.edits.push(Edit { offset: open, of: start, place: Place::Replace, text: call });
+        self.edits.push(Edit { offset: start, of: start, place: Place::Open, text: "(".to_owned() });
         Ok(())
     }
 
@@ -264,7 +271,7 @@ impl Walk<'_> {
             literal |= self.skip_if(|token| matches!(token, Token::Comma | Token::Colon));
         }
         if literal && !empty {
-            self.wrap("hold", start);
+            self.wrap(start, format!("|{PREFIX}hold)"));
         }
         Ok(())
     }

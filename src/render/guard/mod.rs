@@ -1,14 +1,15 @@
 //! Rewrites the source of a template so that everything that can grow asks the budget first.
 //!
 //! Fuel counts instructions, but one `~` can double a string and one tag can emit a megabyte into a
-//! variable. The engine has no hook there, so the source itself gets calls: `a ~ b` becomes
-//! `__guard_cat(a , b)`, a list literal becomes `__guard_hold([..])`, and so on. Calls are primary
-//! expressions, hence valid wherever the original was; nothing spans a line, so line numbers stay.
+//! variable. The engine has no hook there, so the source itself gets filters: `a ~ b` becomes
+//! `(a )|__guard_cat( b)`, a list literal becomes `([..]|__guard_hold)`, and so on. They bind tightly, hence are valid
+//! wherever the original was; nothing spans a line, so line numbers stay.
 //!
 //! The walk below follows the engine's grammar on its own tokens. Source that the walk does not
 //! understand is refused, never left unguarded.
 
 mod expression;
+mod filters;
 mod places;
 mod size;
 
@@ -18,6 +19,7 @@ use minijinja::Error;
 use minijinja::machinery::{Span, Token, parse};
 
 use super::budget::Budget;
+pub(super) use filters::register;
 pub(super) use places::Places;
 
 /// Names starting with this cannot be used by a pack.
@@ -91,6 +93,8 @@ enum Place {
 
 struct Edit {
     offset: usize,
+    /// Where the expression starts that it guards.
+    of: usize,
     place: Place,
     text: String,
 }
@@ -122,22 +126,22 @@ impl<'s> Walk<'s> {
         let mut out = String::with_capacity(source.len() * 2);
         let mut places = Places::default();
         if self.raw > 0 {
-            out.push_str(&format!("{{{{ {PREFIX}raw({}) }}}}", self.raw));
+            out.push_str(&format!("{{{{ {}|{PREFIX}raw }}}}", self.raw));
         }
         let mut from = 0;
         for (_, edit) in order {
-            places.note(out.len(), from, true);
+            places.note(out.len(), from, None);
             out.push_str(&source[from..edit.offset]);
-            places.note(out.len(), edit.offset, false);
+            places.note(out.len(), edit.offset, Some(edit.of));
             out.push_str(&edit.text);
             from = edit.offset + usize::from(edit.place == Place::Replace);
         }
-        places.note(out.len(), from, true);
+        places.note(out.len(), from, None);
         let rest = &source[from..];
         if nested {
             // The engine takes one newline off the end; it has to stay the end.
             let (body, end) = rest.strip_suffix('\n').map_or((rest, ""), |body| (body, "\n"));
-            out.push_str(&format!("{body}{{{{ {PREFIX}end() }}}}{end}"));
+            out.push_str(&format!("{body}{{{{ 0|{PREFIX}end }}}}{end}"));
         } else {
             out.push_str(rest);
         }
@@ -186,11 +190,13 @@ impl<'s> Walk<'s> {
         if self.skip_if(wanted) { Ok(()) } else { Err(self.odd()) }
     }
 
-    /// Puts `function(` .. `)` around what stands between `start` and here.
-    fn wrap(&mut self, function: &str, start: usize) {
-        let open = Edit { offset: start, place: Place::Open, text: format!("{PREFIX}{function}(") };
-        let close = Edit { offset: self.end(), place: Place::Close, text: ")".to_owned() };
-        self.edits.extend([close, open]);
+    /// Puts `(` before `start` and a closing part here.
+    ///
+    /// `(a + b)|guard` binds as a filter does, tighter than every operator: only what may have a `.`, `[` or `(` after it
+    /// needs to be `(f()|guard)`.
+    fn wrap(&mut self, start: usize, close: String) {
+        let open = Edit { offset: start, of: start, place: Place::Open, text: "(".to_owned() };
+        self.edits.extend([Edit { offset: self.end(), of: start, place: Place::Close, text: close }, open]);
     }
 
     // Tags.
@@ -225,7 +231,7 @@ impl<'s> Walk<'s> {
             "for" => self.for_tag(),
             "endfor" => {
                 if let Some((edit, before)) = self.loops.pop() {
-                    self.edits[edit].text = format!(", {})", self.raw - before);
+                    self.edits[edit].text = format!(")|{PREFIX}each({})", self.raw - before);
                 }
                 Ok(())
             }
@@ -306,8 +312,8 @@ impl<'s> Walk<'s> {
         self.expect(|token| matches!(token, Token::Ident("in")))?;
         let start = self.start()?;
         self.or()?;
-        self.wrap("each", start);
-        // The closing part is completed when the size of the body is known.
+        // The closing part is made when the size of the body is known.
+        self.wrap(start, String::new());
         self.loops.push((self.edits.len() - 2, self.raw));
         if self.skip_ident("if") {
             self.expr()?;
@@ -336,14 +342,8 @@ impl<'s> Walk<'s> {
                 self.expr()?;
             }
         }
-        if tuple {
-            let end = self.end();
-            self.edits.extend([
-                Edit { offset: end, place: Place::Close, text: "))".to_owned() },
-                Edit { offset: start, place: Place::Open, text: format!("{PREFIX}hold((") },
-            ]);
-        } else if dotted {
-            self.wrap("hold", start);
+        if tuple || dotted {
+            self.wrap(start, format!(")|{PREFIX}hold"));
         }
         Ok(())
     }

@@ -51,6 +51,14 @@ fn doubling_a_text_ends_at_the_limit() {
 }
 
 #[test]
+fn what_a_nested_text_is_given_stands_in_for_no_guard() {
+    let body = rounds(60, "'aaaa'", "{% set ns.x = ns.x + ns.x %}");
+    let stand_ins = ["", "__guard_sum", "__guard_hold", "__guard_call", "__guard_end", "__guard_raw"];
+    let stand_ins: Vec<String> = stand_ins.iter().map(|name| format!("'{name}': coalesce")).collect();
+    is_limited(&format!("{{{{ tpl(\"{body}\", {{ {} }}) }}}}", stand_ins.join(", ")));
+}
+
+#[test]
 fn huge_texts_are_refused_before_they_are_made() {
     for template in [
         "{{ 'a' * 1073741824 }}",
