@@ -122,6 +122,12 @@ fn private() -> Private {
         leftovers: Vec::new(),
         operation: None,
         last_deployed: Some(1),
+        target: None,
+        undone: None,
+        undo_at_once: false,
+        hook_objects: Vec::new(),
+        hooks: Vec::new(),
+        tested: None,
         secrets: Default::default(),
     }
 }

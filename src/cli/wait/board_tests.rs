@@ -50,7 +50,9 @@ fn waiting(object: &str, state: &str, parts: Option<(i64, i64)>, reason: &str) -
     }]}}))
 }
 
-fn states(board: &Board) -> Vec<(String, State, Option<(i64, i64)>)> {
+type Line = (String, State, Option<(i64, i64)>);
+
+fn states(board: &Board) -> Vec<Line> {
     board.lines().into_iter().map(|line| (line.object, line.state, line.parts)).collect()
 }
 
@@ -69,7 +71,7 @@ fn an_object_goes_from_pending_to_ready_and_away() {
     assert_eq!(states(&board), line(State::Creating, None), "it has no parts to count");
     board.see(backend.clone(), deployment(1));
     assert_eq!(states(&board), line(State::Waiting, Some((1, 3))));
-    assert_eq!(board.unsettled(), [backend.clone()]);
+    assert_eq!(board.unsettled(), std::slice::from_ref(&backend));
     board.see(backend.clone(), deployment(3));
     assert_eq!(states(&board), line(State::Ready, Some((3, 3))));
     assert!(board.unsettled().is_empty());

@@ -111,7 +111,8 @@ mod tests {
         let failed = |stand: Stand| matches!(stand, Stand::Failed(_));
         let reconciling = Some("Reconciling");
         let once = json!({"failures": 1});
-        let cases: [(&str, Value, fn(Stand) -> bool); 13] = [
+        type Is = fn(Stand) -> bool;
+        let cases: [(&str, Value, Is); 13] = [
             ("never seen", json!({}), waiting),
             ("of an older spec", status(1, "True", "InstallSucceeded", None, json!({})), waiting),
             (
