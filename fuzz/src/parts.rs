@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value, json};
 use sherpack_operator::api::names;
 use sherpack_operator::manifest::sha256_hex;
-use sherpack_operator::release::{Action, Owner, PRIVATE_VERSION, Private, Record};
+use sherpack_operator::release::{PRIVATE_VERSION, Private, Record};
 use sherpack_operator::storage::codec::{self, Compression, Large, MAX_PARTS, Needs};
 use sherpack_operator::storage::{Head, MacKey, MemoryRecords, Records};
 use tokio::runtime::Runtime;
@@ -109,27 +109,14 @@ fn record() -> Record {
     RECORD.get_or_init(|| serde_json::from_str(golden).expect("a record")).clone()
 }
 
+/// What must be there, and nothing else.
 fn private() -> Private {
-    Private {
-        version: PRIVATE_VERSION,
-        owner: Owner { namespace: "apps".into(), name: "web".into(), uid: "6f1c".into() },
-        holder: "operator-0".into(),
-        action: Action::Upgrade,
-        attempt: 1,
-        inputs: "sha256:aa".into(),
-        pack_digest: "sha256:bb".into(),
-        inventory: Vec::new(),
-        leftovers: Vec::new(),
-        operation: None,
-        last_deployed: Some(1),
-        target: None,
-        undone: None,
-        undo_at_once: false,
-        hook_objects: Vec::new(),
-        hooks: Vec::new(),
-        tested: None,
-        secrets: Default::default(),
-    }
+    let private = json!({
+        "version": PRIVATE_VERSION, "owner": {"namespace": "apps", "name": "web", "uid": "6f1c"},
+        "holder": "operator-0", "action": "Upgrade", "attempt": 1, "inputs": "sha256:aa",
+        "packDigest": "sha256:bb", "inventory": [], "lastDeployed": 1,
+    });
+    serde_json::from_value(private).expect("a private part")
 }
 
 fn stranger(name: &str, release: &str) -> Secret {
