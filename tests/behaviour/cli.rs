@@ -129,13 +129,30 @@ async fn bad_packs_and_bad_usage_end_with_codes_of_their_own() {
 
     std::fs::write(
         pack.join("templates/a.yaml"),
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}\n",
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {sherpack.io/health-check: 'true'}}\n",
     )
     .unwrap();
     let refused = operator(&["render", pack.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1), "a pack that the operator does not install");
-    assert!(err(&refused).contains("`helm.sh/hook` on Job/a is not supported yet"), "{}", err(&refused));
+    assert!(
+        err(&refused).contains("`sherpack.io/health-check` on Job/a is not supported yet"),
+        "{}",
+        err(&refused)
+    );
     assert!(out(&refused).contains("kind: Job"), "printed nevertheless: {}", out(&refused));
+
+    std::fs::write(
+        pack.join("templates/a.yaml"),
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: pre-install}}\n---\n\
+         apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, annotations: {sherpack.io/sync-wave: '2'}}\n",
+    )
+    .unwrap();
+    let plan = operator(&["plan", pack.to_str().unwrap()]);
+    let wanted = "Hook pre-install: Job/a (weight 0, timeout 5m)\nWave 2: 1 resource\n- ConfigMap/b\n  wait for ConfigMap/b\n";
+    assert_eq!((plan.status.code(), out(&plan)), (Some(0), wanted.to_owned()));
+    let plan = operator(&["plan", pack.to_str().unwrap(), "--action", "uninstall", "-o", "json"]);
+    let plan: serde_json::Value = serde_json::from_slice(&plan.stdout).unwrap();
+    assert_eq!(plan["steps"][0], serde_json::json!({"do": "delete", "wave": 2, "objects": ["ConfigMap/b"]}));
 
     let missing = operator(&["render", "no/such/pack"]);
     assert_eq!(missing.status.code(), Some(2), "nothing to read");
