@@ -291,7 +291,7 @@ async fn an_object_that_cannot_be_read_is_told_and_tried_again() {
     }));
     h.start();
     h.apply("web", &pack(), json!({"valuesFrom": [from("Secret", "private")]})).await;
-    let held = h.condition("web", "Ready", "False", Some("ValuesUnreachable")).await;
+    let held = h.condition("web", "Ready", "False", Some("Forbidden")).await;
     assert!(message(&held).contains("Secret values-refused/private"), "{held}");
     h.wire.heal();
     h.ready("web").await;
