@@ -10,6 +10,8 @@ pub(super) struct About {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) target_namespace: String,
+    /// The service account that acts for it, if it names one.
+    pub(super) account: Option<String>,
     /// The object that is waited for first, as `kind/name`, and its namespace.
     pub(super) object: Option<(String, Option<String>)>,
     /// The digest of the plan that waits for approval.
@@ -50,6 +52,7 @@ enum Next {
     CreateNamespace,
     LookAtNamespace,
     Permissions,
+    ServiceAccounts,
 }
 
 /// The advice for a reason; every reason has one, those of newer operators too.
@@ -165,9 +168,18 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         | "StatusWriteFailed"
         | "StorageTimeout"
         | "NoRandomness" => ("it is tried again by itself; its events say more", Next::Describe),
-        "Forbidden" | "StorageForbidden" => {
-            ("the operator lacks a right: see what it may do", Next::Permissions)
+        r::FORBIDDEN | "StorageForbidden" => {
+            ("a right is missing: see what whoever acts for it may do", Next::Permissions)
         }
+        r::SERVICE_ACCOUNT_NOT_FOUND => {
+            ("create it with its rights, or name another one; there are", Next::ServiceAccounts)
+        }
+        r::SERVICE_ACCOUNT_REQUIRED => ("set spec.serviceAccountName", Next::Edit),
+        r::CROSS_NAMESPACE_REFUSED => ("refer to its own namespace only", Next::Edit),
+        "RightsUnknown" | "ServiceAccountUnknown" => {
+            ("it is tried again by itself; its events say more", Next::Describe)
+        }
+        r::NOT_LEADER => ("another replica takes over: follow it", Next::Wait),
         "UnknownKind" => ("install what serves the kind, then let it look again", Next::Reconcile),
         "ObjectTerminating" => ("an object of this name is still going: follow it", Next::Wait),
         r::NAMESPACE_NOT_FOUND => ("create it, or set spec.createNamespace", Next::CreateNamespace),
@@ -206,7 +218,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
 
 impl Next {
     fn command(&self, about: &About) -> String {
-        let About { tool, namespace, name, target_namespace, object, plan, dependency } = about;
+        let About { tool, namespace, name, target_namespace, account, object, plan, dependency } = about;
         let ours = |verb: &str| format!("{tool} {verb} {name} -n {namespace}");
         let release = format!("sherpackrelease/{name} -n {namespace}");
         match self {
@@ -238,10 +250,17 @@ impl Next {
             }
             Self::CreateNamespace => format!("kubectl create namespace {target_namespace}"),
             Self::LookAtNamespace => format!("kubectl describe namespace {target_namespace}"),
-            Self::Permissions => format!(
-                "kubectl auth can-i --list -n {target_namespace} \
-                 --as=system:serviceaccount:sherpack-system:sherpack-operator"
-            ),
+            Self::Permissions => {
+                let (namespace, account) = match account {
+                    Some(account) => (namespace.as_str(), account.as_str()),
+                    None => ("sherpack-system", "sherpack-operator"),
+                };
+                format!(
+                    "kubectl auth can-i --list -n {target_namespace} \
+                     --as=system:serviceaccount:{namespace}:{account}"
+                )
+            }
+            Self::ServiceAccounts => format!("kubectl get serviceaccounts -n {namespace}"),
         }
     }
 }

@@ -175,7 +175,8 @@ pub(super) fn next(release: &SherpackRelease, tool: &'static str) -> Advice {
     };
     let plan = status.plan.map(|plan| plan.digest);
     let target_namespace = release.target_namespace().to_owned();
-    advice(&reason, &About { tool, namespace, name, target_namespace, object, plan, dependency })
+    let account = release.spec.service_account_name.clone();
+    advice(&reason, &About { tool, namespace, name, target_namespace, account, object, plan, dependency })
 }
 
 /// Reason and message of what a person should look at first.
