@@ -262,11 +262,10 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
-    let invalid = refusal(
-        &spec(json!({"serviceAccountName": "a", "approval": "Manual", "crds": {"install": true}})),
-        &NO_DIR,
-    );
-    assert_eq!(invalid.field, "spec.serviceAccountName");
+    let asks =
+        json!({"upgrade": {"immutableFields": "Skip"}, "approval": "Manual", "crds": {"install": true}});
+    let invalid = refusal(&spec(asks), &NO_DIR);
+    assert_eq!(invalid.field, "spec.upgrade.immutableFields");
     assert!(invalid.message.ends_with("the same goes for spec.crds, spec.approval"), "{invalid}");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }

@@ -129,7 +129,7 @@ fn annotations_are_held_to_their_table() {
         ("sherpack.io/hook-retries", "-1", Some("AnnotationInvalid")),
         ("sherpack.io/sync-wave", "-1", None),
         ("sherpack.io/sync-wave", "1.5", Some("AnnotationInvalid")),
-        ("sherpack.io/wait-for", "ConfigMap/a", None),
+        ("sherpack.io/wait-for", "ConfigMap/a", Some("WaitForInvalid")),
         ("sherpack.io/wait-for", "ConfigMap", Some("AnnotationInvalid")),
         ("sherpack.io/wait-for", "Job/gone", Some("WaitForInvalid")),
         ("sherpack.io/skip-wait", "yes", Some("AnnotationInvalid")),
