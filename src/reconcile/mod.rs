@@ -50,8 +50,8 @@ use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::cluster::Cluster;
 use crate::pack::layers::Layer;
 use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
-use crate::release::{Action, ReleaseKey};
-use crate::storage;
+use crate::release::{Action, ReleaseKey, State};
+use crate::storage::{self, Head};
 use crate::watch::RecordsOf;
 use memory::Remembered;
 use status::{Finished, Outcome, Progress};
@@ -263,13 +263,24 @@ impl Pass<'_> {
                     Some(error) => Progress::Blocked(error),
                     None => Progress::Nothing,
                 },
-                Operation::Nothing => self.catch_up().await?,
+                Operation::Nothing => Progress::Nothing,
                 Operation::Hold(Hold::Suspended) => {
                     // Its time counts from when it goes on.
                     self.mem.running = None;
                     Progress::Nothing
                 }
                 Operation::Hold(_) | Operation::Wait => Progress::Nothing,
+            };
+            let progress = match progress {
+                // A process may have died between deploying this revision and what follows from it, whatever holds the
+                // next one up.
+                Progress::Nothing | Progress::Blocked(_) if self.rests_deployed(&decision) => {
+                    match self.catch_up().await? {
+                        Progress::Nothing => progress,
+                        caught => caught,
+                    }
+                }
+                progress => progress,
             };
             let progress = match (progress, drift_error) {
                 (Progress::Nothing, Some(error)) => Progress::Blocked(error),
@@ -278,6 +289,18 @@ impl Pass<'_> {
             return Ok(Outcome { decision, progress });
         }
         Err(Error::Undecided)
+    }
+
+    /// The newest record is deployed, ours, and nothing is done about it in this pass.
+    fn rests_deployed(&self, decision: &decide::Decision) -> bool {
+        let rests = match &decision.operation {
+            Operation::Nothing | Operation::Wait => true,
+            Operation::Hold(hold) => !matches!(hold, Hold::Suspended | Hold::ReleaseNameTaken { .. }),
+            _ => false,
+        };
+        let Some((Head::Ours(head), _)) = &self.mem.head else { return false };
+        let ours = head.private.as_ref().is_some_and(|private| self.owns(&private.owner));
+        rests && ours && head.record.state == State::Deployed
     }
 
     /// An operation could not even begin, so what is deployed stays as it is, and stays locked.

@@ -11,7 +11,7 @@ use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
 use crate::api::{Class, DriftPause, Invalid, SherpackReleaseStatus};
 use crate::release::decide::{Hold, Operation};
-use crate::release::{Owner, State, backoff};
+use crate::release::{Action, Owner, State, backoff};
 use crate::storage::{Head, Records};
 
 /// An operation shorter than this writes its status once, at its end.
@@ -186,7 +186,14 @@ impl Pass<'_> {
                     Progress::Uninstalling { until: at, .. } | Progress::Dependents { until: at, .. } => {
                         sooner(until(self.now, *at));
                     }
-                    Progress::Finished(finished) if finished.failure.is_some() => sooner(CONFLICT_AGAIN),
+                    // What is deployed now is not all that is to be said.
+                    Progress::Finished(finished)
+                        if finished.failure.is_some()
+                            || finished.action == Action::Rollback
+                            || matches!(outcome.decision.operation, Operation::Hold(_) | Operation::Wait) =>
+                    {
+                        sooner(CONFLICT_AGAIN);
+                    }
                     _ => {}
                 }
                 if let Some(at) = outcome.decision.until {
