@@ -20,8 +20,12 @@ use crate::release::{Action, Operation, OperationPhase, Private, State};
 use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
 
 impl Pass<'_> {
-    /// Stores the pending revision and begins to act on it.
+    /// Stores the pending revision and begins to act on it, if whoever acts may do all of it.
     pub(super) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
+        self.preflight(&prepared).await?;
+        if self.settings.create_namespace {
+            self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
+        }
         let Prepared { record, mut private, parts, plan } = prepared;
         let found = self.check_ownership(&parts.objects, &private).await?;
         self.expect_wanted(&private.inventory).await?;

@@ -4,28 +4,21 @@
 //! goes on with it, so that no crash and no second process makes it run twice.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::memory::{HookWatch, Running, Stage, Waiting};
 use super::status::{self, Progress};
 use super::steps::Step;
-use super::wait::describe;
+use super::wait::{FAILED_FOR, LOOK_ANYWAY, LOOK_AT_PODS, describe};
 use super::{Error, Pass};
 use crate::api::{Adopt, duration, names, reasons};
 use crate::cluster::{self, Applied, Created, Holder};
 use crate::health::{self, Status};
 use crate::manifest::ObjectId;
 use crate::plan::{self, DeletePolicy, FailurePolicy, Hook, Phase};
-use crate::release::{HookResult, HookRun, Operation, OperationPhase};
+use crate::release::{HookResult, HookRun, Operation, OperationPhase, Private};
 
-/// A lost watch event must not make a hook wait for ever.
-const LOOK_ANYWAY: Duration = Duration::from_secs(15);
-/// A health rule that says "failed" must say so for this long.
-const FAILED_FOR: Duration = Duration::from_secs(10);
-/// The pods of a Job that does not end are looked at this often.
-const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 /// Looks in one pass: one that deletes the run before, one that creates, one that finds what another created.
 const LOOKS: usize = 4;
 
@@ -174,7 +167,7 @@ impl Pass<'_> {
             Stage::Hook(watch) if watch.attempt == run.attempt => *watch,
             _ => {
                 self.watch_hook(run.hook).await?;
-                let own = self.now.checked_add(run.hook.timeout).unwrap_or(Timestamp::MAX);
+                let own = self.later(run.hook.timeout);
                 let message = format!("the {} hook runs", run.phase);
                 HookWatch {
                     attempt: run.attempt,
@@ -238,7 +231,7 @@ impl Pass<'_> {
             );
             return Ok(Seen::Ended(Some((reasons::HOOK_TIMEOUT, message))));
         }
-        let anyway = self.now.checked_add(LOOK_ANYWAY).unwrap_or(Timestamp::MAX);
+        let anyway = self.later(LOOK_ANYWAY);
         let until = match seen {
             Some(Seen::Running { until }) => until.min(anyway),
             _ => anyway,
@@ -285,7 +278,6 @@ impl Pass<'_> {
         let id = &run.hook.object.id;
         let live = live.value();
         let mut health = health::assess_run(&live, self.now);
-        let later = |by: Duration| self.now.checked_add(by).unwrap_or(Timestamp::MAX);
         match (health.status, health.terminal) {
             (Status::Current, _) => return Seen::Ended(None),
             (Status::Failed, true) if health::is_run_to_completion(&live) => {
@@ -294,10 +286,10 @@ impl Pass<'_> {
             }
             _ => {}
         }
-        let mut until = later(LOOK_ANYWAY);
+        let mut until = self.later(LOOK_ANYWAY);
         if is_job(id) {
             if self.now >= watch.waiting.pods_at {
-                watch.waiting.pods_at = later(LOOK_AT_PODS);
+                watch.waiting.pods_at = self.later(LOOK_AT_PODS);
                 watch.waiting.pods = self.stuck_pod(id).await;
             }
             until = until.min(watch.waiting.pods_at);
@@ -317,7 +309,7 @@ impl Pass<'_> {
             until = until.min(stable);
         }
         if let Some(recheck) = watch.waiting.health.recheck_in {
-            until = until.min(later(recheck));
+            until = until.min(self.later(recheck));
         }
         Seen::Running { until }
     }
@@ -377,18 +369,10 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes what hooks left behind, when their release goes.
-    pub(super) async fn delete_hook_objects(&self, hooks: &[Hook], owner_uid: &str) -> Result<(), Error> {
-        for hook in hooks.iter().filter(|hook| !hook.object.keep()) {
-            let id = &hook.object.id;
-            let Some((version, meta)) = self.cluster.find(&hook.object.api_version, id).await? else {
-                continue;
-            };
-            let run = meta.annotations.as_ref().and_then(|all| all.get(names::HOOK_RUN));
-            let ours = run.and_then(|run| run.split('.').next()) == Some(owner_uid);
-            if let Some(uid) = meta.uid.filter(|_| ours) {
-                self.cluster.delete(&version, id, &uid).await?;
-            }
+    /// Deletes what hooks of a revision left behind, when its release goes.
+    pub(super) async fn delete_hook_objects(&self, private: &Private) -> Result<(), Error> {
+        for entry in &private.hook_objects {
+            self.delete_ours(entry, &private.owner.uid).await?;
         }
         Ok(())
     }

@@ -346,10 +346,6 @@ impl Pass<'_> {
         start_over: bool,
     ) -> Result<Progress, Error> {
         let prepared = self.prepare(wanted, action, revision, attempt, start_over).await?;
-        self.preflight(&prepared).await?;
-        if self.settings.create_namespace {
-            self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
-        }
         self.begin(prepared).await
     }
 

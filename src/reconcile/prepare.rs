@@ -322,7 +322,7 @@ fn identity(pack: &Pack) -> PackIdentity {
     }
 }
 
-pub(super) fn pending(action: Action, started_at: Timestamp, timeout: u64, revision: u32) -> State {
+fn pending(action: Action, started_at: Timestamp, timeout: u64, revision: u32) -> State {
     match action {
         Action::Install => State::PendingInstall { started_at, timeout },
         Action::Upgrade => {

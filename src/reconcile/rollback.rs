@@ -1,7 +1,7 @@
 //! Goes back to a stored revision: its manifest becomes the next revision. Nothing is rendered.
 
 use super::act::occasion;
-use super::prepare::{Prepared, pending, stored_parts};
+use super::prepare::{Prepared, stored_parts};
 use super::status::{Progress, failure};
 use super::{Error, Pass};
 use crate::plan;
@@ -70,14 +70,9 @@ impl Pass<'_> {
         let next = plan::next_inventory(&parts.objects, revision, inventory, leftovers)
             .with_hooks(&parts.hooks, hooks_before);
         let timeout = self.settings.timeout.as_secs().max(1);
-        let State::PendingRollback { started_at, timeout, .. } =
-            pending(Action::Rollback, self.now, timeout, revision)
-        else {
-            return Err(Error::Undecided);
-        };
         let record = Record {
             version: revision,
-            state: State::PendingRollback { started_at, timeout, target_version: target },
+            state: State::PendingRollback { started_at: self.now, timeout, target_version: target },
             labels: self.record_labels(Action::Rollback, Some(target)),
             created_at: self.now,
             updated_at: self.now,
@@ -112,12 +107,7 @@ impl Pass<'_> {
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: before.map_or(of_target.secrets, |private| private.secrets),
         };
-        let prepared = Prepared { record, private, parts, plan };
-        self.preflight(&prepared).await?;
-        if self.settings.create_namespace {
-            self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
-        }
-        self.begin(prepared).await
+        self.begin(Prepared { record, private, parts, plan }).await
     }
 
     /// What the newest record failed for, or undid before.

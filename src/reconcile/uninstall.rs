@@ -104,9 +104,9 @@ impl Pass<'_> {
     }
 
     async fn uninstalled(&mut self, mut running: Running) -> Result<Progress, Error> {
-        let uid =
-            running.stored.private.as_ref().map(|private| private.owner.uid.clone()).unwrap_or_default();
-        self.delete_hook_objects(&running.parts.hooks, &uid).await?;
+        if let Some(private) = &running.stored.private {
+            self.delete_hook_objects(private).await?;
+        }
         let note = format!("release {} is uninstalled", self.settings.release_name);
         self.ctx.report.event(self.release, false, reasons::UNINSTALL_SUCCEEDED, "Uninstall", note);
         if self.settings.uninstall.keep_history {
@@ -177,8 +177,9 @@ impl Pass<'_> {
             return Ok(Some(Progress::Uninstalling { started, deadline, late: false, remaining, until }));
         }
         let mut whole = self.read_head_whole().await?;
-        let hooks = super::prepare::stored_parts(&whole.record)?.hooks;
-        self.delete_hook_objects(&hooks, &uid).await?;
+        if let Some(private) = &whole.private {
+            self.delete_hook_objects(private).await?;
+        }
         whole.record.state = State::Uninstalled;
         whole.record.updated_at = self.now;
         empty(&mut whole);

@@ -18,13 +18,13 @@ use crate::manifest::{Object, ObjectId};
 /// Looks in flight for one release.
 const PARALLEL: usize = 8;
 /// A health rule that says "failed" must say so for this long: some failures pass when a dependency arrives.
-const FAILED_FOR: Duration = Duration::from_secs(10);
+pub(super) const FAILED_FOR: Duration = Duration::from_secs(10);
 /// Two looks at the same waiting objects are at least this far apart.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The pods of a workload are looked at after this time, and so often.
-const LOOK_AT_PODS: Duration = Duration::from_secs(5);
+pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 /// A lost watch event must not make a release wait for ever.
-const LOOK_ANYWAY: Duration = Duration::from_secs(15);
+pub(super) const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 
 impl Pass<'_> {
     /// Decides from the health of the waiting objects alone.
@@ -133,7 +133,7 @@ impl Pass<'_> {
         }
     }
 
-    fn later(&self, by: Duration) -> Timestamp {
+    pub(super) fn later(&self, by: Duration) -> Timestamp {
         self.now.checked_add(by).unwrap_or(Timestamp::MAX)
     }
 

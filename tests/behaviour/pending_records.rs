@@ -20,16 +20,6 @@ fn stuck() -> Pack {
     pack().object(with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true"))
 }
 
-/// The pods of the stuck Deployment become ready.
-async fn heal(h: &Harness) {
-    h.sees("Deployment/slow", |object| object["status"]["unavailableReplicas"] == 1).await;
-    for pod in h.objects.list("Pod", "app=slow").await {
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        let healed = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
-        h.objects.edit(&format!("Pod/{name}"), "test", healed).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pending_revision_of_another_tool_is_left_alone_and_nothing_is_locked_meanwhile() {
     let h = Harness::new("pending-foreign").await;
@@ -93,7 +83,7 @@ async fn our_own_pending_revision_is_resumed_by_the_next_process() {
     h.apply("web", &stuck(), json!({})).await;
     h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
     h.start();
-    heal(&h).await;
+    h.heal("slow").await;
     let ready = h.ready("web").await;
     assert_eq!(ready["status"]["revision"], 1);
     h.shows_states("web", &["1 deployed"]).await;
@@ -159,7 +149,7 @@ async fn a_record_that_somebody_else_writes_meanwhile_ends_the_operation_without
     };
     h.write_as_another_tool(&theirs).await;
     h.shows("SherpackRelease/web", "/status/operation/revision", 2).await;
-    heal(&h).await;
+    h.heal("slow").await;
     h.ready("web").await;
     h.shows_states("web", &["1 failed", "2 deployed"]).await;
     let State::Failed { reason, .. } = h.decoded("web", 1).await.record.state else { panic!("not failed") };

@@ -19,16 +19,6 @@ fn stuck() -> Pack {
     pack().object(with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true"))
 }
 
-/// The pods of the stuck Deployment become ready.
-async fn heal(h: &Harness) {
-    h.sees("Deployment/slow", |object| object["status"]["unavailableReplicas"] == 1).await;
-    for pod in h.objects.list("Pod", "app=slow").await {
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        let healed = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
-        h.objects.edit(&format!("Pod/{name}"), "test", healed).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipe_gets_a_line_for_each_change_until_the_release_is_ready() {
     let h = Harness::new("people-wait").await;
@@ -37,7 +27,7 @@ async fn a_pipe_gets_a_line_for_each_change_until_the_release_is_ready() {
     let waiting = h.begin(&["wait", "web", "--timeout", "60s"]);
     // It has seen the state before: its watch of the Deployment is a second stream of events.
     h.pass("web").await;
-    heal(&h).await;
+    h.heal("slow").await;
     let Ran { code, out, err } = waiting.ended().await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(!out.contains('\x1b'), "{out:?}");
@@ -134,7 +124,7 @@ async fn who_may_read_releases_only_gets_the_lines_of_the_status() {
     h.apply("web", &stuck(), json!({})).await;
     h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
     let waiting = h.begin_as(&file, &["wait", "web", "--timeout", "60s"]);
-    heal(&h).await;
+    h.heal("slow").await;
     let Ran { code, out, err } = waiting.ended().await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(err.contains("the lines are from the status alone"), "{err}");

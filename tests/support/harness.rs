@@ -245,6 +245,17 @@ impl Harness {
         .await
     }
 
+    /// The pod of a Deployment with one, which was told not to get ready, does.
+    pub async fn heal(&self, deployment: &str) {
+        self.sees(&format!("Deployment/{deployment}"), |object| object["status"]["unavailableReplicas"] == 1)
+            .await;
+        for pod in self.objects.list("Pod", &format!("app={deployment}")).await {
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            let healed = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
+            self.objects.edit(&format!("Pod/{name}"), "test", healed).await;
+        }
+    }
+
     /// Waits until the object is not there.
     pub async fn gone(&self, what: &str) {
         eventually(&format!("{what} is gone"), async || self.objects.find(what).await.is_none()).await;
