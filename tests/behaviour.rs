@@ -10,6 +10,7 @@ mod behaviour {
     mod crash_engine;
     mod crash_story;
     mod crd_rules;
+    mod definitions;
     mod crowd;
     mod deletion;
     mod depends_on;

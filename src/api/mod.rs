@@ -34,7 +34,7 @@ pub use operations::{
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
 pub use settings::{
-    DriftPause, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom, WAVE_TIMEOUT,
+    CrdSettings, DriftPause, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom, WAVE_TIMEOUT,
     WaveSettings,
 };
 pub use source::{

@@ -55,6 +55,15 @@ pub const RESUMED: &str = "Resumed";
 /// All retries of the wanted revision are spent.
 pub const RETRIES_EXCEEDED: &str = "RetriesExceeded";
 
+/// What a definition defines is not served in time.
+pub const CRD_NOT_READY: &str = "CrdNotReady";
+/// A definition would change in a way that can break or lose what exists.
+pub const CRD_BREAKING_CHANGE: &str = "CrdBreakingChange";
+/// A definition belongs to another release.
+pub const OWNERSHIP_CONFLICT: &str = "OwnershipConflict";
+/// A definition would take objects along that nobody agreed to lose.
+pub const CRD_DELETION_BLOCKED: &str = "CrdDeletionBlocked";
+
 // ---- holds ------------------------------------------------------------------------------------------------
 
 /// `spec.suspend` is set.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::validate::{requests, uninstall_settings};
+use super::validate::{crd_settings, requests, uninstall_settings};
 use super::{
-    ActsAs, Adopt, Compression, DependsOn, DriftMode, HistoryStorage, LargeRevision, Policy, ReferenceKind,
+    ActsAs, Adopt, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage, LargeRevision, Policy, ReferenceKind,
     SherpackRelease, UninstallPolicy, tenancy,
 };
 
@@ -71,6 +71,8 @@ pub struct Settings {
     pub test: TestSettings,
     /// What happens on deletion.
     pub uninstall: UninstallSettings,
+    /// How definitions of resources are treated.
+    pub crds: CrdSettings,
     /// How many revisions are kept; at least 1.
     pub history_limit: u32,
     /// Where revisions are stored.
@@ -154,6 +156,25 @@ pub struct UninstallSettings {
     pub timeout: Duration,
 }
 
+/// How definitions of resources are treated. What is unset is for the pack to say, and then for the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CrdSettings {
+    /// Whether those that do not exist are made.
+    pub install: Option<bool>,
+    /// What happens to those that exist.
+    pub upgrade: Option<CrdUpgrade>,
+    /// Whether they go with the release.
+    pub on_uninstall: Option<CrdUninstall>,
+    /// Whether what they define is waited for.
+    pub wait_ready: Option<bool>,
+    /// How long; more than zero.
+    pub wait_timeout: Option<Duration>,
+    /// Changes that are let through, as `NAME@DIGEST`.
+    pub confirm_changes: Vec<String>,
+    /// Names of those that may go although objects of them exist.
+    pub confirm_deletion: Vec<String>,
+}
+
 /// What was asked for by annotation. The texts are opaque: a value other than the last handled one is a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
@@ -208,6 +229,7 @@ impl Settings {
             rollback_to: None,
             test: TestSettings::default(),
             uninstall: uninstall_settings(release),
+            crds: crd_settings(release.spec.crds.as_ref(), None),
             history_limit: HISTORY_LIMIT,
             history_storage: release.history_storage(),
             history_namespace: release.history_namespace().to_owned(),

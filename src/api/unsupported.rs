@@ -4,7 +4,7 @@
 //! A value that equals the documented default asks for nothing, so it is let through.
 
 use super::{
-    Approval, Crds, Drift, ImmutableFields, PackSource, SherpackRelease, SherpackReleaseSpec, StrictDrift,
+    Approval, Drift, ImmutableFields, PackSource, SherpackRelease, SherpackReleaseSpec, StrictDrift,
     Upgrade,
 };
 
@@ -32,7 +32,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         rollback_to: _,
         test: _,
         uninstall: _,
-        crds,
+        crds: _,
         drift,
         history: _,
         approval,
@@ -44,13 +44,12 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode: _, strict, ignore } = &drift;
 
-    let table: [(&'static str, bool); 9] = [
+    let table: [(&'static str, bool); 8] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
         ("spec.lock", lock.is_some()),
         ("spec.upgrade.immutableFields", differs(immutable_fields, ImmutableFields::Fail)),
-        ("spec.crds", crds.as_ref().is_some_and(says_anything)),
         ("spec.drift.strict", strict.as_ref().is_some_and(|StrictDrift { managers }| has_entries(managers))),
         ("spec.drift.ignore", has_entries(ignore)),
         ("spec.approval", differs(approval, Approval::Automatic)),
@@ -64,17 +63,4 @@ fn differs<T: PartialEq>(field: &Option<T>, default: T) -> bool {
 
 fn has_entries<T>(list: &Option<Vec<T>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
-}
-
-/// No field of `spec.crds` has a default of its own, so whatever is set asks for something.
-fn says_anything(crds: &Crds) -> bool {
-    let Crds { install, upgrade, on_uninstall, wait_ready, wait_timeout, confirm_changes, confirm_deletion } =
-        crds;
-    install.is_some()
-        || upgrade.is_some()
-        || on_uninstall.is_some()
-        || wait_ready.is_some()
-        || wait_timeout.is_some()
-        || has_entries(confirm_changes)
-        || has_entries(confirm_deletion)
 }

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::names::{DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT, is_dns_label};
 use super::settings::{
-    HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings, UninstallSettings,
+    CrdSettings, HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings, UninstallSettings,
     VALUES_FROM_MAX, VALUES_KEY, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
 };
 use super::{
-    Class, Drift, History, HistoryStorage, HttpSource, Install, InstallFailure, ObjectKey, PackSource,
+    Class, Crds, Drift, History, HistoryStorage, HttpSource, Install, InstallFailure, ObjectKey, PackSource,
     ReferenceKind, SherpackRelease, SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade, UpgradeFailure,
     ValuesReference, Waves, dependencies, duration, reasons, tenancy, unsupported,
 };
@@ -34,6 +34,8 @@ pub struct Policy {
     pub default_service_account: Option<String>,
     /// Whether every release needs one, and none may refer to another namespace.
     pub tenancy: Tenancy,
+    /// Whether a pack alone may have definitions changed at any cost, or deleted.
+    pub trust_pack_crds: bool,
 }
 
 /// A release that cannot be acted on until its author changes it.
@@ -139,9 +141,11 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     if *rollback_to == Some(0) {
         return Err(Invalid::spec("spec.rollbackTo", "is no revision: write a number from 1"));
     }
-    // Of no effect yet, but a typing error is better told now than when it begins to matter.
     let crd_timeout = crds.as_ref().and_then(|crds| crds.wait_timeout.as_deref());
-    positive("spec.crds.waitTimeout", crd_timeout, TIMEOUT)?;
+    let crd_timeout = crd_timeout
+        .map(|timeout| positive("spec.crds.waitTimeout", Some(timeout), TIMEOUT))
+        .transpose()?;
+    let crds = crd_settings(crds.as_ref(), crd_timeout);
 
     let acts_as = tenancy::checked(release, policy)?;
     refuse_unsupported(release)?;
@@ -174,6 +178,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
             ignore_failures: ignore_failures.unwrap_or(false),
         },
         uninstall,
+        crds,
         history_limit,
         history_storage,
         history_namespace,
@@ -193,6 +198,21 @@ pub fn uninstall_settings(release: &SherpackRelease) -> UninstallSettings {
         let without_timeout = uninstall.cloned().map(|uninstall| Uninstall { timeout: None, ..uninstall });
         resolve_uninstall(without_timeout.as_ref(), TIMEOUT)
     })
+}
+
+pub(super) fn crd_settings(crds: Option<&Crds>, wait_timeout: Option<Duration>) -> CrdSettings {
+    let crds = crds.cloned().unwrap_or_default();
+    let Crds { install, upgrade, on_uninstall, wait_ready, wait_timeout: _, confirm_changes, confirm_deletion } =
+        crds;
+    CrdSettings {
+        install,
+        upgrade,
+        on_uninstall,
+        wait_ready,
+        wait_timeout,
+        confirm_changes: confirm_changes.unwrap_or_default(),
+        confirm_deletion: confirm_deletion.unwrap_or_default(),
+    }
 }
 
 fn uninstall_from(uninstall: Option<&Uninstall>) -> Result<UninstallSettings, Invalid> {

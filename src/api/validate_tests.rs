@@ -17,6 +17,7 @@ const fn policy(pack_dir_enabled: bool) -> Policy {
         watch_namespace: None,
         default_service_account: None,
         tenancy: Tenancy::Single,
+        trust_pack_crds: false,
     }
 }
 
@@ -68,6 +69,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         paused: false,
         rollback_to: None,
         test: TestSettings::default(),
+        crds: CrdSettings::default(),
         uninstall: UninstallSettings {
             policy: UninstallPolicy::Delete,
             wait: true,
@@ -85,7 +87,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
     assert_eq!(settings(json!({})), expected);
     let empty_blocks = json!({
         "install": {}, "upgrade": {}, "uninstall": {}, "history": {}, "drift": {}, "waves": {}, "test": {},
-        "crds": {"confirmChanges": []}, "valuesFrom": [], "dependsOn": []
+        "valuesFrom": [], "dependsOn": []
     });
     assert_eq!(settings(empty_blocks), expected);
 }
@@ -173,6 +175,7 @@ fn everything_supported_is_taken_over() {
         paused: true,
         rollback_to: Some(3),
         test: TestSettings { enabled: true, ignore_failures: true },
+        crds: CrdSettings::default(),
         uninstall: UninstallSettings {
             policy: UninstallPolicy::Orphan,
             wait: false,
@@ -243,13 +246,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Skip"}})),
-        ("spec.crds", json!({"crds": {"install": true}})),
-        ("spec.crds", json!({"crds": {"upgrade": "Safe"}})),
-        ("spec.crds", json!({"crds": {"onUninstall": "Keep"}})),
-        ("spec.crds", json!({"crds": {"waitReady": true}})),
-        ("spec.crds", json!({"crds": {"waitTimeout": "60s"}})),
-        ("spec.crds", json!({"crds": {"confirmChanges": ["a@sha256:0"]}})),
-        ("spec.crds", json!({"crds": {"confirmDeletion": ["a"]}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["m"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec"]}]}})),
         ("spec.approval", json!({"approval": "Manual"})),
@@ -263,10 +259,10 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
     let asks =
-        json!({"upgrade": {"immutableFields": "Skip"}, "approval": "Manual", "crds": {"install": true}});
+        json!({"upgrade": {"immutableFields": "Skip"}, "approval": "Manual"});
     let invalid = refusal(&spec(asks), &NO_DIR);
     assert_eq!(invalid.field, "spec.upgrade.immutableFields");
-    assert!(invalid.message.ends_with("the same goes for spec.crds, spec.approval"), "{invalid}");
+    assert!(invalid.message.ends_with("the same goes for spec.approval"), "{invalid}");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }
 

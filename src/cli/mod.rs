@@ -63,7 +63,7 @@ enum Command {
     /// Write a pack directory as a deterministic archive.
     Package(package::Args),
     /// Print the manifests of a pack, the same bytes that the operator would apply.
-    Render(render::Args),
+    Render(render::Command),
     /// Print what an operation with a pack does, in its order: hooks, waves, waits.
     Plan(Box<plan::Args>),
     List(list::Args),

@@ -1,5 +1,6 @@
 //! `plan`: what an operation with a pack would do, in its order, without a cluster.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -69,7 +70,8 @@ pub(super) fn run(args: Args) -> ExitCode {
 
 fn shown(args: &Args) -> Result<Shown, (u8, String)> {
     let (_, rendered) = render::execute(&args.render)?;
-    let objects = rendered.objects.into_iter().map(Object::from_value).collect::<Result<_, _>>();
+    let definitions = rendered.definitions.into_iter().map(|shipped| shipped.body);
+    let objects = definitions.chain(rendered.objects).map(Object::from_value).collect::<Result<_, _>>();
     let objects = objects.map_err(|error| (1, error.to_string()))?;
     let (parts, plan) = planned(objects, args.action).map_err(|error| (1, error.to_string()))?;
     Ok(Shown { action: args.action, steps: plan::lines(&plan, &parts), waves: plan.waves })
@@ -84,7 +86,7 @@ fn planned(objects: Vec<Object>, action: Action) -> Result<(Parts, Plan), plan::
         Action::Rollback => roll_out(Occasion::Rollback)?,
         Action::Uninstall => {
             let inventory = plan::next_inventory(&parts.objects, 1, &[], &[]).wanted;
-            plan::deletion(&parts, &inventory, &[], true)?
+            plan::deletion(&parts, &inventory, &[], &BTreeSet::new(), true)?
         }
         Action::Test => plan::tests(&parts.hooks),
     };

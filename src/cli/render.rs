@@ -72,8 +72,19 @@ pub(super) struct Args {
     api_versions: Vec<String>,
 }
 
+/// `render`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    args: Args,
+    /// Also the definitions below `crds/`, before everything else. The operator applies them first.
+    #[arg(long)]
+    include_crds: bool,
+}
+
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
-pub(super) fn run(args: Args) -> ExitCode {
+pub(super) fn run(command: Command) -> ExitCode {
+    let Command { args, include_crds } = command;
     let (pack, rendered) = match execute(&args) {
         Ok(done) => done,
         Err((code, message)) => {
@@ -91,7 +102,8 @@ pub(super) fn run(args: Args) -> ExitCode {
     if let Some(notes) = &rendered.notes {
         eprintln!("{}", notes.trim_end());
     }
-    print!("{}", yaml::join(&rendered.objects));
+    let definitions = rendered.definitions.into_iter().filter(|_| include_crds).map(|shipped| shipped.body);
+    print!("{}", yaml::join(&definitions.chain(rendered.objects).collect::<Vec<Value>>()));
     if refused.is_some() { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }
 

@@ -68,6 +68,11 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_TENANCY", value_enum, default_value = "single")]
     tenancy: Tenancy,
 
+    /// Believes a pack that wants definitions of resources changed at any cost (`upgrade.strategy: force`) or deleted with the
+    /// release (`uninstall.keep: false`) in its Pack.yaml; otherwise only the release can say so
+    #[arg(long, env = "SHERPACK_TRUST_PACK_CRDS")]
+    trust_pack_crds: bool,
+
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
     concurrency: NonZeroUsize,
@@ -182,6 +187,7 @@ fn config(
         allow_lookup,
         default_service_account,
         tenancy,
+        trust_pack_crds,
         concurrency,
         listen,
         log_format: _,
@@ -222,6 +228,7 @@ fn config(
             Tenancy::Single => api::Tenancy::Single,
             Tenancy::Multi => api::Tenancy::Multi,
         },
+        trust_pack_crds,
         concurrency,
         listen,
         leader_election: leader_elect.then_some(timing),

@@ -113,6 +113,16 @@ impl Kinds {
         }
     }
 
+    /// Forgets a kind unless it was served.
+    pub fn doubt_absence(&self, api_version: &str, kind: &str) {
+        let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        if let Ok(gvk) = GroupVersionKind::try_from(types)
+            && matches!(self.cached(&gvk), Some(Lookup::Absent(_)))
+        {
+            self.lock().remove(&gvk);
+        }
+    }
+
     fn cached(&self, gvk: &GroupVersionKind) -> Option<Lookup> {
         self.lock().get(gvk).cloned()
     }

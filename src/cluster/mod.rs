@@ -3,6 +3,7 @@
 mod account;
 mod contents;
 mod crowded;
+mod definitions;
 mod error;
 mod kinds;
 mod look;

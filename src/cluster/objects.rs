@@ -131,6 +131,11 @@ impl Cluster {
         self.kinds.resolve(&self.own, api_version, kind).await
     }
 
+    /// Lets the API server be asked again for a kind that it did not serve a moment ago.
+    pub fn doubt_absence(&self, api_version: &str, kind: &str) {
+        self.kinds.doubt_absence(api_version, kind);
+    }
+
     async fn api(&self, api_version: &str, id: &ObjectId) -> Result<Api<DynamicObject>, Error> {
         let kind = self.kind(api_version, &id.kind).await?;
         let api = Api::dynamic(self.client.clone(), &kind.resource, &kind.scope());

@@ -9,6 +9,7 @@ pub mod fingerprint;
 pub mod order;
 pub mod yaml;
 
+mod definition;
 mod digest;
 mod error;
 mod id;
@@ -19,6 +20,7 @@ mod pointer;
 mod quantity;
 mod scope;
 
+pub use definition::{Defined, defining};
 pub use digest::{digest, hex, sha256_hex};
 pub use error::Error;
 pub use id::{ObjectId, group_of};

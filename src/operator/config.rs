@@ -35,6 +35,8 @@ pub struct Config {
     pub default_service_account: Option<String>,
     /// Whether every release needs a service account.
     pub tenancy: Tenancy,
+    /// Whether a pack alone may have definitions changed at any cost, or deleted.
+    pub trust_pack_crds: bool,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -69,6 +71,7 @@ impl fmt::Debug for Config {
             allow_lookup,
             default_service_account,
             tenancy,
+            trust_pack_crds,
             concurrency,
             listen,
             leader_election,
@@ -86,6 +89,7 @@ impl fmt::Debug for Config {
             .field("allow_lookup", allow_lookup)
             .field("default_service_account", default_service_account)
             .field("tenancy", tenancy)
+            .field("trust_pack_crds", trust_pack_crds)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("leader_election", leader_election)

@@ -140,6 +140,11 @@ impl Metrics {
         self.releases().of(namespace, name).operation(action, phase, outcome, took);
     }
 
+    /// A definition of the release was compared with the one in the cluster.
+    pub fn crd_changes(&self, namespace: &str, name: &str, severity: &'static str, count: usize) {
+        self.releases().of(namespace, name).crd_changes(severity, count);
+    }
+
     /// A run of a hook ended. Both words are fixed ones, such as `pre-install` and `success`.
     pub fn hook_ended(&self, namespace: &str, name: &str, phase: &'static str, outcome: &'static str) {
         self.releases().of(namespace, name).hook_ended(phase, outcome);

@@ -148,6 +148,10 @@ impl Report for Outside {
         self.metrics.drift_reverted(&key.namespace, &key.name, kind, manager.unwrap_or("unknown"), took);
     }
 
+    fn definition_changes(&self, key: &ReleaseKey, severity: &'static str, count: usize) {
+        self.metrics.crd_changes(&key.namespace, &key.name, severity, count);
+    }
+
     fn fetched(&self, kind: &'static str, succeeded: bool) {
         self.metrics.source_fetched(kind, if succeeded { "success" } else { "failure" });
     }

@@ -20,7 +20,7 @@ use super::{Config, Error, controller};
 use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
 use crate::pack::Limits;
-use crate::reconcile::{Context, Memory, Packs, Rights, ValuesKept, slim_head};
+use crate::reconcile::{Context, Memory, Packs, Rights, ValuesKept, slim_head, Sharing};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
@@ -96,6 +96,7 @@ pub(super) async fn work(
         watch_namespace: config.watch_namespace.clone(),
         default_service_account: config.default_service_account.clone(),
         tenancy: config.tenancy,
+        trust_pack_crds: config.trust_pack_crds,
     };
     let dependencies = Arc::new(Dependencies::new(policy.clone(), wake_tx.clone()));
     let runs = controller::new(client.clone(), config, Arc::clone(&dependencies));
@@ -110,6 +111,7 @@ pub(super) async fn work(
         record_watch,
         references: ReferenceWatch::new(client, wake_tx, on_restart),
         packs: Packs::default(),
+        sharing: Sharing::default(),
         values: ValuesKept::default(),
         fetcher,
         pack_dir: config.pack_dir.clone(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Error, Files, shown, values};
+use super::{DefinitionWishes, Error, Files, definitions, shown, values};
 
 /// What a pack is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +89,25 @@ pub struct Dependency {
     /// Another name inside this pack.
     #[serde(default)]
     pub alias: Option<String>,
+    /// What happens to its definitions of resources.
+    #[serde(default)]
+    pub crds: DependencyDefinitions,
+}
+
+/// `crds` of a dependency.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DependencyDefinitions {
+    /// False: they are neither applied nor waited for.
+    pub import: bool,
+    /// Whether what they define is waited for; unset: as everywhere.
+    pub wait_ready: Option<bool>,
+}
+
+impl Default for DependencyDefinitions {
+    fn default() -> Self {
+        Self { import: true, wait_ready: None }
+    }
 }
 
 /// When a dependency is fetched by whoever vendors it.
@@ -121,7 +140,7 @@ pub(super) struct Definition {
     pub(super) metadata: Metadata,
     pub(super) strict: bool,
     pub(super) dependencies: Vec<Dependency>,
-    pub(super) crds: Value,
+    pub(super) definitions: DefinitionWishes,
     pub(super) warnings: Vec<String>,
 }
 
@@ -141,7 +160,7 @@ const METADATA_KEYS: &[&str] = &[
 ];
 const MAINTAINER_KEYS: &[&str] = &["name", "email", "url"];
 const DEPENDENCY_KEYS: &[&str] =
-    &["name", "version", "repository", "enabled", "condition", "resolve", "tags", "alias"];
+    &["name", "version", "repository", "enabled", "condition", "resolve", "tags", "alias", "crds"];
 const ENGINE_KEYS: &[&str] = &["strict"];
 const CRDS_KEYS: &[&str] = &["install", "upgrade", "uninstall", "waitReady", "waitTimeout"];
 
@@ -201,6 +220,10 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
             for (index, item) in list.as_array().into_iter().flatten().enumerate() {
                 if let Some(map) = item.as_object() {
                     unknown(map, &format!("dependencies[{index}]."), DEPENDENCY_KEYS, &mut warnings);
+                    if let Some(crds) = map.get("crds").and_then(Value::as_object) {
+                        let known = &["import", "waitReady"];
+                        unknown(crds, &format!("dependencies[{index}].crds."), known, &mut warnings);
+                    }
                 }
             }
             serde_json::from_value(list.clone()).map_err(|error| wrong(format!("`dependencies`: {error}")))?
@@ -239,8 +262,8 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
             }
         }
     }
-    let crds = root.get("crds").cloned().unwrap_or(Value::Null);
-    Ok(Definition { kind, metadata, strict, dependencies, crds, warnings: warnings.done() })
+    let definitions = definitions::read(root.get("crds"))?;
+    Ok(Definition { kind, metadata, strict, dependencies, definitions, warnings: warnings.done() })
 }
 
 /// `appVersion: 1.10` is a number in YAML, and most people forget the quotes.
@@ -314,7 +337,7 @@ mod tests {
         let pack = definition("apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.2.3}\n").unwrap();
         assert_eq!((pack.kind, pack.strict), (Kind::Application, true));
         assert_eq!(pack.metadata.version, semver::Version::new(1, 2, 3));
-        assert!(pack.warnings.is_empty() && pack.crds.is_null() && pack.dependencies.is_empty());
+        assert!(pack.warnings.is_empty() && pack.definitions == DefinitionWishes::default() && pack.dependencies.is_empty());
     }
 
     #[test]
@@ -330,7 +353,7 @@ mod tests {
         assert_eq!((pack.kind, pack.strict), (Kind::Library, false));
         assert_eq!(pack.metadata.app_version.as_deref(), Some("1.5"));
         assert!(pack.dependencies[0].enabled);
-        assert_eq!(pack.crds["install"], false);
+        assert_eq!(pack.definitions.install, Some(false));
         assert_eq!(pack.warnings, Vec::<String>::new());
     }
 

@@ -9,6 +9,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod archive;
+mod definitions;
 mod error;
 pub mod layers;
 mod listing;
@@ -26,8 +27,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use archive::{read_archive, write_archive};
+pub use definitions::DefinitionWishes;
 pub use error::Error;
-pub use metadata::{Dependency, Kind, Maintainer, Metadata, Resolve};
+pub use metadata::{Dependency, DependencyDefinitions, Kind, Maintainer, Metadata, Resolve};
 pub use path::clean;
 pub use schema::Schema;
 pub use subpacks::Subpack;
@@ -70,8 +72,8 @@ pub struct Pack {
     pub strict: bool,
     /// Declared dependencies, enabled or not.
     pub dependencies: Vec<Dependency>,
-    /// `crds` of `Pack.yaml` as it stands there; null when absent.
-    pub crds: Value,
+    /// What it says of its definitions of resources: `crds` of `Pack.yaml`.
+    pub definitions: DefinitionWishes,
     /// What the values have to be like.
     pub schema: Option<Schema>,
     /// Default values: `values.yaml` laid on the defaults of the schema; an object, empty when there are none.
@@ -142,7 +144,7 @@ fn alone(mut files: Files) -> Result<Pack, Error> {
         metadata: definition.metadata,
         strict: definition.strict,
         dependencies: definition.dependencies,
-        crds: definition.crds,
+        definitions: definition.definitions,
         schema,
         values,
         subpacks: Vec::new(),

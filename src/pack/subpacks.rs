@@ -43,6 +43,8 @@ pub struct Instance<'p> {
     pub name: &'p str,
     /// The pack.
     pub pack: &'p Pack,
+    /// How the pack around it declares it, if it does.
+    pub dependency: Option<&'p Dependency>,
 }
 
 /// What is left of the limits for a pack and all packs inside of it.
@@ -70,7 +72,7 @@ impl Allowance {
         self.take(&files)?;
         let mut pack = alone(files)?;
         let schema = pack.schema.as_ref().map_or(0, super::Schema::nodes);
-        let fields = values::nodes(&pack.values) + values::nodes(&pack.crds) + schema;
+        let fields = values::nodes(&pack.values) + schema;
         self.fields = self.fields.checked_sub(fields).ok_or(Error::TooManyFields { limit: FIELDS })?;
         let (directories, archives, others) = sort(&pack.files);
         pack.warnings.extend(others.into_iter().take(20).map(|path| {
@@ -177,8 +179,11 @@ pub fn enabled<'p>(pack: &'p Pack, merged: &Value) -> Result<Vec<Instance<'p>>, 
         if is_on(dependency, merged) {
             let candidates: Vec<&Subpack> =
                 candidates.into_iter().map(|index| &pack.subpacks[index]).collect();
-            found
-                .push(Instance { name: dependency.effective_name(), pack: choose(dependency, &candidates)? });
+            found.push(Instance {
+                name: dependency.effective_name(),
+                pack: choose(dependency, &candidates)?,
+                dependency: Some(dependency),
+            });
         }
     }
     for (subpack, _) in pack.subpacks.iter().zip(declared).filter(|(_, declared)| !declared) {
@@ -187,7 +192,7 @@ pub fn enabled<'p>(pack: &'p Pack, merged: &Value) -> Result<Vec<Instance<'p>>, 
             message: format!("{}: {error}", subpack.path),
         })?;
         let name = if subpack.is_archive() { &content.metadata.name } else { subpack.stem() };
-        found.push(Instance { name, pack: content });
+        found.push(Instance { name, pack: content, dependency: None });
     }
     found.sort_by_key(|instance| instance.name);
     if let Some(twice) = found.windows(2).find(|pair| pair[0].name == pair[1].name) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Error;
 use super::annotations::{count, first, integer, list, time, wrong};
 use crate::api::names;
-use crate::manifest::{Object, sha256_hex};
+use crate::manifest::{Object, ObjectId, sha256_hex};
 
 /// How long one run of a hook may take unless it says otherwise.
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -122,6 +122,8 @@ pub struct Parts {
     pub objects: Vec<Object>,
     /// Hooks by weight, then by id.
     pub hooks: Vec<Hook>,
+    /// Definitions whose conversion webhook is told of only after the waves.
+    pub webhooks_later: BTreeSet<ObjectId>,
 }
 
 /// Takes hooks out of the objects of a manifest.

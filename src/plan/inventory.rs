@@ -52,7 +52,8 @@ pub fn next_inventory(
                 digest,
                 changed_in: unchanged.map_or(revision, |entry| entry.changed_in),
                 fingerprint: unchanged.and_then(|entry| entry.fingerprint.clone()),
-                keep: object.keep(),
+                // A definition goes only when that is asked for, and by another way.
+                keep: object.keep() || object.id.is_definition(),
                 handed_over: known.map(|entry| entry.handed_over.clone()).unwrap_or_default(),
             }
         })

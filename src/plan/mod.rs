@@ -5,6 +5,7 @@
 //! and the set of objects to prune.
 
 mod annotations;
+pub mod definitions;
 mod error;
 mod hooks;
 mod inventory;

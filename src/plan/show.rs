@@ -22,12 +22,22 @@ pub enum Line {
         retries: u32,
         on_failure: &'static str,
     },
+    /// Definitions of resources are applied.
+    Define {
+        objects: Vec<String>,
+        /// Only their conversion webhooks are told of now.
+        conversion: bool,
+    },
+    /// What they define is waited for until it is served.
+    AwaitServed { objects: Vec<String> },
     /// Objects are applied, in this order.
     Apply { wave: i32, objects: Vec<String> },
     /// Objects are waited for until they are healthy.
     Wait { wave: i32, objects: Vec<String> },
     /// Objects are deleted, in this order.
     Delete { wave: i32, objects: Vec<String> },
+    /// Definitions are deleted with everything that they define.
+    Undefine { objects: Vec<String> },
 }
 
 /// The steps of a plan.
@@ -48,6 +58,16 @@ pub fn lines(plan: &Plan, parts: &Parts) -> Vec<Line> {
                 FailurePolicy::Rollback => "rollback",
             },
         }),
+        Step::Define { definitions, conversion } => Some(Line::Define {
+            objects: definitions.iter().filter_map(of).collect(),
+            conversion: *conversion,
+        }),
+        Step::Undefine { entries } => {
+            Some(Line::Undefine { objects: entries.iter().map(|entry| name(&entry.id)).collect() })
+        }
+        Step::AwaitServed { definitions } => {
+            Some(Line::AwaitServed { objects: definitions.iter().filter_map(of).collect() })
+        }
         Step::Apply { wave, groups } => {
             Some(Line::Apply { wave: *wave, objects: groups.iter().flatten().filter_map(of).collect() })
         }
@@ -77,6 +97,18 @@ impl fmt::Display for Line {
                 }
                 write!(f, ")")
             }
+            Self::Define { objects, conversion } => {
+                let s = if objects.len() == 1 { "" } else { "s" };
+                let what = if *conversion { "conversion webhook" } else { "definition" };
+                write!(f, "CRDs: {} {what}{s}", objects.len())?;
+                list(f, objects)
+            }
+            Self::Undefine { objects } => {
+                let s = if objects.len() == 1 { "" } else { "s" };
+                write!(f, "CRDs: delete {} definition{s}", objects.len())?;
+                list(f, objects)
+            }
+            Self::AwaitServed { objects } => write!(f, "  wait until served: {}", objects.join(", ")),
             Self::Apply { wave, objects } => {
                 let s = if objects.len() == 1 { "" } else { "s" };
                 write!(f, "Wave {wave}: {} resource{s}", objects.len())?;

@@ -31,12 +31,20 @@ impl Occasion {
 pub enum Step {
     /// Runs a hook, by its index, to its end.
     Hook { phase: Phase, hook: usize },
+    /// Applies definitions of resources, by their indices.
+    ///
+    /// With `conversion`: those that were applied without their conversion webhook before.
+    Define { definitions: Vec<usize>, conversion: bool },
+    /// Waits until the API server serves what they define.
+    AwaitServed { definitions: Vec<usize> },
     /// Applies groups of objects, by their indices, one group after another; members of a group go in parallel.
     Apply { wave: i32, groups: Vec<Vec<usize>> },
     /// Waits until objects are healthy.
     Wait { wave: i32, objects: Vec<usize>, wait: Wait },
     /// Deletes objects, one group after another, and waits until they are gone.
     Delete { wave: i32, entries: Vec<InventoryEntry> },
+    /// Deletes definitions with all objects that they define, and waits until they are gone.
+    Undefine { entries: Vec<InventoryEntry> },
 }
 
 impl Step {
@@ -44,7 +52,7 @@ impl Step {
     #[must_use]
     pub fn wave(&self) -> Option<i32> {
         match self {
-            Self::Hook { .. } => None,
+            Self::Hook { .. } | Self::Define { .. } | Self::AwaitServed { .. } | Self::Undefine { .. } => None,
             Self::Apply { wave, .. } | Self::Wait { wave, .. } | Self::Delete { wave, .. } => Some(*wave),
         }
     }
@@ -70,8 +78,10 @@ pub struct Plan {
     pub waves: Vec<i32>,
 }
 
-/// What an install, upgrade or rollback does: hooks, the waves in ascending order, hooks. What it no longer wants is
-/// pruned after that.
+/// What an install, upgrade or rollback does: hooks, definitions of resources, the waves in ascending order, hooks. What it
+/// no longer wants is pruned after that.
+///
+/// Definitions come before every wave, whatever wave they name: all else may need them.
 ///
 /// # Errors
 /// An annotation that means nothing, a wait for what is not there or comes later, and waits in a circle.
@@ -79,8 +89,14 @@ pub fn roll_out(parts: &Parts, occasion: Occasion) -> Result<Plan, Error> {
     let (before, after) = occasion.phases();
     let mut steps = hooks_of(&parts.hooks, before);
     let objects = &parts.objects;
+    let definitions: Vec<usize> =
+        (0..objects.len()).filter(|index| objects[*index].id.is_definition()).collect();
+    if !definitions.is_empty() {
+        steps.push(Step::Define { definitions: definitions.clone(), conversion: false });
+        steps.push(Step::AwaitServed { definitions: definitions.clone() });
+    }
     let mut waves: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
-    for (index, object) in objects.iter().enumerate() {
+    for (index, object) in objects.iter().enumerate().filter(|(_, object)| !object.id.is_definition()) {
         waves.entry(integer(object, &[names::SYNC_WAVE])?).or_default().push(index);
     }
     let waits = Waits::read(objects, &waves)?;
@@ -100,13 +116,18 @@ pub fn roll_out(parts: &Parts, occasion: Occasion) -> Result<Plan, Error> {
             steps.push(Step::Wait { wave: *wave, objects: waited, wait });
         }
     }
+    let later = |index: &usize| parts.webhooks_later.contains(&objects[*index].id);
+    let definitions: Vec<usize> = definitions.into_iter().filter(later).collect();
+    if !definitions.is_empty() {
+        steps.push(Step::Define { definitions, conversion: true });
+    }
     steps.extend(hooks_of(&parts.hooks, after));
     Ok(Plan { steps, waves: waves.into_keys().collect() })
 }
 
-/// What an uninstall does: hooks, the waves in reverse, hooks. What earlier revisions left behind goes first.
+/// What an uninstall does: hooks, the waves in reverse, definitions, hooks. What earlier revisions left behind goes first.
 ///
-/// `with_hooks` is false for a release that was never deployed: its hooks have nothing to work on.
+/// Of the definitions only those of these names go. `with_hooks` is false for a release that was never deployed: its hooks have nothing to work on.
 ///
 /// # Errors
 /// An annotation that means nothing.
@@ -114,6 +135,7 @@ pub fn deletion(
     parts: &Parts,
     inventory: &[InventoryEntry],
     leftovers: &[InventoryEntry],
+    definitions: &BTreeSet<&str>,
     with_hooks: bool,
 ) -> Result<Plan, Error> {
     let hooks = |phase| if with_hooks { hooks_of(&parts.hooks, phase) } else { Vec::new() };
@@ -123,10 +145,11 @@ pub fn deletion(
     }
     let mut waves: BTreeMap<i32, Vec<InventoryEntry>> = BTreeMap::new();
     let highest = waves_of.values().max().copied().unwrap_or(0);
-    for entry in leftovers {
+    let ordinary = |entry: &&InventoryEntry| !entry.id.is_definition();
+    for entry in leftovers.iter().filter(ordinary) {
         waves.entry(highest).or_default().push(entry.clone());
     }
-    for entry in inventory {
+    for entry in inventory.iter().filter(ordinary) {
         let wave = waves_of.get(&entry.id).copied().unwrap_or(highest);
         waves.entry(wave).or_default().push(entry.clone());
     }
@@ -138,6 +161,12 @@ pub fn deletion(
             .rev()
             .map(|(wave, entries)| Step::Delete { wave, entries: super::deletion_order(entries) }),
     );
+    let goes = |entry: &&InventoryEntry| entry.id.is_definition() && definitions.contains(&*entry.id.name);
+    let entries: Vec<InventoryEntry> =
+        inventory.iter().filter(goes).map(|entry| InventoryEntry { keep: false, ..entry.clone() }).collect();
+    if !entries.is_empty() {
+        steps.push(Step::Undefine { entries });
+    }
     steps.extend(hooks(Phase::PostDelete));
     Ok(Plan { steps, waves: order })
 }

@@ -138,7 +138,7 @@ fn an_uninstall_is_the_reverse() {
     let parts = split(objects).unwrap();
     let inventory = next_inventory(&parts.objects, 1, &[], &[]).wanted;
     let old = next_inventory(&[object("ConfigMap", "old", &[])], 1, &[], &[]).wanted;
-    let plan = deletion(&parts, &inventory, &old, true).unwrap();
+    let plan = deletion(&parts, &inventory, &old, &BTreeSet::new(), true).unwrap();
     let text = lines(&plan, &parts).iter().map(Line::to_string).collect::<Vec<_>>().join("\n");
     let wanted = "\
 Hook pre-delete: Job/backup (weight 0, timeout 5m)
@@ -150,6 +150,6 @@ Wave 0: delete 2 resources
 - ConfigMap/a
 Hook post-delete: Job/after (weight 0, timeout 5m)";
     assert_eq!(text, wanted);
-    let half = deletion(&parts, &inventory, &old, false).unwrap();
+    let half = deletion(&parts, &inventory, &old, &BTreeSet::new(), false).unwrap();
     assert!(half.steps.iter().all(|step| matches!(step, Step::Delete { .. })));
 }

@@ -60,13 +60,14 @@ impl Pass<'_> {
     pub(super) async fn load_running(&mut self) -> Result<(), Error> {
         if self.mem.running.is_none() {
             let stored = self.read_head_whole().await?;
-            let parts = stored_parts(&stored.record)?;
+            let parts = stored_parts(&stored)?;
             let plan = match (&stored.record.state, private(&stored)) {
                 (State::Deployed, _) => plan::tests(&parts.hooks),
                 (State::PendingUninstall { .. }, Some(private)) => plan::deletion(
                     &parts,
                     &private.inventory,
                     &private.leftovers,
+                    &private.definitions.iter().filter(|one| one.deleted).map(|one| &*one.name).collect(),
                     private.last_deployed.is_some(),
                 )?,
                 _ => plan::roll_out(&parts, occasion(action_of(&stored)))?,
@@ -240,6 +241,9 @@ pub(super) fn slim(mut stored: Stored) -> Stored {
     stored.record.values_provenance = crate::release::ValuesProvenance::default();
     stored.record.notes = None;
     stored.record.hooks = Vec::new();
+    for shipped in stored.private.iter_mut().flat_map(|private| &mut private.definitions) {
+        shipped.body = None;
+    }
     stored
 }
 
@@ -260,7 +264,11 @@ fn checkpointed(operation: &Operation, plan: &plan::Plan) -> Option<usize> {
             operation.hook.is_some() && operation.phase == operation_phase(*phase)
         }
         plan::Step::Apply { wave, .. } => operation.phase == OperationPhase::Apply && operation.wave == *wave,
-        plan::Step::Wait { .. } | plan::Step::Delete { .. } => false,
+        plan::Step::Define { .. }
+        | plan::Step::AwaitServed { .. }
+        | plan::Step::Wait { .. }
+        | plan::Step::Delete { .. }
+        | plan::Step::Undefine { .. } => false,
     };
     fits.then_some(at)
 }

@@ -9,7 +9,7 @@ use super::memory::Running;
 use super::{Error, Pass};
 use crate::api::Adopt;
 use crate::cluster::{self, Applied, Holder, Mode};
-use crate::manifest::{InventoryEntry, Object, ObjectId};
+use crate::manifest::{InventoryEntry, Object, ObjectId, defining};
 use crate::plan;
 use crate::release::{Private, ReleaseKey};
 use crate::storage::Stored;
@@ -29,7 +29,12 @@ impl Pass<'_> {
         let objects = &parts.objects;
         let revision = stored.record.version;
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
-        self.watch(&private.inventory).await?;
+        let now: BTreeSet<&ObjectId> = groups.iter().flatten().map(|index| &objects[*index].id).collect();
+        let entries: Vec<InventoryEntry> =
+            private.inventory.iter().filter(|entry| now.contains(&entry.id)).cloned().collect();
+        // The kinds of later steps may not be served yet.
+        self.track(&private.inventory)?;
+        self.watch(&entries).await?;
         if !*handed_over {
             self.hand_over_replicas(objects, private, applied).await?;
             *handed_over = true;
@@ -116,13 +121,7 @@ impl Pass<'_> {
     /// Watches every kind of `inventory` and tracks every object of it.
     pub(super) async fn watch(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
         self.evict_departed(inventory).await?;
-        for entry in inventory {
-            let owner = self.ctx.objects.table().track(&self.key, &entry.id);
-            if let Err(owner) = owner {
-                let holder = Holder::Release(owner.to_string());
-                return Err(cluster::Error::NotOwned { id: entry.id.clone(), holder }.into());
-            }
-        }
+        self.track(inventory)?;
         let kinds: BTreeSet<(&str, &str)> =
             inventory.iter().map(|entry| (entry.api_version.as_str(), entry.id.kind.as_str())).collect();
         let mut result = Ok(());
@@ -132,6 +131,17 @@ impl Pass<'_> {
             result = result.and(self.ctx.objects.ensure(&kind, &self.key).await);
         }
         Ok(result?)
+    }
+
+    fn track(&self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+        for entry in inventory {
+            let owner = self.ctx.objects.table().track(&self.key, &entry.id);
+            if let Err(owner) = owner {
+                let holder = Holder::Release(owner.to_string());
+                return Err(cluster::Error::NotOwned { id: entry.id.clone(), holder }.into());
+            }
+        }
+        Ok(())
     }
 
     /// Objects are tracked from what the records say, and a record may outlive its release: what is tracked for a
@@ -158,8 +168,19 @@ impl Pass<'_> {
     ) -> Result<Vec<Found>, Error> {
         let known: BTreeSet<&ObjectId> =
             private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
-        let checks = objects.iter().filter(|object| !known.contains(&object.id)).map(|object| async move {
-            let meta = self.cluster.metadata(&object.api_version, &object.id).await?;
+        // Definitions were judged before.
+        let unknown =
+            objects.iter().filter(|object| !known.contains(&object.id) && !object.id.is_definition());
+        let checks = unknown.map(|object| async move {
+            let meta = match self.cluster.metadata(&object.api_version, &object.id).await {
+                // What this revision defines itself cannot be there yet.
+                Err(cluster::Error::UnknownKind { .. })
+                    if defining(objects, &object.api_version, &object.id.kind).is_some() =>
+                {
+                    None
+                }
+                meta => meta?,
+            };
             Ok::<_, cluster::Error>(meta.map(|meta| (object, meta)))
         });
         let checked: Vec<_> = stream::iter(checks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;

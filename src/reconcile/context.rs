@@ -12,6 +12,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::memory::{Memory, Remembered};
+use super::definitions::Sharing;
 use super::packs::Packs;
 use super::rights::Rights;
 use super::values::ValuesKept;
@@ -44,6 +45,8 @@ pub struct Context {
     /// Who waits for whom among them.
     pub dependencies: Arc<Dependencies>,
     pub memory: Memory,
+    /// Who leaves a shared definition to whom.
+    pub sharing: Sharing,
     /// Newest records read at start, taken by the first pass of each release.
     pub preloaded: Mutex<HashMap<RecordsOf, Head>>,
     /// Older revisions that still called themselves the newest at start: a crash came before they were superseded.
@@ -70,6 +73,8 @@ pub trait Report: Send + Sync {
     fn hook(&self, key: &ReleaseKey, phase: &'static str, outcome: &'static str);
     /// An object was put back; `seconds` since its change was seen.
     fn reverted(&self, key: &ReleaseKey, kind: &str, manager: Option<&str>, seconds: Option<f64>);
+    /// A definition was compared with the one in the cluster: how many changes of which severity.
+    fn definition_changes(&self, key: &ReleaseKey, severity: &'static str, count: usize);
     fn fetched(&self, kind: &'static str, succeeded: bool);
     fn decided(&self, decision: &'static str, took: Duration);
     fn failed(&self, reason: &'static str);
@@ -204,6 +209,9 @@ impl Context {
         for waiting in self.releases.state().iter().filter(same) {
             self.objects.wake(&ReleaseKey::of(waiting));
         }
+        for sharing in self.sharing.of(key) {
+            self.objects.wake(&sharing);
+        }
     }
 
     /// Ends everything that is kept for a release that is not there any more.
@@ -215,6 +223,7 @@ impl Context {
         self.values.retain(|reference| self.references.is_used(reference));
         self.fetcher.leave(key);
         self.memory.forget(key);
+        self.sharing.forget(key);
         self.report.forget(key);
     }
 

@@ -114,7 +114,7 @@ impl Pass<'_> {
         }
         let stored = self.read_head_whole().await?;
         let objects: BTreeMap<ObjectId, Object> =
-            stored_objects(&stored.record)?.into_iter().map(|object| (object.id.clone(), object)).collect();
+            stored_objects(&stored)?.into_iter().map(|object| (object.id.clone(), object)).collect();
         let Some(mut private) = stored.private.clone() else { return Ok(()) };
         let entries: BTreeMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();

@@ -2,7 +2,8 @@ use std::time::{Duration, Instant};
 
 use crate::api::{Class, reasons};
 use crate::cluster::{Account, Reference};
-use crate::{cluster, manifest, plan, render, source, storage};
+use super::definitions::Stopped;
+use crate::{cluster, crd, manifest, plan, render, source, storage};
 
 /// Why a pass could not do what was decided.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,22 @@ pub enum Error {
         "the pack renders no object at all, but the release has {before}: nothing was changed; uninstall the release if that is meant"
     )]
     EmptyRender { before: usize },
+    #[error(transparent)]
+    Definition(#[from] crd::Error),
+    #[error(
+        "nothing was changed, because definitions would change in a way that can break or lose what exists: {}; put what is meant into spec.crds.confirmChanges, or set spec.crds.upgrade to Force or Skip",
+        listed(stopped)
+    )]
+    CrdBreakingChange { stopped: Vec<Stopped> },
+    #[error(
+        "the definition {name} belongs to the release {owner}: let one of them have it, or give it the annotation `sherpack.io/crd-policy: shared` in both"
+    )]
+    OwnershipConflict { name: String, owner: String },
+    #[error(
+        "nothing was deleted, because these definitions would take their objects along: {}; name them in spec.crds.confirmDeletion, or set spec.crds.onUninstall to Keep",
+        blocked.join(", ")
+    )]
+    CrdDeletionBlocked { blocked: Vec<String> },
     #[error("two documents of the manifest describe {id}")]
     DuplicateObject { id: manifest::ObjectId },
     #[error("{id} has a namespace, but its kind is not namespaced: remove metadata.namespace")]
@@ -92,6 +109,10 @@ impl Error {
             Self::Manifest(error) => error.class(),
             Self::Plan(error) => error.class(),
             Self::RollbackTarget { .. } | Self::Hook { .. } => Class::FixCluster,
+            Self::Definition(error) => error.class(),
+            // Another release may let go of it, and objects may go.
+            Self::OwnershipConflict { .. } | Self::CrdDeletionBlocked { .. } => Class::FixCluster,
+            Self::CrdBreakingChange { .. } => Class::FixSpec,
             Self::NotSupported { .. }
             | Self::EmptyRender { .. }
             | Self::DuplicateObject { .. }
@@ -131,6 +152,10 @@ impl Error {
             Self::Manifest(error) => error.reason(),
             Self::Plan(error) => error.reason(),
             Self::RollbackTarget { .. } => reasons::ROLLBACK_TARGET_INVALID,
+            Self::Definition(error) => error.reason(),
+            Self::CrdBreakingChange { .. } => reasons::CRD_BREAKING_CHANGE,
+            Self::OwnershipConflict { .. } => reasons::OWNERSHIP_CONFLICT,
+            Self::CrdDeletionBlocked { .. } => reasons::CRD_DELETION_BLOCKED,
             Self::Hook { reason, .. } => reason,
             Self::NotSupported { .. } => "NotSupported",
             Self::EmptyRender { .. } => "EmptyRender",
@@ -180,4 +205,8 @@ impl Error {
             _ => false,
         }
     }
+}
+
+fn listed(stopped: &[Stopped]) -> String {
+    stopped.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -60,7 +60,7 @@ impl Pass<'_> {
             pods_at: Timestamp::MAX,
             ..Waiting::unseen(api_version, "", self.now)
         };
-        let waiting: BTreeMap<_, _> = stored_objects(&stored.record)?
+        let waiting: BTreeMap<_, _> = stored_objects(&stored)?
             .into_iter()
             .map(|object| (object.id, unseen(&object.api_version)))
             .collect();

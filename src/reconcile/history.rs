@@ -55,6 +55,7 @@ impl Pass<'_> {
         for old in self.ctx.outdated(&self.records_of()).into_iter().filter(|old| *old < revision) {
             self.supersede(old).await?;
         }
+        self.take_over_definitions().await?;
         Ok(Progress::Nothing)
     }
 

@@ -8,7 +8,7 @@ use super::references::references;
 use super::{Context, Error, Pass};
 use crate::api::{ActsAs, HistoryStorage, Tenancy, reasons};
 use crate::cluster::{self, Account, Cluster, Reference, Referent, Unread};
-use crate::manifest::{InventoryEntry, ObjectId, group_of};
+use crate::manifest::{InventoryEntry, Object, ObjectId, group_of};
 use crate::plan;
 use crate::plan::rights::{Right, describe};
 use crate::release::{ReleaseKey, State};
@@ -120,14 +120,15 @@ impl Pass<'_> {
         }
         let target = &self.settings.target_namespace;
         let mut needed = Vec::new();
-        for object in &prepared.parts.objects {
-            self.need(&object.api_version, &object.id, KEEP, &mut needed).await?;
+        let objects = &prepared.parts.objects;
+        for object in objects {
+            self.need(&object.api_version, &object.id, KEEP, objects, &mut needed).await?;
         }
         for hook in &prepared.parts.hooks {
-            self.need(&hook.object.api_version, &hook.object.id, RUN, &mut needed).await?;
+            self.need(&hook.object.api_version, &hook.object.id, RUN, objects, &mut needed).await?;
         }
         for entry in prepared.private.leftovers.iter().filter(|entry| !entry.keep) {
-            self.need(&entry.api_version, &entry.id, REMOVE, &mut needed).await?;
+            self.need(&entry.api_version, &entry.id, REMOVE, &[], &mut needed).await?;
         }
         if self.ctx.policy.tenancy == Tenancy::Multi {
             needed.extend(self.right_to_keep_records());
@@ -150,7 +151,7 @@ impl Pass<'_> {
         };
         let mut needed = Vec::new();
         for entry in private.inventory.iter().chain(&private.leftovers).filter(|entry| !entry.keep) {
-            self.need(&entry.api_version, &entry.id, REMOVE, &mut needed).await?;
+            self.need(&entry.api_version, &entry.id, REMOVE, &[], &mut needed).await?;
         }
         self.require(needed, false).await
     }
@@ -174,17 +175,18 @@ impl Pass<'_> {
         api_version: &str,
         id: &ObjectId,
         verbs: &[&'static str],
+        definitions: &[Object],
         needed: &mut Vec<Right>,
     ) -> Result<(), Error> {
-        let kind = match self.cluster.kind(api_version, &id.kind).await {
-            Ok(kind) => kind,
+        let plural = match self.kind_to_be(api_version, &id.kind, definitions).await {
+            Ok((_, plural)) => plural,
             // Nothing is done to what is not served.
-            Err(cluster::Error::UnknownKind { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
+            Err(Error::Cluster(cluster::Error::UnknownKind { .. })) => return Ok(()),
+            Err(error) => return Err(error),
         };
         let (group, namespace) = (group_of(api_version), id.namespace.as_deref());
         needed
-            .extend(verbs.iter().map(|verb| right(verb, group, &kind.resource.plural, namespace, &id.name)));
+            .extend(verbs.iter().map(|verb| right(verb, group, &plural, namespace, &id.name)));
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod apply;
 mod archives;
 mod context;
 mod correct;
+mod definitions;
 mod depends;
 mod error;
 mod handover;
@@ -39,6 +40,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 pub use context::{Context, Report, Snapshot};
+pub use definitions::Sharing;
 pub use error::Error;
 pub use memory::Memory;
 pub use observe::slim_head;

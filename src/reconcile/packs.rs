@@ -162,7 +162,7 @@ fn weight(pack: &Pack) -> usize {
     let compiled = 8 * templates.map(|(_, content)| content.len()).sum::<usize>();
     // The texts of the values stand in a file too.
     2 * files
-        + NODE * (pack::values::nodes(&pack.values) + pack::values::nodes(&pack.crds) + schema)
+        + NODE * (pack::values::nodes(&pack.values) + schema)
         + compiled
         + inside
 }

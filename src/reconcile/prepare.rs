@@ -8,19 +8,21 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::act::occasion;
+use super::definitions::Candidate;
 use super::lookup::Seen;
 use super::packs::Freshness;
 use super::{Error, Pass};
-use crate::api::names;
-use crate::manifest::{self, Object, yaml};
+use crate::api::{CrdSettings, names};
+use crate::manifest::{self, Object, ObjectId, yaml};
 use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
 use crate::release::{
-    Action, Hook, Owner, PackIdentity, Person, Private, Record, State, ValuesProvenance, description,
+    Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance,
+    description,
 };
-use crate::render::{self, Secrets};
-use crate::storage::{Head, Records as _};
+use crate::render::{self, Rendered, Secrets};
+use crate::storage::{Head, Records as _, Stored};
 
 /// A render that takes longer is abandoned.
 const RENDER_DEADLINE: Duration = Duration::from_secs(30);
@@ -60,12 +62,18 @@ impl Pass<'_> {
         // A null may be there to remove a default of a pack inside, so it is an input too.
         let lay = if pack.subpacks.is_empty() { pack::values::merge } else { pack::values::overlay };
         let values = lay(pack.values.clone(), user.clone());
-        let inputs = manifest::digest(&json!({
+        let mut inputs = json!({
             "pack": pack.digest,
             "values": values,
             "releaseName": self.settings.release_name,
             "targetNamespace": self.settings.target_namespace,
-        }));
+        });
+        let CrdSettings { install, upgrade, .. } = &self.settings.crds;
+        if install.is_some() || upgrade.is_some() {
+            // Which definitions are written. Without the field the digest is that of records that know nothing of it.
+            inputs["crds"] = json!({"install": install, "upgrade": upgrade});
+        }
+        let inputs = manifest::digest(&inputs);
         Ok(Wanted { pack, layers, user, inputs })
     }
 
@@ -84,9 +92,6 @@ impl Pass<'_> {
             return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
         }
         plan::name_hooks(&mut rendered.objects, &self.settings.release_name);
-        let parts = plan::split(self.objects(rendered.objects).await?)?;
-        let plan = plan::roll_out(&parts, occasion(action))?;
-        let objects = &parts.objects;
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = match &self.mem.head {
             Some((Head::Ours(stored), _)) if !start_over => {
@@ -94,6 +99,18 @@ impl Pass<'_> {
             }
             _ => None,
         };
+        let owner_uid = before.as_ref().map_or(&self.uid, |private| &private.owner.uid).clone();
+        let (documents, candidates) = definitions(&mut rendered)?;
+        let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
+        let documents = self.objects(documents, &shippable).await?;
+        if let Some(id) = manifest::duplicates(&shippable) {
+            return Err(Error::DuplicateObject { id });
+        }
+        let judged = self.judge_definitions(candidates, &owner_uid, false).await?;
+        let mut parts = plan::split(judged.objects.into_iter().chain(documents).collect())?;
+        parts.webhooks_later = webhooks_later(&judged.shipped);
+        let plan = plan::roll_out(&parts, occasion(action))?;
+        let objects = &parts.objects;
         let (inventory, leftovers) = before
             .as_ref()
             .map_or((&[][..], &[][..]), |private| (&private.inventory[..], &private.leftovers[..]));
@@ -103,8 +120,7 @@ impl Pass<'_> {
         let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
         let next = plan::next_inventory(objects, revision, inventory, leftovers)
             .with_hooks(&parts.hooks, hooks_before);
-        let bodies: Vec<Value> = objects.iter().map(|object| object.body.clone()).collect();
-        let owner_uid = before.as_ref().map_or(&self.uid, |private| &private.owner.uid).clone();
+        let bodies: Vec<Value> = in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();
         let timeout = self.settings.timeout.as_secs().max(1);
         let record = Record {
             name: self.settings.release_name.clone(),
@@ -146,6 +162,7 @@ impl Pass<'_> {
             undo_at_once: false,
             hooks: Vec::new(),
             tested: None,
+            definitions: judged.shipped,
             secrets: rendered.secrets,
         };
         Ok(Prepared { record, private, parts, plan })
@@ -248,13 +265,13 @@ impl Pass<'_> {
     }
 
     /// Turns rendered documents into objects: normalised, each in its namespace, none twice.
-    async fn objects(&self, documents: Vec<Value>) -> Result<Vec<Object>, Error> {
+    async fn objects(&self, documents: Vec<Value>, definitions: &[Object]) -> Result<Vec<Object>, Error> {
         let mut objects = Vec::with_capacity(documents.len());
         for mut document in documents {
             manifest::normalise(&mut document);
             let object = Object::from_value(document)?;
-            let kind = self.cluster.kind(&object.api_version, &object.id.kind).await?;
-            let object = match (kind.namespaced, &object.id.namespace) {
+            let (namespaced, _) = self.kind_to_be(&object.api_version, &object.id.kind, definitions).await?;
+            let object = match (namespaced, &object.id.namespace) {
                 (true, Some(_)) | (false, None) => object,
                 (true, None) => object.with_namespace(Some(&self.settings.target_namespace)),
                 (false, Some(_)) => return Err(Error::NamespaceOnClusterObject { id: object.id }),
@@ -268,23 +285,71 @@ impl Pass<'_> {
     }
 }
 
+/// Takes the definitions of resources out of what was rendered. One that is a hook is left to be one.
+fn definitions(rendered: &mut Rendered) -> Result<(Vec<Value>, Vec<Candidate>), Error> {
+    let mut documents = Vec::with_capacity(rendered.objects.len());
+    let mut candidates = Vec::new();
+    let objects = std::mem::take(&mut rendered.objects);
+    let from_templates = objects.into_iter().zip(std::mem::take(&mut rendered.origins));
+    let shipped = std::mem::take(&mut rendered.definitions);
+    let shipped = shipped.into_iter().map(|shipped| (shipped.body, shipped.file, false));
+    for (body, file, in_manifest) in
+        shipped.chain(from_templates.map(|(document, origin)| (document, origin, true)))
+    {
+        let annotations = body.pointer("/metadata/annotations").and_then(Value::as_object);
+        let is_hook = annotations
+            .is_some_and(|all| all.contains_key(names::HOOK) || all.contains_key(names::HELM_HOOK));
+        if is_hook || !render::is_definition(&body) {
+            documents.push(body);
+            continue;
+        }
+        let wishes = rendered.wishes_of(&file);
+        candidates.push(Candidate { object: Object::from_value(body)?, in_manifest, wishes });
+    }
+    Ok((documents, candidates))
+}
+
+fn webhooks_later(shipped: &[Shipped]) -> std::collections::BTreeSet<ObjectId> {
+    let later = shipped.iter().filter(|shipped| shipped.webhook_later);
+    later.map(|shipped| ObjectId::definition(&shipped.name)).collect()
+}
+
+/// What the manifest of a record holds: everything but the definitions that the record keeps elsewhere.
+fn in_manifest<'o>(objects: &'o [Object], shipped: &'o [Shipped]) -> impl Iterator<Item = &'o Object> {
+    let elsewhere = |object: &Object| {
+        object.id.is_definition()
+            && shipped.iter().any(|shipped| shipped.body.is_some() && shipped.name == object.id.name)
+    };
+    objects.iter().filter(move |object| !elsewhere(object))
+}
+
 /// The objects of a stored manifest, as they were applied.
-pub(super) fn stored_objects(record: &Record) -> Result<Vec<Object>, manifest::Error> {
-    let file = format!("the manifest of revision {}", record.version);
-    let documents = yaml::parse_documents(&record.manifest, &file)?;
-    documents.into_iter().map(Object::from_value).collect()
+pub(super) fn stored_objects(stored: &Stored) -> Result<Vec<Object>, manifest::Error> {
+    let file = format!("the manifest of revision {}", stored.record.version);
+    let documents = yaml::parse_documents(&stored.record.manifest, &file)?;
+    let shipped: Vec<&Shipped> = stored.private.iter().flat_map(|private| &private.definitions).collect();
+    let elsewhere = shipped.iter().filter(|shipped| shipped.written).filter_map(|shipped| shipped.body.clone());
+    let objects: Vec<Object> =
+        elsewhere.chain(documents).map(Object::from_value).collect::<Result<_, _>>()?;
+    // A rollback may have to leave a definition of its manifest as it is.
+    let left = |object: &Object| shipped.iter().any(|one| !one.written && one.name == object.id.name);
+    Ok(objects.into_iter().filter(|object| !object.id.is_definition() || !left(object)).collect())
 }
 
 /// The objects and hooks of a stored revision.
-pub(super) fn stored_parts(record: &Record) -> Result<Parts, plan::Error> {
-    let mut objects = stored_objects(record)?;
-    let file = format!("the hooks of revision {}", record.version);
-    for hook in &record.hooks {
+pub(super) fn stored_parts(stored: &Stored) -> Result<Parts, plan::Error> {
+    let mut objects = stored_objects(stored)?;
+    let file = format!("the hooks of revision {}", stored.record.version);
+    for hook in &stored.record.hooks {
         for document in yaml::parse_documents(&hook.resource, &file)? {
             objects.push(Object::from_value(document)?);
         }
     }
-    plan::split(objects)
+    let mut parts = plan::split(objects)?;
+    if let Some(private) = &stored.private {
+        parts.webhooks_later = webhooks_later(&private.definitions);
+    }
+    Ok(parts)
 }
 
 /// What a record says of its pack.

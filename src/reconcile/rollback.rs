@@ -1,12 +1,17 @@
 //! Goes back to a stored revision: its manifest becomes the next revision. Nothing is rendered.
 
+use std::time::Duration;
+
 use super::act::occasion;
+use super::definitions::Candidate;
 use super::prepare::{Prepared, stored_parts};
 use super::status::{Progress, failure};
 use super::{Error, Pass};
-use crate::plan;
+use crate::manifest::{Object, ObjectId};
+use crate::pack::DefinitionWishes;
+use crate::plan::{self, Parts};
 use crate::release::decide::{Observation, RollbackTo};
-use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, State, Undone};
+use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, Shipped, State, Undone};
 use crate::storage::{Head, Records, Stored};
 
 impl Pass<'_> {
@@ -57,12 +62,15 @@ impl Pass<'_> {
         attempt: u32,
     ) -> Result<Progress, Error> {
         let (stored, of_target) = self.target(target).await?;
-        let parts = stored_parts(&stored.record)?;
-        let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
+        let mut parts = stored_parts(&stored)?;
         let before = match &self.mem.head {
             Some((Head::Ours(head), _)) => head.private.clone().filter(|private| self.owns(&private.owner)),
             _ => None,
         };
+        let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
+        let pinned = self.settings.rollback_to == Some(target);
+        let definitions = self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
+        let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
         let (inventory, leftovers) = before
             .as_ref()
             .map_or((&[][..], &[][..]), |private| (&private.inventory[..], &private.leftovers[..]));
@@ -78,13 +86,12 @@ impl Pass<'_> {
             updated_at: self.now,
             ..stored.record
         };
-        let pinned = self.settings.rollback_to == Some(target);
         let private = Private {
             version: PRIVATE_VERSION,
             owner: Owner {
                 namespace: self.key.namespace.clone(),
                 name: self.key.name.clone(),
-                uid: before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone(),
+                uid: owner_uid,
             },
             holder: self.ctx.holder.clone(),
             action: Action::Rollback,
@@ -104,10 +111,42 @@ impl Pass<'_> {
             undo_at_once: false,
             hooks: Vec::new(),
             tested: None,
+            definitions,
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: before.map_or(of_target.secrets, |private| private.secrets),
         };
         self.begin(Prepared { record, private, parts, plan }).await
+    }
+
+    /// Judges the definitions of a stored revision against those of the cluster: the way back is a change like others. One
+    /// that may not go back leaves the parts; `undoes` says that this must not hold the rest up.
+    async fn definitions_of(
+        &self,
+        parts: &mut Parts,
+        known: &[Shipped],
+        uid: &str,
+        undoes: bool,
+    ) -> Result<Vec<Shipped>, Error> {
+        let (definitions, rest): (Vec<Object>, Vec<Object>) =
+            std::mem::take(&mut parts.objects).into_iter().partition(|object| object.id.is_definition());
+        let of = |object: &Object| known.iter().find(|known| known.name == object.id.name);
+        let candidates = definitions.into_iter().map(|object| {
+            let known = of(&object);
+            let wait = known.and_then(|known| known.wait);
+            let wishes = DefinitionWishes {
+                wait_ready: Some(wait.is_some()),
+                wait_timeout: wait.map(Duration::from_secs),
+                keep: known.map(|known| !known.goes),
+                ..DefinitionWishes::default()
+            };
+            Candidate { in_manifest: known.is_none_or(|known| known.body.is_none()), object, wishes }
+        });
+        let judged = self.judge_definitions(candidates.collect(), uid, undoes).await?;
+        let later = judged.shipped.iter().filter(|shipped| shipped.webhook_later);
+        parts.webhooks_later = later.map(|shipped| ObjectId::definition(&shipped.name)).collect();
+        parts.objects = judged.objects.into_iter().chain(rest).collect();
+        let unwritten = known.iter().filter(|known| !known.written).cloned();
+        Ok(judged.shipped.into_iter().chain(unwritten).collect())
     }
 
     /// What the newest record failed for, or undid before.

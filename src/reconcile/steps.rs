@@ -35,6 +35,11 @@ impl Pass<'_> {
                 plan::Step::Apply { wave, groups } => self.apply_step(running, wave, &groups).await?,
                 plan::Step::Wait { objects, wait, .. } => self.wait_step(running, &objects, wait).await?,
                 plan::Step::Delete { entries, .. } => self.delete_step(running, &entries).await?,
+                plan::Step::Define { definitions, conversion } => {
+                    self.define_step(running, &definitions, conversion).await?
+                }
+                plan::Step::AwaitServed { definitions } => self.served_step(running, &definitions).await?,
+                plan::Step::Undefine { entries } => self.undefine_step(running, &entries).await?,
             };
             match outcome {
                 Step::Done => {
@@ -56,7 +61,8 @@ impl Pass<'_> {
         let after_a_wait = running
             .at
             .checked_sub(1)
-            .is_some_and(|before| matches!(running.plan.steps.get(before), Some(plan::Step::Wait { .. })));
+            .and_then(|before| running.plan.steps.get(before))
+            .is_some_and(|before| matches!(before, plan::Step::Wait { .. } | plan::Step::AwaitServed { .. }));
         if after_a_wait && running.saved != running.at {
             // What was waited for is not waited for again.
             self.checkpoint(running, OperationPhase::Apply, wave, None).await?;

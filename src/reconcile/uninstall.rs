@@ -66,6 +66,7 @@ impl Pass<'_> {
             whole.record.updated_at = self.now;
             if let Some(private) = whole.private.as_mut() {
                 private.operation = None;
+                self.judge_deletion(&mut private.definitions).await?;
             }
             let stored = self.save(&whole, true).await?;
             self.wrote(&stored);

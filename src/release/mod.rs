@@ -17,7 +17,7 @@ pub use hook::{Cleanup, Hook, OnFailure, Phase};
 pub use key::ReleaseKey;
 pub use private::{
     Action, HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private,
-    Tested, Undone,
+    Shipped, Tested, Undone,
 };
 pub use record::{PackIdentity, Person, Record, State, ValuesProvenance, revision_of};
 pub use retention::{Retained, surplus};

@@ -5,8 +5,10 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::manifest::InventoryEntry;
+use crate::plan::definitions::Policy;
 use crate::render::Secrets;
 
 /// The version of [`Private`] that this program writes. A higher one is refused, never guessed at.
@@ -58,9 +60,50 @@ pub struct Private {
     /// How the last run of the tests ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tested: Option<Tested>,
+    /// The definitions of resources of its pack.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub definitions: Vec<Shipped>,
     /// What `generate_secret` gave, for the revisions to come.
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,
+}
+
+/// A CustomResourceDefinition of the pack of a revision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shipped {
+    /// `widgets.example.com`.
+    pub name: String,
+    pub policy: Policy,
+    /// This revision writes it; what is written and stands in no template is here, and not in the manifest: other tools
+    /// delete what a manifest holds.
+    #[serde(default)]
+    pub written: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+    /// Its conversion webhook is told of only when what serves it is there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub webhook_later: bool,
+    /// How long what it defines is waited for, in seconds; unset: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<u64>,
+    /// It goes with the release unless the spec says otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes: bool,
+    /// The uninstall that has begun deletes it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleted: bool,
+    /// The release that writes it, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer: Option<String>,
+    /// Why it was left alone, or what the change to it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    /// The change was made although it may break what exists.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
 }
 
 /// The `SherpackRelease` that owns a revision. The uid tells a recreated one from the one before.

@@ -70,6 +70,25 @@ pub enum Error {
     /// The output of a template is not a manifest.
     #[error("output of {0}")]
     Manifest(#[from] manifest::Error),
+    /// A file below `crds/` is not YAML.
+    #[error(transparent)]
+    DefinitionFile(manifest::Error),
+    /// A file below `crds/` was meant to be rendered.
+    #[error("{file}:{line}: files below crds/ are not rendered: write the definition out, or move it to templates/")]
+    TemplatedDefinition {
+        /// Path in the pack.
+        file: String,
+        /// Line from 1; 0 when unknown.
+        line: usize,
+    },
+    /// A file below `crds/` holds something else.
+    #[error("{file}: {found} is no CustomResourceDefinition: move it to templates/")]
+    NotADefinition {
+        /// Path in the pack.
+        file: String,
+        /// Kind and name.
+        found: String,
+    },
     /// The render thread ended in a panic: a mistake of this program.
     #[error("rendering ended unexpectedly: {message}")]
     Aborted {
@@ -102,10 +121,12 @@ impl Error {
             Self::Library { .. }
             | Self::KubeVersionRange { .. }
             | Self::Template { .. }
+            | Self::TemplatedDefinition { .. }
+            | Self::NotADefinition { .. }
             | Self::Limit { .. } => Class::FixSpec,
             Self::KubeVersion { .. } => Class::FixCluster,
             Self::Lookup { class, .. } => *class,
-            Self::Manifest(error) => error.class(),
+            Self::Manifest(error) | Self::DefinitionFile(error) => error.class(),
             Self::Pack(error) => error.class(),
             Self::Aborted { .. } => Class::FixSpec,
         }
@@ -121,7 +142,9 @@ impl Error {
             Self::Template { .. } => "RenderFailed",
             Self::Limit { .. } => "RenderLimit",
             Self::Lookup { reason, .. } => reason,
-            Self::Manifest(error) => error.reason(),
+            Self::Manifest(error) | Self::DefinitionFile(error) => error.reason(),
+            Self::TemplatedDefinition { .. } => "TemplatedInCrdsDir",
+            Self::NotADefinition { .. } => "NonCrdInCrdsDir",
             Self::Pack(error) => error.reason(),
             Self::Aborted { .. } => "RenderAborted",
         }

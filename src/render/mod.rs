@@ -11,6 +11,7 @@
 mod budget;
 mod compiled;
 mod convert;
+mod definitions;
 mod engine;
 mod error;
 mod excerpt;
@@ -29,15 +30,17 @@ mod unsupported;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::pack::values::Merged;
-use crate::pack::{Kind, Pack};
+use crate::pack::{DefinitionWishes, Kind, Pack};
 
 pub use budget::Stop;
+pub use definitions::{is_definition, is_read as is_definition_file, is_templated};
 pub use error::Error;
 pub use excerpt::Excerpt;
 pub use generate::{Secret, Secrets, Source};
@@ -80,6 +83,25 @@ pub struct Capabilities {
     pub api_versions: Vec<String>,
 }
 
+/// One document of a file below `crds/`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shipped {
+    /// Path from the outermost pack.
+    pub file: String,
+    /// A CustomResourceDefinition, not normalised yet.
+    pub body: Value,
+}
+
+impl Rendered {
+    /// What the pack that a file belongs to says of its definitions.
+    #[must_use]
+    pub fn wishes_of(&self, file: &str) -> DefinitionWishes {
+        // Folders are sorted, and the folder of a pack inside is longer than that of the pack around it.
+        let found = self.wishes.iter().rev().find(|(folder, _)| file.starts_with(folder.as_str()));
+        found.map(|(_, wishes)| wishes.clone()).unwrap_or_default()
+    }
+}
+
 /// What a pack renders to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
@@ -93,8 +115,11 @@ pub struct Rendered {
     /// Defaults of the pack with the values of the release on top: what the templates saw. The section of each subpack that takes
     /// part holds what its own templates saw.
     pub values: Value,
-    /// Files below `crds/` of all packs that take part.
-    pub crds: Vec<String>,
+    /// The definitions of resources below `crds/` of all packs that take part, in the order of `objects`. Those that come
+    /// from templates are among the objects.
+    pub definitions: Vec<Shipped>,
+    /// What each pack says of its definitions, by the folder of the pack: empty, or `charts/db/`.
+    pub wishes: BTreeMap<String, DefinitionWishes>,
     /// To be kept for the next revision, also when this one fails.
     pub secrets: Secrets,
 }

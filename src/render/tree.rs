@@ -3,13 +3,16 @@
 //! Owns what a pack inside sees of the values around it, the order, and that everything together stays within the limits
 //! of one release.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
-use super::{Error, Input, Rendered, engine};
+use super::{Error, Input, Rendered, Shipped, definitions, engine};
 use crate::manifest;
 use crate::pack::schema::{Fuel, Refusal};
 use crate::pack::values::Merged;
-use crate::pack::{self, Kind, Pack, subpacks, values, version};
+use crate::pack::subpacks::Instance;
+use crate::pack::{self, DefinitionWishes, Kind, Pack, subpacks, values, version};
 
 /// Scalars, lists and maps of the values of all packs, and of all documents. What they come from is bounded, but they take
 /// far more memory than their text. Below what the manifest may have when it is read again.
@@ -29,14 +32,15 @@ pub(super) fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> 
         objects: Vec::new(),
         origins: Vec::new(),
         notes: None,
-        crds: Vec::new(),
+        definitions: Vec::new(),
+        wishes: BTreeMap::new(),
         value_nodes: 0,
         document_nodes: 0,
         instances: 0,
     };
-    let values = tree.pack(pack, input.values, &Place::default())?;
-    let Tree { session, objects, origins, notes, crds, .. } = tree;
-    Ok(Rendered { objects, origins, notes, values, crds, secrets: session.secrets() })
+    let values = tree.pack(pack, input.values, &Place::of(pack))?;
+    let Tree { session, objects, origins, notes, definitions, wishes, .. } = tree;
+    Ok(Rendered { objects, origins, notes, values, definitions, wishes, secrets: session.secrets() })
 }
 
 /// Where a pack stands.
@@ -46,6 +50,8 @@ struct Place {
     files: String,
     /// `db.`; empty for the outermost.
     values: String,
+    /// What it says of its definitions, and the packs around it.
+    definitions: DefinitionWishes,
 }
 
 impl Place {
@@ -53,8 +59,17 @@ impl Place {
         self.files.is_empty()
     }
 
-    fn inside(&self, name: &str) -> Self {
-        Self { files: format!("{}charts/{name}/", self.files), values: format!("{}{name}.", self.values) }
+    fn of(pack: &Pack) -> Self {
+        Self { definitions: pack.definitions.clone(), ..Self::default() }
+    }
+
+    fn inside(&self, instance: &Instance<'_>) -> Self {
+        let name = instance.name;
+        Self {
+            files: format!("{}charts/{name}/", self.files),
+            values: format!("{}{name}.", self.values),
+            definitions: self.definitions.inside(&instance.pack.definitions, instance.dependency),
+        }
     }
 
     /// An error of a pack inside names its files by their path from the outermost.
@@ -75,7 +90,8 @@ struct Tree<'i, 's> {
     objects: Vec<Value>,
     origins: Vec<String>,
     notes: Option<String>,
-    crds: Vec<String>,
+    definitions: Vec<Shipped>,
+    wishes: BTreeMap<String, DefinitionWishes>,
     value_nodes: usize,
     document_nodes: usize,
     instances: usize,
@@ -104,7 +120,7 @@ impl Tree<'_, '_> {
             let around = values::overlay(pack.values.clone(), over.clone());
             for instance in instances.into_iter().filter(|instance| instance.pack.kind != Kind::Library) {
                 let section = section(&around, instance.name, place)?;
-                let mut seen = self.pack(instance.pack, &section, &place.inside(instance.name))?;
+                let mut seen = self.pack(instance.pack, &section, &place.inside(&instance))?;
                 if let Some(seen) = seen.as_object_mut()
                     && seen.get("global") == merged.get("global")
                 {
@@ -113,8 +129,11 @@ impl Tree<'_, '_> {
                 sections.insert(instance.name.to_owned(), seen);
             }
         }
-        let crds = pack.files.keys().filter(|path| path.starts_with("crds/"));
-        self.crds.extend(crds.map(|path| format!("{}{path}", place.files)));
+        self.wishes.insert(place.files.clone(), place.definitions.clone());
+        for shipped in definitions::of(pack, &place.files)? {
+            self.count_nodes(std::slice::from_ref(&shipped.body), &shipped.file)?;
+            self.definitions.push(shipped);
+        }
         self.documents(pack, &merged, place)?;
         if let Some(shown) = merged.as_object_mut() {
             shown.extend(sections);
@@ -158,13 +177,20 @@ impl Tree<'_, '_> {
                 continue;
             }
             let documents = manifest::yaml::parse_documents(&text.text, &file)?;
-            self.document_nodes += documents.iter().map(values::nodes).sum::<usize>();
-            if self.document_nodes > NODES {
-                let message = format!("all documents together have more than {NODES} fields and items");
-                return Err(Error::Limit { file, line: 0, message });
-            }
+            self.count_nodes(&documents, &file)?;
             self.origins.extend(documents.iter().map(|_| file.clone()));
             self.objects.extend(documents);
+        }
+        Ok(())
+    }
+}
+
+impl Tree<'_, '_> {
+    fn count_nodes(&mut self, documents: &[Value], file: &str) -> Result<(), Error> {
+        self.document_nodes += documents.iter().map(values::nodes).sum::<usize>();
+        if self.document_nodes > NODES {
+            let message = format!("all documents together have more than {NODES} fields and items");
+            return Err(Error::Limit { file: file.to_owned(), line: 0, message });
         }
         Ok(())
     }

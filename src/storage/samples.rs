@@ -45,6 +45,7 @@ pub(crate) fn private(revision: u32) -> Private {
         undo_at_once: false,
         hooks: Vec::new(),
         tested: None,
+        definitions: Vec::new(),
         secrets: Default::default(),
     }
 }

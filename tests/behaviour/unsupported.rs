@@ -25,7 +25,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     let asks = [
         ("spec.approval", json!({"approval": "Manual"})),
         ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
-        ("spec.crds", json!({"crds": {"upgrade": "Force"}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})),
         ("spec.pack.oci", json!({"pack": {"oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})),
@@ -69,24 +68,8 @@ async fn a_deployed_release_that_asks_for_something_that_is_not_built_stays_lock
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_that_uses_what_is_not_built_yet_is_refused_whole() {
     let h = Harness::new("unsupported-packs").await;
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"}, "spec": {},
-    });
     let packs = [
         ("check", "sherpack.io/health-check", pack().object(annotated("sherpack.io/health-check", "true"))),
-        ("crd", "CustomResourceDefinition/widgets.example.com", pack().object(crd.clone())),
-        ("crds", "crds/widgets.yaml", pack().file("crds/widgets.yaml", crd.to_string())),
-        (
-            "inner-crds",
-            "charts/redis/crds/widgets.yaml",
-            pack()
-                .file(
-                    "charts/redis/Pack.yaml",
-                    "apiVersion: sherpack/v1\nmetadata: {name: redis, version: 1.0.0}\n",
-                )
-                .file("charts/redis/crds/widgets.yaml", crd.to_string()),
-        ),
     ];
     for (name, named, pack) in packs {
         h.apply(name, &pack, json!({})).await;

@@ -67,6 +67,7 @@ impl Operator {
             allow_lookup: Vec::new(),
             default_service_account: settings.default_service_account.clone(),
             tenancy: settings.tenancy,
+            trust_pack_crds: false,
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             leader_election: settings.leader_election,

@@ -54,6 +54,7 @@ pub(super) struct Entry {
     operations: BTreeMap<(&'static str, &'static str, &'static str), Durations>,
     reverted: BTreeMap<(String, String), u64>,
     hooks: BTreeMap<(&'static str, &'static str), u64>,
+    crd_changes: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -153,6 +154,16 @@ const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "crd_changes_total",
+        kind: "counter",
+        help: "Changes of definitions that revisions of the release asked for, by how bad they are.",
+        write: |entry, line| {
+            for (severity, count) in &entry.crd_changes {
+                line("", &format!(r#",severity="{severity}""#), number(*count));
+            }
+        },
+    },
+    Family {
         name: "drift_reverted_total",
         kind: "counter",
         help: "Objects that were put back, by the field manager that had changed them.",
@@ -184,6 +195,10 @@ impl Entry {
         let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
         durations.buckets[bucket] += 1;
         durations.sum += seconds;
+    }
+
+    pub(super) fn crd_changes(&mut self, severity: &'static str, count: usize) {
+        *self.crd_changes.entry(severity).or_default() += count as u64;
     }
 
     pub(super) fn hook_ended(&mut self, phase: &'static str, outcome: &'static str) {

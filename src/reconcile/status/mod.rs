@@ -19,7 +19,7 @@ use super::tally::Tally;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
+    CrdStatus, DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
 };
 use crate::manifest::{self, ObjectId};
 use crate::plan::Step;
@@ -93,6 +93,7 @@ impl Run {
             deadline: running.deadline,
             phase: match step {
                 Some(Step::Hook { phase, .. }) => phase.as_str(),
+                Some(Step::Define { .. } | Step::AwaitServed { .. } | Step::Undefine { .. }) => "Crds",
                 Some(Step::Apply { .. }) => "Apply",
                 Some(Step::Wait { .. }) => "Wait",
                 Some(Step::Delete { .. }) => "Delete",
@@ -177,6 +178,7 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     let Verdict { standing, reason, message } = &verdict;
     conditions::summarize(&mut status.conditions, *standing, reason, message, generation, facts.now);
     record(&mut status, facts);
+    definitions(&mut status, facts, outcome);
     tests(&mut status, facts);
     status.operation = operation(outcome);
     facts.ended.iter().for_each(|entry| history::add(&mut status, facts, entry.clone()));
@@ -229,15 +231,16 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
         State::Deployed => {
             let plain = format!("revision {} is deployed", record.version);
             let before = conditions::find(&status.conditions, condition::RELEASED);
-            let told = before.map(|released| &released.message);
+            let forced = forced(stored);
+            let told = before.map(|released| released.message.strip_suffix(&forced).unwrap_or(&released.message));
             let told =
                 told.filter(|told| told.strip_prefix(&plain).is_some_and(|rest| rest.starts_with(':')));
             let message = match (facts.tally.of(record.version), told) {
                 (Some(counts), _) => format!("{plain}: {counts}"),
-                (None, Some(told)) => told.clone(),
+                (None, Some(told)) => told.to_owned(),
                 (None, None) => plain,
             };
-            (ConditionStatus::True, reasons::DEPLOYED, message)
+            (ConditionStatus::True, reasons::DEPLOYED, message + &forced)
         }
         State::Failed { .. } => {
             let (_, cause) = failure(facts.head);
@@ -260,6 +263,51 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
         generation,
         facts.now,
     );
+}
+
+/// The definitions of the newest revision, and those that stand in the way of the next one.
+fn definitions(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, outcome: &Result<Outcome, Error>) {
+    let Head::Ours(stored) = facts.head else { return definitions_stopped(status, outcome) };
+    let shipped = stored.private.iter().flat_map(|private| &private.definitions);
+    status.crds = shipped
+        .map(|shipped| CrdStatus {
+            name: shipped.name.clone(),
+            policy: Some(shipped.policy.to_string()),
+            verdict: shipped.verdict.clone().map(|verdict| match shipped.forced {
+                true => format!("{verdict} (forced)"),
+                false => verdict,
+            }),
+            changes: shipped.changes.clone(),
+            digest: None,
+        })
+        .collect();
+    definitions_stopped(status, outcome);
+}
+
+fn definitions_stopped(status: &mut SherpackReleaseStatus, outcome: &Result<Outcome, Error>) {
+    let blocked = match outcome {
+        Ok(Outcome { progress: Progress::Blocked(error), .. }) | Err(error) => error,
+        Ok(_) => return,
+    };
+    let Error::CrdBreakingChange { stopped } = blocked else { return };
+    for one in stopped.iter().rev() {
+        status.crds.retain(|known| known.name != one.name);
+        let told = CrdStatus {
+            name: one.name.clone(),
+            policy: Some(one.policy.to_string()),
+            verdict: Some(one.verdict.to_string()),
+            changes: one.changes.clone(),
+            digest: one.token.clone(),
+        };
+        status.crds.insert(0, told);
+    }
+}
+
+/// Definitions that were changed although it may break what exists, as the end of a message.
+fn forced(stored: &Stored) -> String {
+    let shipped = stored.private.iter().flat_map(|private| &private.definitions);
+    let forced: Vec<&str> = shipped.filter(|shipped| shipped.forced).map(|shipped| &*shipped.name).collect();
+    if forced.is_empty() { String::new() } else { format!("; definitions changed by force: {}", forced.join(", ")) }
 }
 
 /// How the tests of the deployed revision ended.

@@ -205,9 +205,13 @@ fn a_library_inside_renders_nothing() {
 #[test]
 fn definitions_inside_are_told_of_only_when_they_take_part() {
     let definition = inner("db", "");
-    let pack = pack(DB, &[("charts/db/Pack.yaml", &definition), ("charts/db/crds/a.yaml", "x")]);
-    assert_eq!(run(&pack, &json!({"db": {"enabled": true}})).unwrap().crds, ["charts/db/crds/a.yaml"]);
-    assert_eq!(run(&pack, &json!({})).unwrap().crds, [""; 0]);
+    let shipped = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.example.com}\n";
+    let pack = pack(DB, &[("charts/db/Pack.yaml", &definition), ("charts/db/crds/a.yaml", shipped)]);
+    let files = |values: Value| -> Vec<String> {
+        run(&pack, &values).unwrap().definitions.into_iter().map(|shipped| shipped.file).collect()
+    };
+    assert_eq!(files(json!({"db": {"enabled": true}})), ["charts/db/crds/a.yaml"]);
+    assert_eq!(files(json!({})), [""; 0]);
 }
 
 #[test]

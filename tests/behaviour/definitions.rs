@@ -1,0 +1,347 @@
+//! Definitions of resources that a pack ships: first, judged, locked, shared, and kept.
+
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use serde_json::{Value, json};
+
+use crate::support::harness::condition;
+use crate::support::packs::config_map;
+use crate::support::{Harness, Pack};
+
+/// A definition of widgets in a group of the test's own, with these properties of `spec`.
+fn widgets(h: &Harness, properties: &Value) -> Value {
+    definition(h, &[("v1", true, properties)])
+}
+
+/// The same with versions: name, whether it is the one of storage, properties of `spec`.
+fn definition(h: &Harness, versions: &[(&str, bool, &Value)]) -> Value {
+    let version = |(name, storage, properties): &(&str, bool, &Value)| {
+        json!({
+            "name": name, "served": true, "storage": storage,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": properties},
+            }}},
+        })
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{}", group(h))},
+        "spec": {
+            "group": group(h), "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+            "versions": versions.iter().map(version).collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn with_policy(mut definition: Value, policy: &str) -> Value {
+    definition["metadata"]["annotations"] = json!({"sherpack.io/crd-policy": policy});
+    definition
+}
+
+fn group(h: &Harness) -> String {
+    format!("{}.example.com", h.namespace)
+}
+
+/// The definition as an object of the cluster.
+fn what(h: &Harness) -> String {
+    format!("CustomResourceDefinition/widgets.{}", group(h))
+}
+
+fn widget(h: &Harness, name: &str) -> Value {
+    json!({
+        "apiVersion": format!("{}/v1", group(h)), "kind": "Widget", "metadata": {"name": name},
+        "spec": {"size": 3},
+    })
+}
+
+fn api(h: &Harness) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&group(h), "v1", "Widget"));
+    Api::namespaced_with(h.client.clone(), &h.namespace, &resource)
+}
+
+async fn names(h: &Harness) -> Vec<String> {
+    let found = api(h).list(&ListParams::default()).await.unwrap();
+    found.items.into_iter().filter_map(|widget| widget.metadata.name).collect()
+}
+
+/// Somebody else's object.
+async fn make(h: &Harness, name: &str) {
+    let object = serde_json::from_value(widget(h, name)).unwrap();
+    api(h).create(&kube::api::PostParams::default(), &object).await.unwrap();
+}
+
+fn pack(version: &str, color: &str) -> Pack {
+    Pack::new("web", version).object(config_map("settings", json!({"color": color})))
+}
+
+fn shipping(version: &str, color: &str, definition: &Value) -> Pack {
+    pack(version, color).file("crds/widgets.yaml", definition.to_string())
+}
+
+fn size() -> Value {
+    json!({"size": {"type": "integer"}, "color": {"type": "string"}})
+}
+
+/// The shape of a definition in the cluster: which properties its first version has.
+async fn properties(h: &Harness) -> Vec<String> {
+    let live = h.objects.get(&what(h)).await;
+    let found = live.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties");
+    found.and_then(Value::as_object).map(|all| all.keys().cloned().collect()).unwrap_or_default()
+}
+
+fn message(release: &Value) -> String {
+    condition(release, "Ready")["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_pack_defines_can_be_used_by_the_same_pack() {
+    let h = Harness::new("definitions-first").await;
+    let gadgets = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("gadgets.{}", group(&h))},
+        "spec": {
+            "group": group(&h), "scope": "Cluster", "names": {"kind": "Gadget", "plural": "gadgets"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let gadget = json!({
+        "apiVersion": format!("{}/v1", group(&h)), "kind": "Gadget", "metadata": {"name": format!("{}-one", h.namespace)},
+    });
+    let pack = shipping("1.0.0", "blue", &widgets(&h, &size())).objects([
+        gadgets.clone(),
+        gadget,
+        widget(&h, "small"),
+    ]);
+    let release = h.deploy("web", &pack, json!({})).await;
+    assert_eq!(names(&h).await, ["small"]);
+    let named: Vec<&str> =
+        release["status"]["crds"].as_array().unwrap().iter().filter_map(|crd| crd["name"].as_str()).collect();
+    assert_eq!(named, [format!("widgets.{}", group(&h)), format!("gadgets.{}", group(&h))]);
+    assert_eq!(release["status"]["crds"][0]["policy"], "managed");
+    // It is locked like everything else.
+    h.objects.edit(&what(&h), "kubectl-edit", json!({"spec": {"names": {"shortNames": ["wd"]}}})).await;
+    h.objects
+        .edit(&what(&h), "kubectl-edit", json!({"spec": {"versions": [{
+            "name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {}}}}},
+        }]}}))
+        .await;
+    h.sees(&what(&h), |live| {
+        live.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size").is_some()
+    })
+    .await;
+    // An uninstall keeps definitions and what others made of them; a new release takes them over.
+    make(&h, "theirs").await;
+    h.uninstall("web").await;
+    assert_eq!(names(&h).await, ["theirs"]);
+    h.deploy("again", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({})).await;
+    let live = h.objects.get(&what(&h)).await;
+    assert_eq!(live["metadata"]["labels"]["sherpack.io/release-name"], "again");
+    h.objects.delete(&format!("CustomResourceDefinition/gadgets.{}", group(&h))).await;
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_breaking_change_stops_the_release_before_anything_is_touched() {
+    let h = Harness::new("definitions-breaking").await;
+    h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({})).await;
+    let smaller = widgets(&h, &json!({"size": {"type": "integer"}}));
+    h.pack("web-pack", &shipping("2.0.0", "green", &smaller)).await;
+    let held = h.condition("web", "Ready", "False", Some("CrdBreakingChange")).await;
+    let told = message(&held);
+    assert!(told.contains("spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.color"), "{told}");
+    let verdict = &held["status"]["crds"][0];
+    assert_eq!(verdict["verdict"], "Dangerous", "{verdict}");
+    let token = verdict["digest"].as_str().unwrap().to_owned();
+    assert!(token.starts_with(&format!("widgets.{}@sha256:", group(&h))) && told.contains(&token), "{token}");
+    assert_eq!(properties(&h).await, ["color", "size"]);
+    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "blue");
+    h.shows_states("web", &["1 deployed"]).await;
+    // What is deployed stays locked meanwhile.
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    // Another change is not the confirmed one.
+    h.edit_spec("web", json!({"crds": {"confirmChanges": [token.replace("sha256:", "sha256:0")]}})).await;
+    h.condition("web", "Ready", "False", Some("CrdBreakingChange")).await;
+    h.edit_spec("web", json!({"crds": {"confirmChanges": [token]}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "green").await;
+    h.ready("web").await;
+    assert_eq!(properties(&h).await, ["size"]);
+    assert!(h.metric("sherpack_crd_changes_total", &["severity=\"Dangerous\"", "name=\"web\""]).await >= 1.0);
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn force_makes_the_change_and_says_so_and_skip_leaves_it() {
+    let h = Harness::new("definitions-force").await;
+    h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({"crds": {"upgrade": "Skip"}})).await;
+    let smaller = widgets(&h, &json!({"size": {"type": "integer"}}));
+    h.pack("web-pack", &shipping("2.0.0", "green", &smaller)).await;
+    h.shows("ConfigMap/settings", "/data/color", "green").await;
+    let skipped = h.ready("web").await;
+    assert_eq!(skipped["status"]["crds"][0]["verdict"], "Skipped");
+    assert_eq!(properties(&h).await, ["color", "size"]);
+    // A pack alone may not have it forced.
+    let forcing = "apiVersion: sherpack/v1\nmetadata: {name: web, version: 3.0.0}\ncrds: {upgrade: {strategy: force}}\n";
+    h.pack("web-pack", &shipping("3.0.0", "red", &smaller).file("Pack.yaml", forcing)).await;
+    h.edit_spec("web", json!({"crds": null})).await;
+    h.condition("web", "Ready", "False", Some("CrdBreakingChange")).await;
+    h.edit_spec("web", json!({"crds": {"upgrade": "Force"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "red").await;
+    let forced = h.ready("web").await;
+    assert_eq!(properties(&h).await, ["size"]);
+    assert_eq!(forced["status"]["crds"][0]["verdict"], "Dangerous (forced)");
+    let released = condition(&forced, "Released")["message"].as_str().unwrap().to_owned();
+    assert!(released.contains("changed by force: widgets."), "{released}");
+    h.pass("web").await;
+    let later = condition(&h.status("web").await, "Released")["message"].clone();
+    assert_eq!(later, released, "on every pass");
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_goes_only_when_asked_and_with_objects_only_when_confirmed() {
+    let h = Harness::new("definitions-deletion").await;
+    let pack = shipping("1.0.0", "blue", &widgets(&h, &size()));
+    h.deploy("web", &pack, json!({"crds": {"onUninstall": "Delete"}})).await;
+    make(&h, "theirs").await;
+    h.objects.delete("SherpackRelease/web").await;
+    let held = h.condition("web", "Ready", "False", Some("CrdDeletionBlocked")).await;
+    let told = message(&held);
+    assert!(told.contains(&format!("1 in {}", h.namespace)) && told.contains("confirmDeletion"), "{told}");
+    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "blue", "nothing was deleted");
+    let name = format!("widgets.{}", group(&h));
+    h.edit_spec("web", json!({"crds": {"confirmDeletion": [name]}})).await;
+    h.gone("SherpackRelease/web").await;
+    assert!(h.objects.find(&what(&h)).await.is_none());
+    // Without objects nothing has to be confirmed.
+    h.deploy("empty", &pack, json!({"crds": {"onUninstall": "Delete"}})).await;
+    h.uninstall("empty").await;
+    assert!(h.objects.find(&what(&h)).await.is_none());
+    // What is shared never goes.
+    let shared = shipping("1.0.0", "blue", &with_policy(widgets(&h, &size()), "shared"));
+    h.deploy("shared", &shared, json!({"crds": {"onUninstall": "Delete"}})).await;
+    h.uninstall("shared").await;
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_that_leaves_the_pack_stays_and_so_does_that_of_a_failed_install() {
+    let h = Harness::new("definitions-stay").await;
+    h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({})).await;
+    make(&h, "theirs").await;
+    h.deploy("web", &pack("2.0.0", "green"), json!({})).await;
+    h.uninstall("web").await;
+    assert_eq!(names(&h).await, ["theirs"]);
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_releases_with_one_shared_definition_one_writes_it() {
+    let h = Harness::new("definitions-shared").await;
+    let other = |version: &str, definition: &Value| {
+        Pack::new("other", version)
+            .object(config_map("other", json!({})))
+            .file("crds/widgets.yaml", definition.to_string())
+    };
+    let shared = with_policy(widgets(&h, &size()), "shared");
+    h.deploy("web", &shipping("1.0.0", "blue", &shared), json!({})).await;
+    let more = with_policy(widgets(&h, &json!({"size": {"type": "integer"}, "color": {"type": "string"}, "shape": {"type": "string"}})), "shared");
+    let second = h.deploy("other", &other("1.0.0", &more), json!({})).await;
+    let told = second["status"]["crds"][0]["verdict"].as_str().unwrap().to_owned();
+    assert_eq!(told, format!("WrittenBy {}/web", h.namespace));
+    assert_eq!(properties(&h).await, ["color", "size"]);
+    // A third that wants it for itself is told whose it is.
+    h.apply("third", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({"releaseName": "third"})).await;
+    let held = h.condition("third", "Ready", "False", Some("OwnershipConflict")).await;
+    assert!(message(&held).contains(&format!("{}/web", h.namespace)), "{}", message(&held));
+    h.uninstall("third").await;
+    // When the writer goes, the other one takes over with its own.
+    h.uninstall("web").await;
+    h.sees(&what(&h), |live| live["metadata"]["labels"]["sherpack.io/release-name"] == "other").await;
+    assert_eq!(properties(&h).await, ["color", "shape", "size"]);
+    h.uninstall("other").await;
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_is_a_change_like_others() {
+    let h = Harness::new("definitions-rollback").await;
+    h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({})).await;
+    let both = definition(&h, &[("v1", true, &size()), ("v2", false, &size())]);
+    h.deploy("web", &shipping("2.0.0", "green", &both), json!({})).await;
+    h.edit_spec("web", json!({"rollbackTo": 1})).await;
+    let held = h.condition("web", "Ready", "False", Some("CrdBreakingChange")).await;
+    assert!(message(&held).contains("v2"), "{}", message(&held));
+    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "green", "nothing was touched");
+    let token = held["status"]["crds"][0]["digest"].clone();
+    h.edit_spec("web", json!({"crds": {"confirmChanges": [token]}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.shows_states("web", &["1 superseded", "2 superseded", "3 deployed"]).await;
+    assert_eq!(h.objects.get(&what(&h)).await["spec"]["versions"].as_array().unwrap().len(), 1);
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_api_server_would_refuse_is_told_before_anything_is_touched() {
+    let h = Harness::new("definitions-refused").await;
+    let mut broken = widgets(&h, &json!({"size": {"type": "number", "format": "x", "properties": {"a": {}}}}));
+    broken["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["type"] = json!("nothing");
+    h.apply("web", &shipping("1.0.0", "blue", &broken), json!({})).await;
+    let told = h.sees("SherpackRelease/web", |release| condition(release, "Ready")["status"] == "False").await;
+    assert!(message(&told).contains("spec.versions[0].schema.openAPIV3Schema"), "{}", message(&told));
+    assert!(h.wire.writes_to("configmaps", 0).is_empty());
+    // Mended, it goes on by itself.
+    h.pack("web-pack", &shipping("1.0.1", "blue", &widgets(&h, &size()))).await;
+    h.ready("web").await;
+    // A scope is fixed: nothing lets that through.
+    let mut cluster = widgets(&h, &size());
+    cluster["spec"]["scope"] = json!("Cluster");
+    h.pack("web-pack", &shipping("2.0.0", "green", &cluster)).await;
+    let held = h.condition("web", "Ready", "False", Some("CrdBreakingChange")).await;
+    assert_eq!(held["status"]["crds"][0]["verdict"], "Blocked");
+    h.edit_spec("web", json!({"crds": {"upgrade": "Force"}})).await;
+    h.pass("web").await;
+    h.condition("web", "Ready", "False", Some("CrdBreakingChange")).await;
+    h.objects.delete("SherpackRelease/web").await;
+    h.gone("SherpackRelease/web").await;
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_whose_names_are_taken_is_not_ready() {
+    let h = Harness::new("definitions-names").await;
+    h.objects.create("test-person", widgets(&h, &size())).await;
+    let mut rival = widgets(&h, &size());
+    rival["metadata"]["name"] = json!(format!("wodgets.{}", group(&h)));
+    rival["spec"]["names"] = json!({"kind": "Widget", "plural": "wodgets", "singular": "wodget"});
+    let spec = json!({"crds": {"waitTimeout": "2s"}, "install": {"retries": 0}});
+    h.apply("web", &shipping("1.0.0", "blue", &rival), spec).await;
+    let held = h.condition("web", "Released", "False", None).await;
+    let told = condition(&held, "Released")["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("CrdNotReady") || told.contains("not served within 2s"), "{told}");
+    h.uninstall("web").await;
+    h.objects.delete(&format!("CustomResourceDefinition/wodgets.{}", group(&h))).await;
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_external_or_left_out_is_never_touched() {
+    let h = Harness::new("definitions-external").await;
+    let inner = widgets(&h, &size());
+    let pack = pack("1.0.0", "blue")
+        .file(
+            "Pack.yaml",
+            "apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n\
+             dependencies: [{name: redis, version: 1.x, repository: 'https://example.com', crds: {import: false}}]\n",
+        )
+        .file("charts/redis/Pack.yaml", "apiVersion: sherpack/v1\nmetadata: {name: redis, version: 1.0.0}\n")
+        .file("charts/redis/crds/widgets.yaml", inner.to_string());
+    h.deploy("web", &pack, json!({})).await;
+    assert!(h.objects.find(&what(&h)).await.is_none());
+    let external = with_policy(inner, "external");
+    let release = h.deploy("web", &shipping("2.0.0", "green", &external), json!({})).await;
+    assert_eq!(release["status"]["crds"][0]["verdict"], "External");
+    assert!(h.objects.find(&what(&h)).await.is_none());
+    assert!(h.wire.writes_to("customresourcedefinitions", 0).is_empty());
+}
