@@ -22,6 +22,7 @@ mod behaviour {
     mod http_client;
     mod http_source;
     mod identity;
+    mod immutable_fields;
     mod leader_election;
     mod leader_woken_late;
     mod lock_fields;

@@ -118,6 +118,8 @@ pub enum Stage {
     Begin,
     /// These objects are not healthy, or not gone yet.
     Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp, deadline: Timestamp },
+    /// These objects have to be gone before what the step applies can be what it has to be.
+    Leaving { leaving: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp },
     /// A hook runs.
     Hook(Box<HookWatch>),
 }

@@ -16,6 +16,7 @@ mod hide;
 mod history;
 mod hooks;
 mod identity;
+mod immutable;
 mod lookup;
 mod memory;
 mod observe;

@@ -8,7 +8,7 @@ use crate::api::{Class, reasons};
 use crate::reconcile::Error;
 use crate::release::decide::{Decision, Hold, Operation};
 use crate::release::dependents::Awaited;
-use crate::release::{Action, State};
+use crate::release::{Action, State, description};
 use crate::storage::Head;
 
 /// One answer to "is it ready, and if not, why".
@@ -163,8 +163,20 @@ fn deployed(facts: &Facts<'_>, action: Action, revision: u32) -> Verdict {
     Verdict::new(
         Standing::Ready,
         reason,
-        format!("revision {revision}{} is deployed{}", pack.unwrap_or_default(), pinned(facts)),
+        format!(
+            "revision {revision}{} is deployed{}{}",
+            pack.unwrap_or_default(),
+            pinned(facts),
+            skipped(facts)
+        ),
     )
+}
+
+/// What was left as it is.
+pub(super) fn skipped(facts: &Facts<'_>) -> String {
+    let private = stored(facts.head).and_then(|stored| stored.private.as_ref());
+    let skipped = private.and_then(|private| description::skipped(&private.inventory));
+    skipped.map(|skipped| format!("; {skipped}")).unwrap_or_default()
 }
 
 /// What a release that was rolled back by its spec does not do.
