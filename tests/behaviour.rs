@@ -5,6 +5,7 @@ mod support;
 
 mod behaviour {
     mod account_gone;
+    mod annotations;
     mod cli;
     mod corpus;
     mod crash_engine;
