@@ -46,6 +46,8 @@ pub struct Remembered {
     /// The last record of ours that is not the newest any more: in a namespace on its way out it may go before the
     /// release does.
     pub departed: Option<Box<Stored>>,
+    /// Who holds the release up with a pending revision, and when the record said so.
+    pub claimant: Option<(Newest, String)>,
     /// The operation under way.
     pub running: Option<Running>,
     /// Whether the watches know what to expect of the deployed objects: of which revision.

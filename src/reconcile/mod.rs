@@ -6,6 +6,7 @@
 mod act;
 mod apply;
 mod archives;
+mod claimant;
 mod context;
 mod correct;
 mod depends;

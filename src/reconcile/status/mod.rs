@@ -142,6 +142,8 @@ pub(super) struct Facts<'a> {
     pub tally: &'a Tally,
     /// Revisions that were ended without an operation of ours.
     pub ended: &'a [HistoryEntry],
+    /// Who holds the release up with which pending revision.
+    pub claimant: Option<&'a str>,
     pub history_limit: usize,
     pub now: Timestamp,
 }

@@ -86,9 +86,8 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 Verdict::new(Standing::Stalled, reasons::RECORD_UNREADABLE, message)
             }
             Hold::ForeignPending { until } => {
-                let message = format!(
-                    "another tool has a pending revision of this release; it is left alone until {until:.0}"
-                );
+                let who = facts.claimant.unwrap_or("another tool has a pending revision of this release");
+                let message = format!("{who}; it is left alone until {until:.0}");
                 Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
             }
             Hold::RetriesExceeded { attempts } => {
