@@ -49,4 +49,7 @@ pub mod operator;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
+mod coverage;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod layers;

@@ -5,6 +5,7 @@ mod support;
 
 mod behaviour {
     mod account_gone;
+    mod annotations;
     mod cli;
     mod corpus;
     mod crash_engine;
@@ -22,6 +23,7 @@ mod behaviour {
     mod http_client;
     mod http_source;
     mod identity;
+    mod immutable_fields;
     mod leader_election;
     mod leader_woken_late;
     mod lock_fields;

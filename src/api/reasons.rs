@@ -144,6 +144,10 @@ pub const FORBIDDEN: &str = "Forbidden";
 pub const OBJECT_NOT_OWNED: &str = "ObjectNotOwned";
 /// The API server refused an object.
 pub const APPLY_FAILED: &str = "ApplyFailed";
+/// An object has to change in a field that cannot change.
+pub const IMMUTABLE_FIELD: &str = "ImmutableField";
+/// An object was deleted to be created anew, because a field of it cannot change.
+pub const RECREATED: &str = "Recreated";
 /// The target namespace does not exist.
 pub const NAMESPACE_NOT_FOUND: &str = "NamespaceNotFound";
 /// The target namespace is being deleted.

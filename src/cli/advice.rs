@@ -162,6 +162,11 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
             "name the object otherwise, or let the release take it over with spec.install.adopt: Unowned",
             Next::Edit,
         ),
+        r::IMMUTABLE_FIELD => (
+            "choose what happens to the object: spec.upgrade.immutableFields, or another name for it",
+            Next::Edit,
+        ),
+        r::RECREATED => ("a field of it could not change; its revisions so far", Next::History),
         r::APPLY_FAILED
         | "ApiTimeout"
         | "DiscoveryFailed"

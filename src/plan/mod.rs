@@ -15,8 +15,8 @@ mod steps;
 pub use error::Error;
 pub use hooks::{DeletePolicy, FailurePolicy, Hook, Parts, Phase, name_hooks, split};
 pub use inventory::{
-    Marks, NextInventory, REPLICAS, apply_body, autoscaled, deletion_order, hook_body, hook_objects,
-    is_autoscaler, is_marked, marked_by, marker, may_delete, next_inventory, scale_target,
+    Marks, NextInventory, REPLICAS, apply_body, autoscaled, deletion_order, holds_data, hook_body,
+    hook_objects, is_autoscaler, is_marked, marked_by, marker, may_delete, next_inventory, scale_target,
 };
 pub use show::{Line, lines};
 pub use steps::{Occasion, Plan, Step, Wait, deletion, roll_out, tests};

@@ -14,9 +14,9 @@ use super::prepare::{Prepared, stored_parts};
 use super::status::{self, Finished, Progress};
 use super::steps::Step;
 use super::{Error, Pass};
-use crate::api::Class;
+use crate::api::{Class, conditions, names};
 use crate::plan::{self, Occasion};
-use crate::release::{Action, Operation, OperationPhase, Private, State};
+use crate::release::{Action, Operation, OperationPhase, Private, State, description};
 use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
 
 impl Pass<'_> {
@@ -161,6 +161,11 @@ impl Pass<'_> {
         if let Some(private) = stored.private.as_mut() {
             private.last_deployed = Some(stored.record.version);
             private.operation = None;
+            if let Some(skipped) = description::skipped(&private.inventory) {
+                let happened = description::describe(&stored.record, Some(action));
+                let told = conditions::clip(&format!("{happened}; {skipped}"));
+                stored.record.labels.insert(names::DESCRIPTION.to_owned(), told);
+            }
         }
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
@@ -180,7 +185,7 @@ impl Pass<'_> {
         let Running { mut stored, started, stage, .. } = running;
         let waiting = match stage {
             Stage::Wait { waiting, .. } => waiting,
-            Stage::Begin | Stage::Hook(_) => BTreeMap::new(),
+            Stage::Begin | Stage::Leaving { .. } | Stage::Hook(_) => BTreeMap::new(),
         };
         self.wake_on(&waiting);
         let action = action_of(&stored);

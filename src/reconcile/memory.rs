@@ -46,6 +46,8 @@ pub struct Remembered {
     /// The last record of ours that is not the newest any more: in a namespace on its way out it may go before the
     /// release does.
     pub departed: Option<Box<Stored>>,
+    /// Who holds the release up with a pending revision, and when the record said so.
+    pub claimant: Option<(Newest, String)>,
     /// The operation under way.
     pub running: Option<Running>,
     /// Whether the watches know what to expect of the deployed objects: of which revision.
@@ -118,6 +120,8 @@ pub enum Stage {
     Begin,
     /// These objects are not healthy, or not gone yet.
     Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp, deadline: Timestamp },
+    /// These objects have to be gone before what the step applies can be what it has to be.
+    Leaving { leaving: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp },
     /// A hook runs.
     Hook(Box<HookWatch>),
 }

@@ -6,6 +6,7 @@
 mod act;
 mod apply;
 mod archives;
+mod claimant;
 mod context;
 mod correct;
 mod depends;
@@ -16,6 +17,7 @@ mod hide;
 mod history;
 mod hooks;
 mod identity;
+mod immutable;
 mod lookup;
 mod memory;
 mod observe;

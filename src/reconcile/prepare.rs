@@ -144,6 +144,7 @@ impl Pass<'_> {
             target: None,
             undone: None,
             undo_at_once: false,
+            immutable_fields: self.settings.immutable_fields,
             hooks: Vec::new(),
             tested: None,
             secrets: rendered.secrets,

@@ -102,6 +102,11 @@ impl Pass<'_> {
             target: Some(target),
             undone: if pinned { None } else { self.undone() },
             undo_at_once: false,
+            // What is undone was tried with what it says.
+            immutable_fields: match &before {
+                Some(before) if !pinned => before.immutable_fields,
+                _ => self.settings.immutable_fields,
+            },
             hooks: Vec::new(),
             tested: None,
             // Secrets that are generated once belong to the release and not to a revision.

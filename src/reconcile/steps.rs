@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 
+use super::immutable::skipped;
 use super::memory::{Running, Stage, Waiting};
-use super::wait::{LOOK_AGAIN, bearable, describe};
+use super::wait::{LOOK_AGAIN, LOOK_ANYWAY, bearable, describe};
 use super::{Error, Pass};
 use crate::api::WAVE_TIMEOUT;
 use crate::manifest::Object;
 use crate::plan::{self, Wait};
 use crate::release::{HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase};
+
+/// In one pass: one that deletes what is to be created anew, one that creates it, and one to spare.
+const ROUNDS: usize = 3;
 
 /// How a step, or all of them, came out.
 pub(super) enum Step {
@@ -61,10 +65,21 @@ impl Pass<'_> {
             // What was waited for is not waited for again.
             self.checkpoint(running, OperationPhase::Apply, wave, None).await?;
         }
-        let mut applied = std::mem::take(&mut running.applied);
-        let result = self.apply_groups(running, groups, &mut applied).await;
-        running.applied = applied;
-        result.map(|()| Step::Done)
+        for _ in 0..ROUNDS {
+            if let Some(waits) = self.await_leaving(running).await? {
+                return Ok(waits);
+            }
+            let mut applied = std::mem::take(&mut running.applied);
+            let result = self.apply_groups(running, groups, &mut applied).await;
+            running.applied = applied;
+            let leaving = result?;
+            if leaving.is_empty() {
+                return Ok(Step::Done);
+            }
+            // Most are gone by now.
+            running.stage = Stage::Leaving { leaving, looked_at: Timestamp::MIN };
+        }
+        Ok(Step::Wait { until: self.later(LOOK_ANYWAY) })
     }
 
     async fn wait_step(
@@ -110,8 +125,12 @@ impl Pass<'_> {
 
     /// Objects that this process applied are known by the answer; at others it has to look.
     fn begin_wait(&self, running: &Running, objects: &[usize]) -> Stage {
-        let objects: Vec<&Object> =
-            objects.iter().filter_map(|index| running.parts.objects.get(*index)).collect();
+        let skipped = skipped(running);
+        let objects: Vec<&Object> = objects
+            .iter()
+            .filter_map(|index| running.parts.objects.get(*index))
+            .filter(|object| !skipped.contains(&object.id))
+            .collect();
         let mut waiting = self.unhealthy(&objects, &running.applied);
         let mut looked_at = self.now;
         for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {

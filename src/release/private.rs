@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::api::ImmutableFields;
 use crate::manifest::InventoryEntry;
 use crate::render::Secrets;
 
@@ -52,6 +53,9 @@ pub struct Private {
     /// It failed for a hook whose failure policy is to undo at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo_at_once: bool,
+    /// What was to happen to objects that cannot change as they should. Another wish is worth another attempt.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub immutable_fields: ImmutableFields,
     /// How the hooks of this revision ended, oldest first; at most [`HOOK_RESULTS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookResult>,
@@ -61,6 +65,10 @@ pub struct Private {
     /// What `generate_secret` gave, for the revisions to come.
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The `SherpackRelease` that owns a revision. The uid tells a recreated one from the one before.

@@ -24,7 +24,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     h.pack("web-pack", &pack()).await;
     let asks = [
         ("spec.approval", json!({"approval": "Manual"})),
-        ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
         ("spec.crds", json!({"crds": {"upgrade": "Force"}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})),
