@@ -131,3 +131,87 @@ fn of_error(error: Error) -> Seen {
     }
     Seen::Failed(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::manifest::Object;
+    use crate::plan::probes::probe;
+
+    fn of(settings: &[(&str, &str)]) -> Probe {
+        let mut annotations = json!({"sherpack.io/health-check": "true"});
+        for (key, value) in settings {
+            annotations[format!("sherpack.io/health-check-{key}")] = json!(value);
+        }
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": annotations}});
+        probe(&Object::from_value(pod).unwrap()).unwrap().unwrap()
+    }
+
+    fn failed(seen: Result<(), Seen>) -> String {
+        match seen {
+            Err(Seen::Failed(said)) => said,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The kubelet of the test cluster tells no exit codes, a real one does.
+    #[test]
+    fn an_exit_code_is_told_with_the_last_line() {
+        let command = of(&[("command", "pg_isready")]);
+        let exited = |code, said: Option<&str>| Ran::Exited { code, said: said.map(str::to_owned) };
+        assert_eq!(ended(&command, exited(0, Some("accepting connections"))), Ok(()));
+        let said = failed(ended(&command, exited(2, Some("no response"))));
+        assert_eq!(said, "run `pg_isready`: exit code 2: no response");
+        assert_eq!(failed(ended(&command, exited(137, None))), "run `pg_isready`: exit code 137");
+        let broke = Ran::Broke("exec: \"sh\": not found".to_owned());
+        assert_eq!(failed(ended(&command, broke)), "run `pg_isready`: exec: \"sh\": not found");
+    }
+
+    #[test]
+    fn the_api_server_s_own_answer_is_none_of_the_service() {
+        let http = of(&[("path", "/"), ("port", "80"), ("status", "503")]);
+        let Check::Http(check) = &http.check else { panic!("{http:?}") };
+        let answer =
+            |explanation: Option<&str>| Proxied { status: 503, explanation: explanation.map(str::to_owned) };
+        assert_eq!(proxied(&http, check, answer(None)), Ok(()), "the Service itself says what is wanted");
+        let said = failed(proxied(&http, check, answer(Some("no endpoints available"))));
+        assert_eq!(said, "GET http://:80/: status 503: no endpoints available");
+        let other = Proxied { status: 200, explanation: None };
+        assert_eq!(failed(proxied(&http, check, other)), "GET http://:80/: status 200");
+    }
+
+    #[test]
+    fn a_port_or_an_address_that_is_not_there_is_named() {
+        let pod = |ip: &str| {
+            let pod = json!({"metadata": {"name": "a"}, "status": {"podIP": ip,
+                "conditions": [{"type": "Ready", "status": "True"}]}});
+            ReadyPod::of(&pod).unwrap()
+        };
+        assert_eq!(address(&pod("fd00::1"), &Port::Number(80)).unwrap().to_string(), "[fd00::1]:80");
+        let named = Port::Name("http".to_owned());
+        assert_eq!(address(&pod("10.0.0.1"), &named).unwrap_err(), "it has no port called `http`");
+        assert_eq!(address(&pod(""), &Port::Number(80)).unwrap_err(), "it has no address");
+    }
+
+    #[test]
+    fn only_a_missing_right_is_hopeless() {
+        let error = |code: u16, reason: &str| {
+            let status = json!({"status": "Failure", "code": code, "reason": reason, "message": "pods/exec"});
+            let source = Box::new(kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())));
+            let id =
+                Object::from_value(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}));
+            of_error(Error::Api { verb: "exec in", id: id.unwrap().id, source })
+        };
+        let Seen::Hopeless(reason, said) = error(403, "Forbidden") else { panic!("a right may be missing") };
+        assert_eq!(reason, reasons::FORBIDDEN);
+        assert!(said.contains("exec in Pod a: pods/exec"), "{said}");
+        for (code, reason) in
+            [(404, "NotFound"), (400, "BadRequest"), (500, "InternalError"), (429, "TooMany")]
+        {
+            assert!(matches!(error(code, reason), Seen::Failed(_)), "{code}");
+        }
+    }
+}

@@ -49,7 +49,7 @@ async fn objects_that_are_healthy_do_not_stand_for_a_probe_that_failed() {
     let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     assert!(message(&held).contains("its probe fails"), "{held}");
     h.pass("web").await;
-    h.shows_states("web", &["1 superseded", "2 failed", "3 failed"]).await;
+    h.shows_states("web", &["1 deployed", "2 failed", "3 failed"]).await;
     let (first, second) = (h.decoded("web", 2).await, h.decoded("web", 3).await);
     let waited = second.record.created_at.duration_since(first.record.updated_at);
     assert!(waited.as_secs() >= 5, "the second attempt was made after {waited}");
@@ -88,6 +88,24 @@ async fn probes_that_hang_hold_no_worker_and_end_with_what_they_are_for() {
     eventually("a deleted release asks nobody", async || silent.open() == 2).await;
     h.stop().await;
     eventually("a stopped operator asks nobody", async || silent.open() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_does_not_end_or_writes_without_end_fails_and_is_tried_again() {
+    let h = Harness::new("probe-endless").await;
+    for (name, command, says) in [
+        ("sleeps", "exec sleep 20", "no answer within 1s"),
+        ("writes", "exec yes", "wrote more than 1024 KiB"),
+    ] {
+        let settings = [("command", command), ("timeout", if name == "sleeps" { "1s" } else { "1m" })];
+        let pack = Pack::new(name, "1.0.0").object(probed(deployment(name, 1), &settings));
+        h.apply(name, &pack, json!({})).await;
+        h.sees(&format!("SherpackRelease/{name}"), |release| message(release).contains(says)).await;
+        h.shows_states(name, &["1 pending-install"]).await;
+        let cured =
+            Pack::new(name, "1.0.1").object(probed(deployment(name, 1), &[("command", r#"["true"]"#)]));
+        h.deploy(name, &cured, json!({})).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
