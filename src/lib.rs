@@ -18,6 +18,7 @@
 //! * [`cluster`]: builds the one client; applies, reads and deletes the releases' objects.
 //! * [`storage`]: revision records.
 //! * [`watch`]: metadata watches: wake waiting releases, spot drift.
+//! * [`probe`]: asks what was installed whether it serves, in tasks of their own.
 //! * [`reconcile`]: one pass for one release; its `mod.rs` is the main street.
 //! * [`operator`]: wiring: controller, events, metrics, server, shutdown.
 //! * [`cli`]: one file per subcommand.
@@ -25,7 +26,7 @@
 //! # Layer rule
 //!
 //! Upper may use lower only:
-//! `cli, operator > reconcile > source, storage, watch > cluster > release > plan > health, render > pack > manifest > api`.
+//! `cli, operator > reconcile > probe > source, storage, watch > cluster > release > plan > health, render > pack > manifest > api`.
 
 pub mod api;
 pub mod manifest;
@@ -42,6 +43,7 @@ pub mod source;
 pub mod storage;
 pub mod watch;
 
+pub mod probe;
 pub mod reconcile;
 
 pub mod cli;

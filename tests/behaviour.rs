@@ -39,6 +39,8 @@ mod behaviour {
     mod people;
     mod people_asking;
     mod people_waiting;
+    mod probes;
+    mod probes_bounds;
     mod process;
     mod record_drivers;
     mod record_places;

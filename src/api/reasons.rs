@@ -163,6 +163,10 @@ pub const HEALTH_PROGRESSING: &str = "HealthProgressing";
 pub const HEALTH_TIMEOUT: &str = "HealthTimeout";
 /// An object says that it has failed.
 pub const HEALTH_FAILED: &str = "HealthFailed";
+/// Every object was healthy, but a probe did not succeed in time.
+pub const PROBE_FAILED: &str = "ProbeFailed";
+/// A probe would go to an address that only the operator itself can reach, so it is not made.
+pub const PROBE_REFUSED: &str = "ProbeRefused";
 
 // ---- records ----------------------------------------------------------------------------------------------
 

@@ -192,6 +192,8 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         // Health.
         r::HEALTH_PROGRESSING => ("its objects are on their way: follow them", Next::Wait),
         r::HEALTH_TIMEOUT | r::HEALTH_FAILED => ("see what keeps this object", Next::DescribeObject),
+        r::PROBE_FAILED => ("it runs, but does not answer its probe: see this object", Next::DescribeObject),
+        r::PROBE_REFUSED => ("see which address its pod has", Next::DescribeObject),
         // Records.
         r::RECORD_LOST | r::RECORD_UNREADABLE => {
             ("restore the record from a backup, or start over from the spec", Next::Reset)

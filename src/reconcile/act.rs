@@ -183,10 +183,12 @@ impl Pass<'_> {
     ) -> Result<Progress, Error> {
         let message = self.hidden(message);
         let Running { mut stored, started, stage, .. } = running;
-        let waiting = match stage {
+        let mut waiting = match stage {
             Stage::Wait { waiting, .. } => waiting,
             Stage::Begin | Stage::Leaving { .. } | Stage::Hook(_) => BTreeMap::new(),
         };
+        // Only an operation asks; from now on the objects' own health counts.
+        waiting.values_mut().for_each(|object| object.probe = None);
         self.wake_on(&waiting);
         let action = action_of(&stored);
         let revision = stored.record.version;

@@ -18,6 +18,7 @@ use super::values::ValuesKept;
 use super::{Error, status};
 use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, conditions, names};
 use crate::cluster::{Cluster, version_of};
+use crate::probe::Prober;
 use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
@@ -38,6 +39,7 @@ pub struct Context {
     pub packs: Packs,
     pub values: ValuesKept,
     pub fetcher: Fetcher,
+    pub prober: Prober,
     pub pack_dir: Option<PathBuf>,
     /// All releases, from the controller's own watch.
     pub releases: Store<SherpackRelease>,
@@ -214,6 +216,7 @@ impl Context {
         self.references.refer(key, std::collections::HashSet::new());
         self.values.retain(|reference| self.references.is_used(reference));
         self.fetcher.leave(key);
+        self.prober.retain(key, |_| false);
         self.memory.forget(key);
         self.report.forget(key);
     }

@@ -132,6 +132,7 @@ impl Pass<'_> {
         for entry in prepared.private.leftovers.iter().filter(|entry| !entry.keep) {
             self.need(&entry.api_version, &entry.id, REMOVE, &mut needed).await?;
         }
+        needed.extend(self.rights_to_probe(&prepared.parts.objects, &prepared.plan));
         if self.ctx.policy.tenancy == Tenancy::Multi {
             needed.extend(self.right_to_keep_records());
         }
@@ -295,7 +296,13 @@ impl Pass<'_> {
     }
 }
 
-fn right(verb: &'static str, group: &str, resource: &str, namespace: Option<&str>, name: &str) -> Right {
+pub(super) fn right(
+    verb: &'static str,
+    group: &str,
+    resource: &str,
+    namespace: Option<&str>,
+    name: &str,
+) -> Right {
     Right {
         verb,
         group: group.to_owned(),

@@ -10,6 +10,7 @@ use crate::api::HistoryEntry;
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
+use crate::plan::probes::Probe;
 use crate::plan::{Parts, Plan};
 use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
@@ -149,6 +150,7 @@ pub struct Waiting {
     pub pods_at: Timestamp,
     /// What was wrong with them then.
     pub pods: Option<Health>,
+    pub probe: Option<Probing>,
 }
 
 impl Waiting {
@@ -170,8 +172,21 @@ impl Waiting {
             failed_since: None,
             pods_at: now,
             pods: None,
+            probe: None,
         }
     }
+}
+
+/// The probe of an object that is waited for.
+#[derive(Clone, Debug)]
+pub struct Probing {
+    pub probe: Arc<Probe>,
+    /// The revision that it is a part of.
+    pub revision: u32,
+    /// Its own health rule is content: what is waited for is the probe.
+    pub asked: bool,
+    /// The reason when asking again does not help.
+    pub hopeless: Option<&'static str>,
 }
 
 /// Objects that a failed revision waited for and that may still become healthy.

@@ -24,6 +24,7 @@ mod observe;
 mod own;
 mod packs;
 mod prepare;
+mod probes;
 mod references;
 mod rights;
 mod rollback;
@@ -132,6 +133,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         Some(invalid) => pass.refuse(invalid).await,
         None => pass.run().await,
     };
+    pass.leave_probes();
     let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
     ctx.report.decided(pass.decided, took);
     result

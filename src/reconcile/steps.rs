@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::immutable::skipped;
 use super::memory::{Running, Stage, Waiting};
+use super::probes::probing;
 use super::wait::{LOOK_AGAIN, LOOK_ANYWAY, bearable, describe};
 use super::{Error, Pass};
 use crate::api::WAVE_TIMEOUT;
@@ -88,12 +89,7 @@ impl Pass<'_> {
         objects: &[usize],
         wait: Wait,
     ) -> Result<Step, Error> {
-        let waits = match wait {
-            Wait::Named => true,
-            Wait::Wave => self.settings.waves.wait,
-            Wait::Last => self.settings.wait,
-        };
-        if !waits {
+        if !self.waits(wait) {
             return Ok(Step::Done);
         }
         if !matches!(running.stage, Stage::Wait { .. }) {
@@ -123,6 +119,15 @@ impl Pass<'_> {
         Ok(self.judge(waiting, deadline))
     }
 
+    /// Whether the spec wants such a wait.
+    pub(super) fn waits(&self, wait: Wait) -> bool {
+        match wait {
+            Wait::Named => true,
+            Wait::Wave => self.settings.waves.wait,
+            Wait::Last => self.settings.wait,
+        }
+    }
+
     /// Objects that this process applied are known by the answer; at others it has to look.
     fn begin_wait(&self, running: &Running, objects: &[usize]) -> Stage {
         let skipped = skipped(running);
@@ -131,11 +136,13 @@ impl Pass<'_> {
             .filter_map(|index| running.parts.objects.get(*index))
             .filter(|object| !skipped.contains(&object.id))
             .collect();
-        let mut waiting = self.unhealthy(&objects, &running.applied);
+        let revision = running.stored.record.version;
+        let mut waiting = self.unhealthy(&objects, &running.applied, revision);
         let mut looked_at = self.now;
         for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
             looked_at = Timestamp::MIN;
             let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
+            let unseen = Waiting { probe: probing(object, revision), ..unseen };
             waiting.insert(object.id.clone(), unseen);
         }
         self.wake_on(&waiting);

@@ -46,8 +46,7 @@ fn object(object: &Value) -> Option<Unsupported> {
         if prefix != GROUP && prefix != "helm.sh" {
             return None;
         }
-        let topic = ANNOTATIONS.iter().find(|(known, _)| *known == name).map(|(_, topic)| *topic);
-        let topic = topic.or_else(|| name.starts_with("health-check").then_some("health check"))?;
+        let topic = ANNOTATIONS.iter().find(|(known, _)| *known == name).map(|(_, topic)| *topic)?;
         Some(Unsupported { what: format!("the {topic} annotation `{key}`"), object: object_name.clone() })
     })
 }
@@ -77,11 +76,10 @@ mod tests {
 
     #[test]
     fn annotations_that_would_be_ignored_are_named_with_their_object() {
-        for key in ["sherpack.io/health-check", "sherpack.io/health-check-path", "sherpack.io/crd-policy"] {
-            let job = json!({"kind": "Job", "metadata": {"name": "a", "annotations": {key: "x"}}});
-            let found = unsupported(&rendered(&[json!({"kind": "Pod"}), job], &[])).unwrap();
-            assert!(found.what.contains(key) && found.object == "Job/a", "{found}");
-        }
+        let key = "sherpack.io/crd-policy";
+        let job = json!({"kind": "Job", "metadata": {"name": "a", "annotations": {key: "x"}}});
+        let found = unsupported(&rendered(&[json!({"kind": "Pod"}), job], &[])).unwrap();
+        assert!(found.what.contains(key) && found.object == "Job/a", "{found}");
         let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "a.b"}});
         assert_eq!(unsupported(&rendered(&[crd], &[])).unwrap().object, "CustomResourceDefinition/a.b");
     }
@@ -92,6 +90,7 @@ mod tests {
             "sherpack.io/resource-policy",
             "helm.sh/resource-policy",
             "sherpack.io/drift",
+            "sherpack.io/health-check",
             "example.com/hook",
         ] {
             let object = json!({"kind": "Pod", "metadata": {"name": "a", "annotations": {key: "keep"}}});

@@ -73,7 +73,7 @@ async fn a_pack_that_uses_what_is_not_built_yet_is_refused_whole() {
         "metadata": {"name": "widgets.example.com"}, "spec": {},
     });
     let packs = [
-        ("check", "sherpack.io/health-check", pack().object(annotated("sherpack.io/health-check", "true"))),
+        ("policy", "sherpack.io/crd-policy", pack().object(annotated("sherpack.io/crd-policy", "shared"))),
         ("crd", "CustomResourceDefinition/widgets.example.com", pack().object(crd.clone())),
         ("crds", "crds/widgets.yaml", pack().file("crds/widgets.yaml", crd.to_string())),
         (
@@ -104,7 +104,7 @@ async fn a_pack_that_uses_what_is_not_built_yet_is_refused_whole() {
 async fn a_deployed_release_whose_new_pack_is_refused_stays_deployed_and_locked() {
     let h = Harness::new("unsupported-upgrade").await;
     h.deploy("web", &pack(), json!({})).await;
-    h.pack("web-pack", &pack().object(annotated("sherpack.io/health-check", "true"))).await;
+    h.pack("web-pack", &pack().object(annotated("sherpack.io/crd-policy", "shared"))).await;
     let held = h.condition("web", "Ready", "False", Some("NotSupported")).await;
     assert_eq!(condition(&held, "Released")["status"], "True");
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::render;
+use crate::api::reasons;
 use crate::manifest::{self, Object};
 use crate::pack::{self, Limits, Pack};
 use crate::plan::{self, Occasion};
@@ -242,12 +243,19 @@ fn objects(rendered: Rendered, namespace: &str, findings: &mut Vec<Finding>) {
     let mut seen: HashMap<String, String> = HashMap::new();
     let mut complete = Vec::new();
     for (mut document, file) in rendered.objects.into_iter().zip(rendered.origins) {
+        let before = findings.len();
         annotations::check(&document, &names, &file, findings);
+        let wrong = findings.iter().skip(before).any(|finding| finding.code == reasons::ANNOTATION_INVALID);
         if let Err(error) = render::complete(&mut document, namespace) {
             findings.push(Finding::new(error.reason(), Severity::Error, &file, error.to_string()));
             continue;
         }
         let Ok(object) = Object::from_value(document) else { continue };
+        if let Err(error) = plan::probes::probe(&object)
+            && !wrong
+        {
+            findings.push(Finding::new(error.reason(), Severity::Error, &file, error.to_string()));
+        }
         if let Some(first) = seen.insert(object.id.to_string(), file.clone()) {
             let message = format!("{} is also in {first}", object.id);
             findings.push(Finding::new("DuplicateObject", Severity::Error, &file, message));
