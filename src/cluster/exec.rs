@@ -41,43 +41,54 @@ impl Cluster {
             .map_err(|source| Error::Api { verb: "exec in", id: pod.clone(), source: Box::new(source) })?;
         let status = process.take_status();
         let (stdout, stderr) = (process.stdout(), process.stderr());
-        // Whoever does not read both keeps the other waiting, too.
-        let all = future::join3(
+        // Whoever does not read both keeps the other waiting, too; and a command that writes without end does not end.
+        let all = future::try_join3(
             async {
-                match status {
+                // Without one the outputs have no end either.
+                let status = match status {
                     Some(status) => status.await,
                     None => None,
-                }
+                };
+                status.ok_or(Cut::Broken)
             },
             tail(stdout),
             tail(stderr),
         );
-        let (status, stdout, stderr) = all.await;
-        let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
-            return Ok(Ran::Broke(format!("it wrote more than {} KiB", OUTPUT >> 10)));
+        let (status, stdout, stderr) = match all.await {
+            Ok(all) => all,
+            Err(cut) => return Ok(Ran::Broke(cut.to_string())),
         };
         let said = last_line(&stderr).or_else(|| last_line(&stdout));
-        Ok(ended(status.as_ref(), said))
+        Ok(ended(&status, said))
     }
 }
 
-/// The end of what is read; `None` when it was too much.
-async fn tail(stream: Option<impl AsyncRead + Unpin>) -> Option<Vec<u8>> {
+/// Why a command was not heard to its end.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum Cut {
+    #[error("it wrote more than {} KiB", OUTPUT >> 10)]
+    TooMuch,
+    #[error("the connection ended before the command did")]
+    Broken,
+}
+
+/// The end of what is read.
+async fn tail(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, Cut> {
     let mut kept = Vec::new();
-    let Some(mut stream) = stream else { return Some(kept) };
+    let Some(mut stream) = stream else { return Ok(kept) };
     let mut all = 0;
     let mut piece = vec![0; KEPT];
     // An error is the end of the connection; the status says how it came to that.
     while let Ok(read @ 1..) = stream.read(&mut piece).await {
         all += read;
         if all > OUTPUT {
-            return None;
+            return Err(Cut::TooMuch);
         }
         kept.extend_from_slice(piece.get(..read).unwrap_or_default());
         let surplus = kept.len().saturating_sub(KEPT);
         kept.drain(..surplus);
     }
-    Some(kept)
+    Ok(kept)
 }
 
 fn last_line(output: &[u8]) -> Option<String> {
@@ -88,10 +99,7 @@ fn last_line(output: &[u8]) -> Option<String> {
 }
 
 /// What the kubelet's status says. The exit code stands in a cause.
-fn ended(status: Option<&Status>, said: Option<String>) -> Ran {
-    let Some(status) = status else {
-        return Ran::Broke("the connection ended before the command did".to_owned());
-    };
+fn ended(status: &Status, said: Option<String>) -> Ran {
     if status.status.as_deref() == Some("Success") {
         return Ran::Exited { code: 0, said };
     }
@@ -120,7 +128,7 @@ mod tests {
 
     fn told(status: serde_json::Value, said: &str) -> Ran {
         let said = Some(said.to_owned()).filter(|said| !said.is_empty());
-        ended(Some(&serde_json::from_value(status).unwrap()), said)
+        ended(&serde_json::from_value(status).unwrap(), said)
     }
 
     /// What a kubelet writes into the status channel.
@@ -142,7 +150,6 @@ mod tests {
             json!({"status": "Failure", "reason": "InternalError", "message": "exec: \"x\": not found"});
         assert_eq!(told(failed.clone(), ""), Ran::Broke("exec: \"x\": not found".to_owned()));
         assert_eq!(told(failed, "sh"), Ran::Broke("exec: \"x\": not found: sh".to_owned()));
-        assert!(matches!(ended(None, None), Ran::Broke(message) if message.contains("connection ended")));
         assert!(matches!(told(json!({"status": "Failure"}), ""), Ran::Broke(_)));
     }
 
@@ -159,7 +166,7 @@ mod tests {
         let long = [vec![b'a'; 5000], b"end".to_vec()].concat();
         let kept = tail(Some(long.as_slice())).await.unwrap();
         assert!(kept.len() == KEPT && kept.ends_with(b"end"));
-        assert_eq!(tail(None::<&[u8]>).await, Some(Vec::new()));
-        assert_eq!(tail(Some(vec![b'a'; OUTPUT + 1].as_slice())).await, None);
+        assert_eq!(tail(None::<&[u8]>).await, Ok(Vec::new()));
+        assert_eq!(tail(Some(vec![b'a'; OUTPUT + 1].as_slice())).await, Err(Cut::TooMuch));
     }
 }
