@@ -71,6 +71,8 @@ pub struct Remembered {
     pub shown_at: Option<Timestamp>,
     /// What the newest operation did with the objects, until the status has told it.
     pub tally: Tally,
+    /// Why what failed cannot be undone.
+    pub no_way_back: Option<String>,
     /// Revisions that were ended without an operation of ours, until the status has told it.
     pub ended: Vec<HistoryEntry>,
 }

@@ -126,6 +126,7 @@ impl Pass<'_> {
             invalid,
             tally: &self.mem.tally,
             ended: &self.mem.ended,
+            no_way_back: self.mem.no_way_back.as_deref(),
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
         }

@@ -142,6 +142,8 @@ pub(super) struct Facts<'a> {
     pub tally: &'a Tally,
     /// Revisions that were ended without an operation of ours.
     pub ended: &'a [HistoryEntry],
+    /// Why what failed cannot be undone.
+    pub no_way_back: Option<&'a str>,
     pub history_limit: usize,
     pub now: Timestamp,
 }
