@@ -111,6 +111,8 @@ pub struct Running {
     pub handed_over: bool,
     /// What is not healthy and hinders nobody.
     pub ailing: Option<String>,
+    /// Since when the API server refuses what may be refused for a moment only.
+    pub refused_since: Option<Timestamp>,
     pub stage: Stage,
 }
 
