@@ -7,6 +7,7 @@ mod behaviour {
     mod account_gone;
     mod cli;
     mod corpus;
+    mod crash_chunked;
     mod crash_engine;
     mod crash_story;
     mod crd_rules;
@@ -14,6 +15,8 @@ mod behaviour {
     mod deletion;
     mod depends_on;
     mod deploy;
+    mod fault_engine;
+    mod fault_server;
     mod forged_records;
     mod get;
     mod hooks;
@@ -23,6 +26,7 @@ mod behaviour {
     mod http_source;
     mod identity;
     mod leader_election;
+    mod leader_killed;
     mod leader_woken_late;
     mod lock_fields;
     mod lock_gone;
