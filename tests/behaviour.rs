@@ -8,6 +8,7 @@ mod behaviour {
     mod annotations;
     mod cli;
     mod corpus;
+    mod crash_chunked;
     mod crash_engine;
     mod crash_story;
     mod crd_rules;
@@ -15,6 +16,8 @@ mod behaviour {
     mod deletion;
     mod depends_on;
     mod deploy;
+    mod fault_engine;
+    mod fault_server;
     mod forged_records;
     mod get;
     mod hooks;
@@ -25,6 +28,7 @@ mod behaviour {
     mod identity;
     mod immutable_fields;
     mod leader_election;
+    mod leader_killed;
     mod leader_woken_late;
     mod lock_fields;
     mod lock_gone;

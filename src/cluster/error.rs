@@ -148,6 +148,18 @@ impl Error {
         }
     }
 
+    /// An API server that has just been started says this too, before it knows who may do what, and what it serves.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Api { source, .. } | Self::Review { source, .. } => {
+                matches!(status_code(source), Some(401 | 403)) && !namespace_terminating(source)
+            }
+            Self::UnknownKind { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The object is not there.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

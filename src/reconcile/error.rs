@@ -163,6 +163,16 @@ impl Error {
         matches!(self, Self::Cluster(cluster::Error::Watch { .. }))
     }
 
+    /// An API server that has just been started says this too: it counts when it stands.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Cluster(error) => error.may_pass(),
+            Self::Storage(error) => matches!(error, storage::Error::Forbidden { .. }),
+            _ => false,
+        }
+    }
+
     /// Somebody else wrote first; nothing is wrong.
     #[must_use]
     pub fn is_conflict(&self) -> bool {

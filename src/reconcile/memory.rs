@@ -74,6 +74,8 @@ pub struct Remembered {
     pub shown_at: Option<Timestamp>,
     /// What the newest operation did with the objects, until the status has told it.
     pub tally: Tally,
+    /// Why what failed cannot be undone.
+    pub no_way_back: Option<String>,
     /// Revisions that were ended without an operation of ours, until the status has told it.
     pub ended: Vec<HistoryEntry>,
 }
@@ -112,6 +114,8 @@ pub struct Running {
     pub handed_over: bool,
     /// What is not healthy and hinders nobody.
     pub ailing: Option<String>,
+    /// Since when the API server refuses what may be refused for a moment only.
+    pub refused_since: Option<Timestamp>,
     pub stage: Stage,
 }
 

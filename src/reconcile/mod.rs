@@ -203,7 +203,13 @@ impl Pass<'_> {
             if deletion.is_none() && !self.settings.suspend {
                 self.observe_rollback(&mut seen).await?;
             }
-            let decision = decide::decide(&seen);
+            let mut decision = decide::decide(&seen);
+            self.mem.no_way_back = None;
+            if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
+                && !self.has_way_back(&mut seen, *target).await?
+            {
+                decision = decide::decide(&seen);
+            }
             tracing::debug!(release = %self.key, ?decision, "decided");
             self.decided = own::decision_name(&decision.operation);
             let drift_error = if decision.correct { self.correct().await.err() } else { None };

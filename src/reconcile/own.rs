@@ -130,6 +130,7 @@ impl Pass<'_> {
             tally: &self.mem.tally,
             ended: &self.mem.ended,
             claimant: self.mem.claimant.as_ref().map(|(_, who)| who.as_str()),
+            no_way_back: self.mem.no_way_back.as_deref(),
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
         }

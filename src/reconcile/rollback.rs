@@ -5,7 +5,7 @@ use super::prepare::{Prepared, stored_parts};
 use super::status::{Progress, failure};
 use super::{Error, Pass};
 use crate::plan;
-use crate::release::decide::{Observation, RollbackTo};
+use crate::release::decide::{self, Observation, RollbackTo};
 use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, State, Undone};
 use crate::storage::{Head, Records, Stored};
 
@@ -29,6 +29,22 @@ impl Pass<'_> {
             };
         }
         Ok(())
+    }
+
+    /// Whether what failed can be undone. When the revision to go back to is gone, nobody is asked to go back: the failed
+    /// inputs are tried again, as rarely as what may not be undone.
+    pub(super) async fn has_way_back(&mut self, seen: &mut Observation, target: u32) -> Result<bool, Error> {
+        let problem = match self.target(target).await {
+            Ok(_) => return Ok(true),
+            Err(error @ Error::RollbackTarget { .. }) => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        self.mem.no_way_back = Some(problem);
+        seen.on_failure.rollback = false;
+        if let decide::Head::Ours(head) = &mut seen.head {
+            (head.target, head.undo_at_once) = (None, false);
+        }
+        Ok(false)
     }
 
     /// A revision of ours that was deployed once.

@@ -144,6 +144,8 @@ pub(super) struct Facts<'a> {
     pub ended: &'a [HistoryEntry],
     /// Who holds the release up with which pending revision.
     pub claimant: Option<&'a str>,
+    /// Why what failed cannot be undone.
+    pub no_way_back: Option<&'a str>,
     pub history_limit: usize,
     pub now: Timestamp,
 }

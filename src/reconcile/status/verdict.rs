@@ -92,7 +92,8 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
             }
             Hold::RetriesExceeded { attempts } => {
                 let (_, cause) = failure(facts.head);
-                let message = format!("failed {attempts} times: {cause}{}", retry(decision.until));
+                let undo = facts.no_way_back.map(|problem| format!("; {problem}")).unwrap_or_default();
+                let message = format!("failed {attempts} times: {cause}{undo}{}", retry(decision.until));
                 Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
             }
             Hold::Paused => Verdict::new(
