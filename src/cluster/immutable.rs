@@ -129,7 +129,10 @@ mod tests {
 
     use super::*;
 
-    fn status(code: u16, reason: &str, causes: &[(&str, &str)]) -> Status {
+    /// Reason and field of each.
+    type Causes<'c> = &'c [(&'c str, &'c str)];
+
+    fn status(code: u16, reason: &str, causes: Causes) -> Status {
         let causes: Vec<Value> = causes
             .iter()
             .map(|(reason, field)| json!({"reason": reason, "field": field, "message": "m"}))
@@ -150,7 +153,7 @@ mod tests {
         assert_eq!(fields(&status(422, "Invalid", &[(invalid, "spec.selector")])), ["spec.selector"]);
         let two = [(forbidden, "spec"), (invalid, "roleRef"), (forbidden, "spec")];
         assert_eq!(fields(&status(422, "Invalid", &two)), ["roleRef", "spec"]);
-        let others: [(u16, &str, &[(&str, &str)]); 7] = [
+        let others: [(u16, &str, Causes); 7] = [
             (422, "Invalid", &[]),
             // An admission policy.
             (422, "Invalid", &[("", "")]),

@@ -65,15 +65,15 @@ impl Pass<'_> {
         let found = self.cluster.immutable_fields(&object.api_version, id, &body, &live, &refusal).await;
         let Some(fields) = found else { return Err(refusal) };
         let annotations = live.live.metadata.annotations.as_ref();
-        let refuse = |fields, instead| Err(cluster::Error::Immutable { id: id.clone(), fields, instead });
+        let refused = |fields, instead| cluster::Error::Immutable { id: id.clone(), fields, instead };
         // What cannot help is not offered, whatever the spec says now.
         match (self.settings.immutable_fields, live.uid()) {
-            _ if !plan::is_marked(annotations, owner_uid) => refuse(fields, Instead::NotOurs),
+            _ if !plan::is_marked(annotations, owner_uid) => Err(refused(fields, Instead::NotOurs)),
             (ImmutableFields::Skip, _) => Ok(Fate::Skipped { fields }),
-            _ if plan::holds_data(id) => refuse(fields, Instead::HoldsData),
-            _ if !plan::may_delete(entry, annotations, owner_uid) => refuse(fields, Instead::Kept),
+            _ if plan::holds_data(id) => Err(refused(fields, Instead::HoldsData)),
+            _ if !plan::may_delete(entry, annotations, owner_uid) => Err(refused(fields, Instead::Kept)),
             (ImmutableFields::Recreate, Some(uid)) => Ok(Fate::Recreated { uid, fields }),
-            (ImmutableFields::Fail | ImmutableFields::Recreate, _) => refuse(fields, Instead::Nothing),
+            (ImmutableFields::Fail | ImmutableFields::Recreate, _) => Err(refused(fields, Instead::Nothing)),
         }
     }
 
