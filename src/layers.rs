@@ -12,14 +12,14 @@ const ROWS: &[&[&str]] = &[
     &["cluster"],
     &["release"],
     &["plan"],
-    &["health", "render"],
+    &["crd", "health", "render"],
     &["pack"],
     &["manifest"],
     &["api"],
 ];
 
 /// Folders that do no IO and read no clock.
-const PURE: &[&str] = &["api", "manifest", "pack", "render", "health", "plan", "release"];
+const PURE: &[&str] = &["api", "manifest", "pack", "render", "crd", "health", "plan", "release"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

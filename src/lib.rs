@@ -8,6 +8,7 @@
 //! * [`manifest`]: one Kubernetes object as data: YAML, ids, kind order, fingerprint, inventory.
 //! * [`pack`]: bytes to a pack: archive limits, `Pack.yaml`, values.
 //! * [`render`]: pack + values + capabilities to manifests.
+//! * [`crd`]: two CustomResourceDefinitions to what the change means; policies, deletion, placement.
 //! * [`health`]: a live object to its health.
 //! * [`plan`]: objects to ordered steps; what to prune.
 //! * [`release`]: observation to decision; the revision record; retention.
@@ -26,7 +27,7 @@
 //! # Layer rule
 //!
 //! Upper may use lower only:
-//! `cli, operator > reconcile > probe > source, storage, watch > cluster > release > plan > health, render > pack > manifest > api`.
+//! `cli, operator > reconcile > probe > source, storage, watch > cluster > release > plan > crd, health, render > pack > manifest > api`.
 
 pub mod api;
 pub mod manifest;
@@ -34,6 +35,7 @@ pub mod manifest;
 pub mod pack;
 pub mod render;
 
+pub mod crd;
 pub mod health;
 pub mod plan;
 pub mod release;
