@@ -78,8 +78,8 @@ fn from_json(bencher: Bencher<'_, '_>) {
 fn from_yaml(bencher: Bencher<'_, '_>) {
     let (old, new) = (yaml::to_yaml(&large(9)), yaml::to_yaml(&large(8)));
     let read = |text: &str| {
-        let documents = yaml::parse_documents(text, "crd.yaml").expect("YAML");
-        Definition::from_value(&documents[0]).expect("a definition")
+        let mut documents = yaml::parse_documents(text, "crd.yaml").expect("YAML");
+        Definition::take(documents.remove(0)).expect("a definition")
     };
     bencher.counter(bytes()).bench(|| analyze(&read(&old), &read(&new)).changes.len());
 }

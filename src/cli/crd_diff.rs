@@ -145,11 +145,11 @@ fn definitions(text: &str, name: &str) -> Result<Vec<Definition>, String> {
     let alone = documents.len() == 1;
     let mut seen = BTreeMap::new();
     let mut found = Vec::new();
-    for (index, document) in documents.iter().enumerate() {
+    for (index, document) in documents.into_iter().enumerate() {
         if !alone && document["kind"] != "CustomResourceDefinition" {
             continue;
         }
-        let definition = Definition::from_value(document).map_err(|error| format!("{name}: {error}"))?;
+        let definition = Definition::take(document).map_err(|error| format!("{name}: {error}"))?;
         if let Some(first) = seen.insert(definition.name.clone(), index + 1) {
             let index = index + 1;
             return Err(format!(

@@ -51,21 +51,9 @@ pub struct Analysis {
     pub name: String,
     /// In the order of the definition: the whole, then version by version.
     pub changes: Vec<Change>,
-    /// Digest of this change and no other, for `spec.crds.confirmChanges`; see [`Analysis::token`].
-    pub digest: String,
 }
 
 impl Analysis {
-    pub(super) fn new(old: &Definition, new: &Definition, changes: Vec<Change>) -> Self {
-        Self { name: new.name.clone(), changes, digest: digest(old, new) }
-    }
-
-    /// Of a definition that nothing came before.
-    pub(super) fn introduced(new: &Definition, changes: Vec<Change>) -> Self {
-        let digest = manifest::digest(&json!({"name": new.name, "new": {"spec": same::spec(&new.spec)}}));
-        Self { name: new.name.clone(), changes, digest }
-    }
-
     /// The worst of the changes; Safe when there are none.
     #[must_use]
     pub fn verdict(&self) -> Severity {
@@ -77,12 +65,6 @@ impl Analysis {
         self.changes.iter().filter(move |change| change.severity == severity)
     }
 
-    /// `NAME@sha256:HEX`, which lets exactly this change through.
-    #[must_use]
-    pub fn token(&self) -> String {
-        format!("{}@{}", self.name, self.digest)
-    }
-
     /// `{"verdict": …, "changes": […]}`
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -90,13 +72,19 @@ impl Analysis {
     }
 }
 
-/// Of what is compared and nothing else: spelling, metadata and status do not count, but for the versions in which objects may be stored.
-fn digest(old: &Definition, new: &Definition) -> String {
-    let one = |definition: &Definition| {
-        let mut stored = definition.stored.clone();
-        stored.sort();
-        stored.dedup();
-        json!({"spec": same::spec(&definition.spec), "stored": stored})
-    };
-    manifest::digest(&json!({"name": new.name, "old": one(old), "new": {"spec": same::spec(&new.spec)}}))
+/// Digest of this change and no other: of what is compared, in one spelling. Metadata and status do not count, but for the versions in
+/// which objects may be stored.
+#[must_use]
+pub fn digest(old: &Definition, new: &Definition) -> String {
+    let mut stored = old.stored.clone();
+    stored.sort();
+    stored.dedup();
+    let (from, to) = (same::spec(&old.spec), same::spec(&new.spec));
+    manifest::digest(&json!({"name": new.name, "old": {"spec": from, "stored": stored}, "new": {"spec": to}}))
+}
+
+/// `NAME@sha256:HEX`, which lets exactly this change through, as an entry of `spec.crds.confirmChanges`.
+#[must_use]
+pub fn token(old: &Definition, new: &Definition) -> String {
+    format!("{}@{}", new.name, digest(old, new))
 }

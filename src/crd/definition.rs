@@ -64,6 +64,23 @@ impl Definition {
     /// # Errors
     /// It is no definition of apiextensions.k8s.io/v1, has no spec with versions, or is too deep or too large.
     pub fn from_value(document: &Value) -> Result<Self, Error> {
+        let spec = Self::readable(document)?.clone();
+        Ok(Self::made(document, spec))
+    }
+
+    /// The same for a document that nobody else needs: large ones are not copied.
+    ///
+    /// # Errors
+    /// As [`Definition::from_value`].
+    pub fn take(mut document: Value) -> Result<Self, Error> {
+        Self::readable(&document)?;
+        let spec = document.get_mut("spec").map(Value::take);
+        // As was read in the line before the last.
+        let Some(Value::Object(spec)) = spec else { return Self::from_value(&document) };
+        Ok(Self::made(&document, spec))
+    }
+
+    fn readable(document: &Value) -> Result<&Map<String, Value>, Error> {
         let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
         let name = text("/metadata/name").filter(|name| !name.is_empty());
         let called = || shown(name.unwrap_or("a definition without a name"));
@@ -74,8 +91,8 @@ impl Definition {
             path: path.into(),
             problem: problem.into(),
         };
-        let mut spec = match document.get("spec") {
-            Some(Value::Object(spec)) => spec.clone(),
+        let spec = match document.get("spec") {
+            Some(Value::Object(spec)) => spec,
             None | Some(Value::Null) => return Err(malformed("spec", "is missing")),
             Some(_) => return Err(malformed("spec", "is not an object")),
         };
@@ -91,7 +108,12 @@ impl Definition {
             None | Some(Value::Null) => return Err(malformed("spec.versions", "is missing")),
             Some(_) => return Err(malformed("spec.versions", "is not a list")),
         }
+        Ok(spec)
+    }
+
+    fn made(document: &Value, mut spec: Map<String, Value>) -> Self {
         defaults(&mut spec);
+        let name = document.pointer("/metadata/name").and_then(Value::as_str).filter(|name| !name.is_empty());
         let part = |parent: &str, key: &str| {
             spec.get(parent)
                 .and_then(|parent| parent.get(key))
@@ -112,7 +134,7 @@ impl Definition {
         let storage = definition.versions().find(Version::is_storage).map(|version| version.name.to_owned());
         stored.extend(storage.filter(|storage| !stored.contains(storage)));
         definition.stored = stored;
-        Ok(definition)
+        definition
     }
 
     pub(super) fn text(&self, parent: Option<&str>, key: &str) -> &str {

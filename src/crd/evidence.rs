@@ -104,7 +104,7 @@ impl Evidence {
         self.objects
     }
 
-    /// The analysis with the severities that follow; the digest stays.
+    /// The analysis with the severities that follow.
     #[must_use]
     pub fn weigh(&self, mut analysis: Analysis) -> Analysis {
         for count in &self.counts {

@@ -34,7 +34,7 @@ mod schema;
 mod versions;
 
 pub use analyze::{admissible, analyze, introduce};
-pub use change::{Analysis, Change};
+pub use change::{Analysis, Change, digest, token};
 pub use check::{Fit, check};
 pub use definition::Definition;
 pub use document::document;

@@ -136,6 +136,10 @@ impl Compare<'_> {
         at: &Path<'_>,
         sense: Sense,
     ) {
+        // Most of a definition stays as it is.
+        if old == new {
+            return;
+        }
         let comparable = self.types(old, new, at);
         if comparable {
             self.bounds(old, new, at, sense);
@@ -154,10 +158,12 @@ impl Compare<'_> {
 
     /// Keywords with a value that is none: what it would mean cannot be said.
     fn unreadable(&mut self, old: &Map<String, Value>, new: &Map<String, Value>, at: &Path<'_>) {
-        for keyword in KEYWORDS {
-            let (from, to) = (old.get(*keyword), new.get(*keyword));
-            let bad = |value: Option<&Value>| value.is_some_and(|value| !fits(keyword, value));
-            if (bad(from) || bad(to)) && from != to {
+        let both = old.iter().chain(new.iter().filter(|(keyword, _)| !old.contains_key(*keyword)));
+        for (keyword, _) in both.filter(|(keyword, value)| {
+            !fits(keyword, value) || new.get(*keyword).is_some_and(|value| !fits(keyword, value))
+        }) {
+            let (from, to) = (old.get(keyword), new.get(keyword));
+            if from != to {
                 self.unhandled(keyword, at, from, to);
             }
         }

@@ -137,10 +137,8 @@ fn a_warning_becomes_dangerous_when_objects_are_concerned() {
     let mut evidence = Evidence::new(&analysis);
     assert!(evidence.is_wanted());
     evidence.add(&old, &new, &object("w", json!({"color": 5})));
-    let digest = analysis.digest.clone();
     let analysis = evidence.complete().weigh(analysis);
     assert_eq!(analysis.verdict(), Severity::Dangerous, "{:?}", analysis.changes);
-    assert_eq!(analysis.digest, digest, "evidence does not make it another change");
 }
 
 #[test]
