@@ -34,7 +34,7 @@ pub struct Fit {
 /// Judges an object, or with a part of a schema a part of one.
 #[must_use]
 pub fn check(schema: &Map<String, Value>, object: &Value) -> Fit {
-    let mut check = Check { fit: Fit::default(), fuel: FUEL, place: Vec::new() };
+    let mut check = Check { fit: Fit::default(), fuel: FUEL, place: Vec::new(), bare: false };
     check.value(schema, object, true);
     check.prune(schema, object, true);
     check.fit
@@ -42,7 +42,7 @@ pub fn check(schema: &Map<String, Value>, object: &Value) -> Fit {
 
 /// The same for a value inside of an object, such as a default.
 pub(super) fn check_value(schema: &Map<String, Value>, value: &Value) -> Fit {
-    let mut check = Check { fit: Fit::default(), fuel: FUEL, place: Vec::new() };
+    let mut check = Check { fit: Fit::default(), fuel: FUEL, place: Vec::new(), bare: true };
     let whole = said(schema, "x-kubernetes-embedded-resource").is_some();
     check.value(schema, value, whole);
     check.prune(schema, value, whole);
@@ -53,6 +53,8 @@ struct Check {
     fit: Fit,
     fuel: usize,
     place: Vec<Part>,
+    /// Nothing will fill in the defaults of what is missing.
+    bare: bool,
 }
 
 impl Check {
@@ -86,7 +88,7 @@ impl Check {
 
     /// Whether a value fits, without a word about it. `None`: it cannot be told.
     fn fits(&mut self, schema: &Map<String, Value>, value: &Value) -> Option<bool> {
-        let mut inner = Self { fit: Fit::default(), fuel: self.fuel, place: Vec::new() };
+        let mut inner = Self { fit: Fit::default(), fuel: self.fuel, place: Vec::new(), bare: self.bare };
         inner.value(schema, value, false);
         self.fuel = inner.fuel;
         self.fit.unfinished |= inner.fit.unfinished && inner.fit.refused.is_empty();
@@ -218,7 +220,7 @@ impl Check {
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
             let defaulted =
                 || fields.and_then(|all| all.get(name)).and_then(|field| field.get("default")).is_some();
-            if !object.contains_key(name) && !defaulted() {
+            if !object.contains_key(name) && (self.bare || !defaulted()) {
                 self.below(Part::Key(name.to_owned()), |check| check.refuse("is required"));
             }
         }

@@ -12,7 +12,7 @@ pub(super) fn check(schema: &Map<String, Value>, path: &str, out: &mut Refusals)
         let fit = check_value(schema, default);
         let is_root = path.ends_with(".openAPIV3Schema");
         let whole = |key: &str| default.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-        if is_root && !(whole("apiVersion") && whole("kind")) {
+        if is_root && default.is_object() && !(whole("apiVersion") && whole("kind")) {
             out.refuse(&place, "must be a whole object, with apiVersion and kind");
         } else if let Some((field, why)) = fit.refused.first() {
             out.refuse(&place, format!("does not fit its own schema: {field} {why}"));
