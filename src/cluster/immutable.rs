@@ -132,7 +132,7 @@ mod tests {
     /// Reason and field of each.
     type Causes<'c> = &'c [(&'c str, &'c str)];
 
-    fn status(code: u16, reason: &str, causes: Causes) -> Status {
+    fn status(code: u16, reason: &str, causes: Causes<'_>) -> Status {
         let causes: Vec<Value> = causes
             .iter()
             .map(|(reason, field)| json!({"reason": reason, "field": field, "message": "m"}))
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(fields(&status(422, "Invalid", &[(invalid, "spec.selector")])), ["spec.selector"]);
         let two = [(forbidden, "spec"), (invalid, "roleRef"), (forbidden, "spec")];
         assert_eq!(fields(&status(422, "Invalid", &two)), ["roleRef", "spec"]);
-        let others: [(u16, &str, Causes); 7] = [
+        let others: [(u16, &str, Causes<'_>); 7] = [
             (422, "Invalid", &[]),
             // An admission policy.
             (422, "Invalid", &[("", "")]),
