@@ -42,8 +42,9 @@ async fn after_a_kill_in_the_middle_of_a_hook_another_one_goes_on_within_the_def
     };
     assert_eq!((made(&first), made(&second)), (1, 0), "the hook ran once");
     // Past the capture of the test harness: whoever runs the tests wants to know.
+    let mut told = std::io::stderr();
     writeln!(
-        std::io::stderr(),
+        told,
         "lease-default: killed in the middle of a hook; the other one led after {leads:.2?} and went on after \
          {acted:.2?}, with a lease of {LEASE:?}"
     )

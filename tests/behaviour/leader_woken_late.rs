@@ -339,8 +339,9 @@ async fn at_any_moment_a_leader_may_be_stopped_and_woken_late() {
     let (records, hooks) = (of(About::Record), of(About::Hook));
     let after: Vec<&String> = all.iter().flat_map(|told| &told.after).collect();
     // Past the capture of the test harness: whoever runs the tests wants to know.
+    let mut told = std::io::stderr();
     writeln!(
-        std::io::stderr(),
+        told,
         "{} moments, {middle} of them in the middle of an operation; {} writes arrived late, {records} of them to \
          records and {hooks} creates of hooks, each refused with 409; {} hooks ran, each once; the woken processes \
          sent {} requests: {after:?}",
