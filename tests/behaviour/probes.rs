@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::accounts::{ALL, rule};
 use crate::support::harness::condition;
-use crate::support::http_server::{HttpServer, Route};
+use crate::support::http_server::{Authority, HttpServer, Route};
 use crate::support::packs::{config_map, deployment, service, with_annotation};
 use crate::support::probed::{Switch, harness, probed, served_by};
 use crate::support::wire::Request;
@@ -29,7 +29,9 @@ fn execs(h: &Harness, mark: usize) -> Vec<Request> {
 async fn a_command_has_to_succeed_in_every_pod_before_the_next_wave() {
     let h = Harness::new("probe-command").await;
     let switch = Switch::new("command");
-    let web = probed(deployment("web", 2), &[("command", &switch.command())]);
+    let command = switch.command();
+    let settings = [("type", "command"), ("command", &*command), ("container", "app")];
+    let web = probed(deployment("web", 2), &settings);
     let late = with_annotation(config_map("late", json!({"a": "b"})), "sherpack.io/sync-wave", "1");
     h.apply("web", &Pack::new("web", "1.0.0").object(web).object(late), json!({})).await;
     let said = waits_for(&h, "web", "Deployment probe-command/web", "exit status 3").await;
@@ -67,15 +69,19 @@ async fn every_ready_pod_and_a_bare_pod_are_asked_over_http_at_their_own_address
     let h = harness("probe-http").await;
     let server = HttpServer::start().await;
     let port = server.address.port();
-    let web = probed(served_by("web", 2, port), &[("path", "/healthz?full=1"), ("port", "http")]);
+    let settings = [("type", "http"), ("scheme", "http"), ("path", "/healthz?full=1"), ("port", "http")];
+    let web = probed(served_by("web", 2, port), &settings);
+    // As the kubelet, nobody asks by whom a certificate was signed.
+    let secure = HttpServer::start_tls(&Authority::new(), &["web.example.com"], None).await;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "single", "annotations": {"devcluster/loopback": "true"}},
         "spec": {"containers": [{"name": "app", "image": "example.com/app:1"}]},
     });
-    let exactly = [("path", "/single"), ("port", &*port.to_string()), ("status", "201")];
+    let secure_port = secure.address.port().to_string();
+    let exactly = [("scheme", "https"), ("path", "/single"), ("port", &*secure_port), ("status", "201")];
     server.serve("/healthz", Route::Status(503));
-    server.serve("/single", Route::Status(200));
+    secure.serve("/single", Route::Status(200));
     h.apply("web", &Pack::new("web", "1.0.0").object(web).object(probed(pod, &exactly)), json!({})).await;
     let said = waits_for(&h, "web", "Deployment probe-http/web", "status 503").await;
     let url = format!("GET http://127.0.0.1:{port}/healthz?full=1: status 503");
@@ -88,7 +94,7 @@ async fn every_ready_pod_and_a_bare_pod_are_asked_over_http_at_their_own_address
         waiting.len() == 1 && waiting[0]["object"] == "Pod probe-http/single"
     };
     h.sees("SherpackRelease/web", only_the_pod).await;
-    server.serve("/single", Route::Status(201));
+    secure.serve("/single", Route::Status(201));
     h.ready("web").await;
     assert!(server.asked("/elsewhere").is_empty(), "a redirect was followed");
     let redirected = server.answers("/healthz?full=1").iter().filter(|status| **status == 302).count();
