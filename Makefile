@@ -66,8 +66,8 @@ deny: $(or $(shell command -v cargo-deny),target/tools/bin/cargo-deny) ## licenc
 	PATH="$$PWD/target/tools/bin:$$PATH" cargo deny check
 
 .PHONY: bench
-bench: ## speed and memory of rendering
-	cargo bench --bench render --bench render_memory
+bench: ## speed and memory of rendering, speed of comparing definitions
+	cargo bench --bench render --bench render_memory --bench crd_diff
 
 .PHONY: fuzz
 fuzz: target/tools/bin/cargo-fuzz ## look for inputs that harm: TARGET=archive TIME=600; needs a nightly toolchain

@@ -9,6 +9,10 @@ use divan::Bencher;
 use divan::counter::BytesCount;
 use sherpack_operator::render;
 
+/// As in what ships.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

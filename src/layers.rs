@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const ROWS: &[&[&str]] = &[
     &["cli", "operator"],
     &["reconcile"],
+    &["probe"],
     &["source", "storage", "watch"],
     &["cluster"],
     &["release"],

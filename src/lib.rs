@@ -8,7 +8,7 @@
 //! * [`manifest`]: one Kubernetes object as data: YAML, ids, kind order, fingerprint, inventory.
 //! * [`pack`]: bytes to a pack: archive limits, `Pack.yaml`, values.
 //! * [`render`]: pack + values + capabilities to manifests.
-//! * [`crd`]: two definitions of resources to what the change means; which objects it breaks.
+//! * [`crd`]: two CustomResourceDefinitions to what the change means; policies, deletion, placement.
 //! * [`health`]: a live object to its health.
 //! * [`plan`]: objects to ordered steps; what to prune.
 //! * [`release`]: observation to decision; the revision record; retention.
@@ -19,6 +19,7 @@
 //! * [`cluster`]: builds the one client; applies, reads and deletes the releases' objects.
 //! * [`storage`]: revision records.
 //! * [`watch`]: metadata watches: wake waiting releases, spot drift.
+//! * [`probe`]: asks what was installed whether it serves, in tasks of their own.
 //! * [`reconcile`]: one pass for one release; its `mod.rs` is the main street.
 //! * [`operator`]: wiring: controller, events, metrics, server, shutdown.
 //! * [`cli`]: one file per subcommand.
@@ -26,7 +27,7 @@
 //! # Layer rule
 //!
 //! Upper may use lower only:
-//! `cli, operator > reconcile > source, storage, watch > cluster > release > plan > crd, health, render > pack > manifest > api`.
+//! `cli, operator > reconcile > probe > source, storage, watch > cluster > release > plan > crd, health, render > pack > manifest > api`.
 
 pub mod api;
 pub mod manifest;
@@ -44,11 +45,15 @@ pub mod source;
 pub mod storage;
 pub mod watch;
 
+pub mod probe;
 pub mod reconcile;
 
 pub mod cli;
 pub mod operator;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod coverage;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod layers;

@@ -5,8 +5,10 @@ mod support;
 
 mod behaviour {
     mod account_gone;
+    mod annotations;
     mod cli;
     mod corpus;
+    mod crash_chunked;
     mod crash_engine;
     mod crash_story;
     mod crd_rules;
@@ -15,6 +17,8 @@ mod behaviour {
     mod deletion;
     mod depends_on;
     mod deploy;
+    mod fault_engine;
+    mod fault_server;
     mod forged_records;
     mod get;
     mod hooks;
@@ -23,7 +27,9 @@ mod behaviour {
     mod http_client;
     mod http_source;
     mod identity;
+    mod immutable_fields;
     mod leader_election;
+    mod leader_killed;
     mod leader_woken_late;
     mod lock_fields;
     mod lock_gone;
@@ -38,6 +44,8 @@ mod behaviour {
     mod people;
     mod people_asking;
     mod people_waiting;
+    mod probes;
+    mod probes_bounds;
     mod process;
     mod record_drivers;
     mod record_places;

@@ -4,6 +4,7 @@
 //! May import nothing of this crate. Invariant: pure; nothing after [`validate()`] reads the raw spec.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod annotations;
 mod class;
 pub mod conditions;
 mod crd;

@@ -129,26 +129,26 @@ pub const SYNC_WAVE: &str = "sherpack.io/sync-wave";
 pub const WAIT_FOR: &str = "sherpack.io/wait-for";
 /// `"true"`: the release does not wait for this object.
 pub const SKIP_WAIT: &str = "sherpack.io/skip-wait";
-/// Probe of our own; the settings are annotations that start with this name and a hyphen:
-/// `-type`, `-path`, `-port`, `-scheme`, `-status`, `-command`, `-container`, `-interval`, `-timeout`.
+/// `"true"`: a probe of our own belongs to the wait for this Pod, workload or Service. Its settings are annotations that
+/// start with this name and a hyphen.
 pub const HEALTH_CHECK: &str = "sherpack.io/health-check";
-/// `http` or `command`.
+/// `http` (the default, unless there is a command) or `command`.
 pub const HEALTH_CHECK_TYPE: &str = "sherpack.io/health-check-type";
-/// Path of an HTTP probe.
+/// Path of an HTTP probe; required.
 pub const HEALTH_CHECK_PATH: &str = "sherpack.io/health-check-path";
-/// Port of an HTTP probe.
+/// Port of an HTTP probe, by number or name; required.
 pub const HEALTH_CHECK_PORT: &str = "sherpack.io/health-check-port";
-/// Scheme of an HTTP probe.
+/// `http` (the default) or `https`; certificates are not verified, as the kubelet does not.
 pub const HEALTH_CHECK_SCHEME: &str = "sherpack.io/health-check-scheme";
-/// HTTP status that counts as healthy.
+/// HTTP statuses that count as healthy: comma list of codes and ranges. Unset: 200-399.
 pub const HEALTH_CHECK_STATUS: &str = "sherpack.io/health-check-status";
-/// Command of a command probe.
+/// Command of a command probe: a text for `sh -c`, or a JSON list of program and arguments, which needs no shell.
 pub const HEALTH_CHECK_COMMAND: &str = "sherpack.io/health-check-command";
-/// Container in which a command probe runs.
+/// Container in which a command probe runs. Unset: the one that kubectl would take.
 pub const HEALTH_CHECK_CONTAINER: &str = "sherpack.io/health-check-container";
-/// Time between two probes.
+/// Time between two probes, 1s to 1h. Unset: 10s.
 pub const HEALTH_CHECK_INTERVAL: &str = "sherpack.io/health-check-interval";
-/// Time after which a probe counts as failed.
+/// Time after which one probe counts as failed, 1s to 5m. Unset: 5s. The API server is asked for no longer than 30s.
 pub const HEALTH_CHECK_TIMEOUT: &str = "sherpack.io/health-check-timeout";
 /// [`KEEP`]: the object is neither pruned nor uninstalled.
 pub const RESOURCE_POLICY: &str = "sherpack.io/resource-policy";

@@ -64,9 +64,10 @@ pub struct Upgrade {
     /// last deployed revision. Unset: Rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<UpgradeFailure>,
-    /// What happens when an object must change in a field that the API server does not let change: `Fail` fails
-    /// the upgrade, `Recreate` deletes and creates the object, `Skip` leaves it as it is. Unset: Fail. Recreate and
-    /// Skip are not supported yet.
+    /// What happens when an upgrade or rollback has to change a field of an object that cannot change: `Fail` fails it,
+    /// `Recreate` deletes the object and creates it anew (never a PersistentVolume, PersistentVolumeClaim, Namespace,
+    /// CustomResourceDefinition or an object that is kept; pods of a StatefulSet stay), `Skip` leaves the object as it
+    /// is, not locked, and says so. Unset: Fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub immutable_fields: Option<ImmutableFields>,
     /// Rolls nothing new out, but keeps what is deployed as it is. Unset: false.

@@ -153,6 +153,10 @@ pub const FORBIDDEN: &str = "Forbidden";
 pub const OBJECT_NOT_OWNED: &str = "ObjectNotOwned";
 /// The API server refused an object.
 pub const APPLY_FAILED: &str = "ApplyFailed";
+/// An object has to change in a field that cannot change.
+pub const IMMUTABLE_FIELD: &str = "ImmutableField";
+/// An object was deleted to be created anew, because a field of it cannot change.
+pub const RECREATED: &str = "Recreated";
 /// The target namespace does not exist.
 pub const NAMESPACE_NOT_FOUND: &str = "NamespaceNotFound";
 /// The target namespace is being deleted.
@@ -168,6 +172,10 @@ pub const HEALTH_PROGRESSING: &str = "HealthProgressing";
 pub const HEALTH_TIMEOUT: &str = "HealthTimeout";
 /// An object says that it has failed.
 pub const HEALTH_FAILED: &str = "HealthFailed";
+/// Every object was healthy, but a probe did not succeed in time.
+pub const PROBE_FAILED: &str = "ProbeFailed";
+/// A probe would go to an address that only the operator itself can reach, so it is not made.
+pub const PROBE_REFUSED: &str = "ProbeRefused";
 
 // ---- records ----------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::validate::{crd_settings, requests, uninstall_settings};
 use super::{
-    ActsAs, Adopt, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage, LargeRevision, Policy, ReferenceKind,
-    SherpackRelease, UninstallPolicy, tenancy,
+    ActsAs, Adopt, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage, ImmutableFields,
+    LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy, tenancy,
 };
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
@@ -63,6 +63,8 @@ pub struct Settings {
     pub upgrade_retries: u32,
     /// Whether an upgrade that failed for good makes way for the last deployed revision.
     pub rollback_on_failure: bool,
+    /// What happens to an object that has to change in a field that cannot change.
+    pub immutable_fields: ImmutableFields,
     /// Nothing new is rolled out.
     pub paused: bool,
     /// The revision to which the release is pinned; at least 1.
@@ -225,6 +227,7 @@ impl Settings {
             adopt: Adopt::Never,
             upgrade_retries: RETRIES,
             rollback_on_failure: true,
+            immutable_fields: ImmutableFields::Fail,
             paused: false,
             rollback_to: None,
             test: TestSettings::default(),

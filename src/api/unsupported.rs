@@ -3,10 +3,7 @@
 //! [`asked_for`] is the one table. When a feature lands, its line goes and `validate` resolves the field instead.
 //! A value that equals the documented default asks for nothing, so it is let through.
 
-use super::{
-    Approval, Drift, ImmutableFields, PackSource, SherpackRelease, SherpackReleaseSpec, StrictDrift,
-    Upgrade,
-};
+use super::{Approval, Drift, PackSource, SherpackRelease, SherpackReleaseSpec, StrictDrift};
 
 /// Paths of everything that the release asks for and that is not built yet, in the order of the schema.
 pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
@@ -28,7 +25,7 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         wait: _,
         waves: _,
         install: _,
-        upgrade,
+        upgrade: _,
         rollback_to: _,
         test: _,
         uninstall: _,
@@ -39,8 +36,6 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     } = &release.spec;
     let pack = pack.clone().unwrap_or_default();
     let PackSource { config_map: _, secret: _, http: _, repository, oci, artifact, path: _ } = &pack;
-    let upgrade = upgrade.clone().unwrap_or_default();
-    let Upgrade { retries: _, on_failure: _, immutable_fields, paused: _ } = &upgrade;
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode: _, strict, ignore } = &drift;
 
@@ -49,7 +44,6 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
         ("spec.lock", lock.is_some()),
-        ("spec.upgrade.immutableFields", differs(immutable_fields, ImmutableFields::Fail)),
         ("spec.drift.strict", strict.as_ref().is_some_and(|StrictDrift { managers }| has_entries(managers))),
         ("spec.drift.ignore", has_entries(ignore)),
         ("spec.approval", differs(approval, Approval::Automatic)),

@@ -106,8 +106,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let install = install.clone().unwrap_or_default();
     let Install { retries: install_retries, on_failure: install_failure, adopt } = install;
     let upgrade = upgrade.clone().unwrap_or_default();
-    let Upgrade { retries: upgrade_retries, on_failure: upgrade_failure, immutable_fields: _, paused } =
-        upgrade;
+    let Upgrade { retries: upgrade_retries, on_failure: upgrade_failure, immutable_fields, paused } = upgrade;
     let Test { enabled: test_enabled, ignore_failures } = test.clone().unwrap_or_default();
     let waves = waves.clone().unwrap_or_default();
     let Waves { wait: waves_wait, timeout: waves_timeout } = waves;
@@ -171,6 +170,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         adopt: adopt.unwrap_or_default(),
         upgrade_retries: upgrade_retries.unwrap_or(RETRIES),
         rollback_on_failure: upgrade_failure.unwrap_or_default() == UpgradeFailure::Rollback,
+        immutable_fields: immutable_fields.unwrap_or_default(),
         paused: paused.unwrap_or(false),
         rollback_to: *rollback_to,
         test: TestSettings {

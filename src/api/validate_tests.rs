@@ -3,7 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
 use crate::api::{
-    ActsAs, Adopt, Compression, DependsOn, DriftMode, DriftPause, LargeRevision, UninstallPolicy,
+    ActsAs, Adopt, Compression, DependsOn, DriftMode, DriftPause, ImmutableFields, LargeRevision,
+    UninstallPolicy,
 };
 
 const NO_DIR: Policy = policy(false);
@@ -66,6 +67,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         adopt: Adopt::Never,
         upgrade_retries: 3,
         rollback_on_failure: true,
+        immutable_fields: ImmutableFields::Fail,
         paused: false,
         rollback_to: None,
         test: TestSettings::default(),
@@ -126,7 +128,7 @@ fn everything_supported_is_taken_over() {
             "suspend": true, "interval": "1h", "timeout": "90s", "wait": false,
             "waves": {"wait": true, "timeout": "30s"},
             "install": {"retries": 0, "onFailure": "Uninstall", "adopt": "Unowned"},
-            "upgrade": {"retries": 7, "onFailure": "Retain", "paused": true},
+            "upgrade": {"retries": 7, "onFailure": "Retain", "immutableFields": "Recreate", "paused": true},
             "rollbackTo": 3, "test": {"enabled": true, "ignoreFailures": true},
             "uninstall": {"policy": "Orphan", "wait": false, "keepHistory": true, "timeout": "1m30s"},
             "history": {
@@ -172,6 +174,7 @@ fn everything_supported_is_taken_over() {
         adopt: Adopt::Unowned,
         upgrade_retries: 7,
         rollback_on_failure: false,
+        immutable_fields: ImmutableFields::Recreate,
         paused: true,
         rollback_to: Some(3),
         test: TestSettings { enabled: true, ignore_failures: true },
@@ -244,8 +247,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
         ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
         ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
-        ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
-        ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Skip"}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["m"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec"]}]}})),
         ("spec.approval", json!({"approval": "Manual"})),
@@ -258,10 +259,10 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
-    let asks =
-        json!({"upgrade": {"immutableFields": "Skip"}, "approval": "Manual"});
+    let drift = json!({"ignore": [{"paths": ["/spec"]}]});
+    let asks = json!({"drift": drift, "approval": "Manual"});
     let invalid = refusal(&spec(asks), &NO_DIR);
-    assert_eq!(invalid.field, "spec.upgrade.immutableFields");
+    assert_eq!(invalid.field, "spec.drift.ignore");
     assert!(invalid.message.ends_with("the same goes for spec.approval"), "{invalid}");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }

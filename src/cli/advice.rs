@@ -162,6 +162,11 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
             "name the object otherwise, or let the release take it over with spec.install.adopt: Unowned",
             Next::Edit,
         ),
+        r::IMMUTABLE_FIELD => (
+            "choose what happens to the object: spec.upgrade.immutableFields, or another name for it",
+            Next::Edit,
+        ),
+        r::RECREATED => ("a field of it could not change; its revisions so far", Next::History),
         r::APPLY_FAILED
         | "ApiTimeout"
         | "DiscoveryFailed"
@@ -187,6 +192,8 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         // Health.
         r::HEALTH_PROGRESSING => ("its objects are on their way: follow them", Next::Wait),
         r::HEALTH_TIMEOUT | r::HEALTH_FAILED => ("see what keeps this object", Next::DescribeObject),
+        r::PROBE_FAILED => ("it runs, but does not answer its probe: see this object", Next::DescribeObject),
+        r::PROBE_REFUSED => ("see which address its pod has", Next::DescribeObject),
         // Records.
         r::RECORD_LOST | r::RECORD_UNREADABLE => {
             ("restore the record from a backup, or start over from the spec", Next::Reset)

@@ -6,6 +6,7 @@ mod advice;
 mod answer;
 mod cluster;
 mod crd;
+mod crd_diff;
 mod export;
 mod get;
 mod gitops;
@@ -56,6 +57,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Print the CustomResourceDefinition of SherpackRelease as YAML.
     Crd(crd::Args),
+    /// Say what changes between two files of CustomResourceDefinitions, and how dangerous that is.
+    CrdDiff(crd_diff::Args),
     /// Write the files of a new pack, ready to be installed and changed.
     Init(init::Args),
     /// Say what is wrong with a pack, without a cluster.
@@ -114,6 +117,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(*args),
             Command::Crd(args) => crd::run(args),
+            Command::CrdDiff(args) => crd_diff::run(args),
             Command::Init(args) => init::run(args),
             Command::Lint(args) => lint::run(*args),
             Command::Package(args) => package::run(args),

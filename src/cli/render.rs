@@ -10,7 +10,7 @@ use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::{self, Limits, Pack, values};
 use crate::plan;
 use crate::render::{
-    self, Capabilities, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render, unsupported,
+    self, Capabilities, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render,
 };
 use crate::source;
 
@@ -95,16 +95,12 @@ pub(super) fn run(command: Command) -> ExitCode {
     for warning in &pack.warnings {
         eprintln!("warning: {warning}");
     }
-    let refused = unsupported(&rendered);
-    if let Some(found) = &refused {
-        eprintln!("error: {found}: the operator will not install this pack");
-    }
     if let Some(notes) = &rendered.notes {
         eprintln!("{}", notes.trim_end());
     }
     let definitions = rendered.definitions.into_iter().filter(|_| include_crds).map(|shipped| shipped.body);
     print!("{}", yaml::join(&definitions.chain(rendered.objects).collect::<Vec<Value>>()));
-    if refused.is_some() { ExitCode::from(1) } else { ExitCode::SUCCESS }
+    ExitCode::SUCCESS
 }
 
 /// The exit code is 1 when the pack or the values are at fault, 2 for usage and IO.

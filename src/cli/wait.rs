@@ -188,6 +188,9 @@ impl Follow<'_> {
         match stand {
             Stand::Ready(message) => Some(Ok(format!("{what} is Ready: {message}\n").into())),
             Stand::Failed(message) => Some(Err(Failure::finding(format!("{what} is not Ready: {message}")))),
+            Stand::Untested(message) => {
+                Some(Err(Failure::finding(format!("the tests of {what} failed: {message}"))))
+            }
             Stand::Waiting(why) => {
                 self.why = why;
                 None

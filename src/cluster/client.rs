@@ -2,8 +2,9 @@
 //!
 //! From the caller to the wire:
 //! [`deadline`] (no call lasts longer than [`DEADLINE`]) > [`retry`] (three short tries of what is
-//! safe to repeat) > [`guard`] (nothing is sent without [`Permission`]) > [`count`] (every try is told to
-//! an [`ApiObserver`]) > the test seam > kube's own stack (authentication, headers, connection pool).
+//! safe to repeat) > [`pause`] (nothing is sent again before the time in a `Retry-After`) > [`guard`] (nothing is sent
+//! without [`Permission`]) > [`count`] (every try is told to an [`ApiObserver`]) > the test seam > kube's own stack
+//! (authentication, headers, connection pool).
 //!
 //! kube's default retry is switched off: it repeats POST too, so that a create may answer
 //! `AlreadyExists` for our own write, and it may hold one call for minutes.
@@ -18,6 +19,7 @@ mod count;
 mod deadline;
 mod guard;
 mod impersonate;
+mod pause;
 mod retry;
 #[cfg(test)]
 mod scripted;
@@ -134,7 +136,7 @@ pub fn build_through(
             Some(permission) => guard::layer(counted, Arc::clone(permission)),
             None => counted,
         };
-        deadline::layer(retry::layer(guarded))
+        deadline::layer(retry::layer(pause::layer(guarded)))
     });
     Ok(ClientBuilder::try_from(config)?.with_layer(&layers).build())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
 
 use super::{Cluster, Error};
 use crate::manifest::{Defined, ObjectId};
@@ -14,6 +15,8 @@ use crate::manifest::{Defined, ObjectId};
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Objects of one page; only their metadata is read.
 const PAGE: u32 = 500;
+/// Objects of one page that are read whole: each may have more than a megabyte.
+const WHOLE: u32 = 50;
 
 impl Cluster {
     /// How many objects of a definition exist, by namespace; those without one under the empty name.
@@ -48,5 +51,28 @@ impl Cluster {
                 None => return Ok(counts),
             }
         }
+    }
+
+    /// One page of the objects of a definition, in one of its versions, and where the next one begins.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn page_of(
+        &self,
+        defined: &Defined,
+        version: &str,
+        from: Option<String>,
+    ) -> Result<(Vec<Value>, Option<String>), Error> {
+        let id = ObjectId::definition(&format!("{}.{}", defined.plural, defined.group));
+        let kind = GroupVersionKind::gvk(&defined.group, version, &defined.kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, &defined.plural);
+        let api: Api<DynamicObject> = Api::all_with(self.client().clone(), &resource);
+        let params = ListParams { continue_token: from, ..ListParams::default().limit(WHOLE) };
+        let page = match tokio::time::timeout(DEADLINE, api.list(&params)).await {
+            Ok(page) => page.map_err(|source| Error::Api { verb: "list", id, source: Box::new(source) })?,
+            Err(_) => return Err(Error::Timeout { verb: "list", id, after: DEADLINE }),
+        };
+        let objects = page.items.into_iter().map(|object| serde_json::to_value(object).unwrap_or_default());
+        Ok((objects.collect(), page.metadata.continue_.filter(|token| !token.is_empty())))
     }
 }

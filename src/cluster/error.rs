@@ -24,10 +24,55 @@ pub enum Error {
     Terminating { id: ObjectId },
     #[error("the namespace `{namespace}` does not exist: create it, or set spec.createNamespace")]
     NamespaceNotFound { namespace: String },
+    #[error("{id} {}", immutable_phrase(.fields, .instead))]
+    Immutable { id: ObjectId, fields: Vec<String>, instead: Instead },
     #[error("what may be done in {place} cannot be found out: {}", describe(.source))]
     Review { place: String, source: Box<kube::Error> },
     #[error("{kind} cannot be watched, so changes of such objects are not seen: {message}")]
     Watch { kind: String, message: String },
+}
+
+/// What becomes of an object that cannot change as it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// Nothing, unless `spec.upgrade.immutableFields` says so.
+    Nothing,
+    /// Nothing: what it holds would go with it.
+    HoldsData,
+    /// Nothing: it says that it is to be kept.
+    Kept,
+    /// Nothing: this release did not make it.
+    NotOurs,
+    /// Nothing, because only an operation deletes: somebody else made it what it is.
+    Drifted,
+}
+
+fn immutable_phrase(fields: &[String], instead: &Instead) -> String {
+    let fields = fields.join(", ");
+    let refused =
+        format!("cannot become what the release wants, because these fields of it cannot change: {fields}");
+    let other = "give the object another name in the pack";
+    let skip = "set spec.upgrade.immutableFields to Skip, which leaves it as it is";
+    match instead {
+        Instead::Nothing => format!(
+            "{refused}; set spec.upgrade.immutableFields to Recreate, which deletes it and creates it anew, or to Skip, \
+             which leaves it as it is, or {other}"
+        ),
+        Instead::HoldsData => format!(
+            "{refused}; it is not deleted and created anew, because what it holds would go with it: {skip}, or {other}"
+        ),
+        Instead::Kept => format!(
+            "{refused}; it is not deleted and created anew, because its resource policy says that it is kept: take that \
+             annotation off, on the object too, {skip}, or {other}"
+        ),
+        Instead::NotOurs => format!(
+            "{refused}; this release has not made it, so it neither deletes nor skips it: delete it, or {other}"
+        ),
+        Instead::Drifted => format!(
+            "was changed in fields that cannot be changed back: {fields}; delete it, and it is created as the release \
+             wants it"
+        ),
+    }
 }
 
 /// Who has an object that a release wants.
@@ -68,6 +113,8 @@ impl Error {
                 Some(401 | 403) => Class::FixCluster,
                 _ => Class::Retry,
             },
+            Self::Immutable { instead: Instead::Drifted, .. } => Class::FixCluster,
+            Self::Immutable { .. } => Class::FixSpec,
             // Its CustomResourceDefinition may come later.
             Self::UnknownKind { .. } | Self::NotOwned { .. } | Self::NamespaceNotFound { .. } => {
                 Class::FixCluster
@@ -95,8 +142,21 @@ impl Error {
             Self::Discovery { .. } => "DiscoveryFailed",
             Self::NotOwned { .. } => "ObjectNotOwned",
             Self::Terminating { .. } => "ObjectTerminating",
+            Self::Immutable { .. } => reasons::IMMUTABLE_FIELD,
             Self::NamespaceNotFound { .. } => "NamespaceNotFound",
             Self::Watch { .. } => reasons::WATCH_FAILED,
+        }
+    }
+
+    /// An API server that has just been started says this too, before it knows who may do what, and what it serves.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Api { source, .. } | Self::Review { source, .. } => {
+                matches!(status_code(source), Some(401 | 403)) && !namespace_terminating(source)
+            }
+            Self::UnknownKind { .. } => true,
+            _ => false,
         }
     }
 
@@ -110,6 +170,13 @@ impl Error {
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api { source, .. } if status_code(source) == Some(409))
+    }
+
+    /// A create was refused because something of that name is there.
+    #[must_use]
+    pub fn is_already_there(&self) -> bool {
+        let taken = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists");
+        matches!(self, Self::Api { source, .. } if taken(source))
     }
 
     /// An apply was refused because a list would have a value twice: somebody changed a key of ours in it.

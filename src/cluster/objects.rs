@@ -7,10 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::api::{
-    Api, DeleteParams, DynamicObject, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
-    PropagationPolicy, ValidationDirective,
-};
+use kube::api::{Api, DynamicObject, PartialObjectMeta, Patch, PatchParams, ValidationDirective};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -57,6 +54,12 @@ impl Applied {
         self.live.metadata.generation
     }
 
+    /// It is on its way out: what was applied goes with it.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.live.metadata.deletion_timestamp.is_some()
+    }
+
     /// The whole object as data, for health rules.
     #[must_use]
     pub fn value(&self) -> Value {
@@ -64,7 +67,7 @@ impl Applied {
     }
 }
 
-type Meta = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+pub(super) type Meta = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The fingerprint of what manager `sherpack` owns of an object.
 #[must_use]
@@ -136,7 +139,7 @@ impl Cluster {
         self.kinds.doubt_absence(api_version, kind);
     }
 
-    async fn api(&self, api_version: &str, id: &ObjectId) -> Result<Api<DynamicObject>, Error> {
+    pub(super) async fn api(&self, api_version: &str, id: &ObjectId) -> Result<Api<DynamicObject>, Error> {
         let kind = self.kind(api_version, &id.kind).await?;
         let api = Api::dynamic(self.client.clone(), &kind.resource, &kind.scope());
         Ok(match &id.namespace {
@@ -261,7 +264,7 @@ impl Cluster {
     }
 
     /// An apply answers 404 when the namespace or the kind is gone; says which.
-    async fn explain_not_found(&self, api_version: &str, id: &ObjectId) -> Error {
+    pub(super) async fn explain_not_found(&self, api_version: &str, id: &ObjectId) -> Error {
         match &id.namespace {
             Some(namespace) if !self.namespace_exists(namespace).await => {
                 Error::NamespaceNotFound { namespace: namespace.clone() }
@@ -347,95 +350,6 @@ impl Cluster {
         let api = self.api(api_version, id).await?;
         Ok(self.unless_absent(api_version, id, api.get(&id.name)).await?.map(Applied::new))
     }
-
-    /// Creates an object that must not be there yet, by manager `sherpack-operator`: an apply would find the finished run
-    /// of before and call it done.
-    ///
-    /// # Errors
-    /// What the API server answered, or `Timeout`.
-    pub async fn create(&self, api_version: &str, id: &ObjectId, body: &Value) -> Result<Created, Error> {
-        let api = self.api(api_version, id).await?;
-        let object: DynamicObject = serde_json::from_value(body.clone()).map_err(|source| Error::Api {
-            verb: "create",
-            id: id.clone(),
-            source: Box::new(kube::Error::SerdeError(source)),
-        })?;
-        let params =
-            PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PostParams::default() };
-        match within("create", id, api.create(&params, &object)).await {
-            Ok(made) => Ok(Created::New(made.uid())),
-            Err(Error::Api { source, .. }) if is_already_there(&source) => Ok(Created::Exists),
-            Err(error) if error.is_not_found() => Err(self.explain_not_found(api_version, id).await),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Deletes exactly the object with `uid`; `true` when it was there. Pods and other dependents go in the background.
-    ///
-    /// # Errors
-    /// What the API server answered, or `Timeout`. An object of another uid counts as gone.
-    pub async fn delete(&self, api_version: &str, id: &ObjectId, uid: &str) -> Result<bool, Error> {
-        let api = self.api(api_version, id).await?;
-        let params = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
-            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
-            ..DeleteParams::default()
-        };
-        match within("delete", id, api.delete(&id.name, &params)).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            // Another object of this name is there now, or something else stood in the way of ours.
-            Err(error) if error.is_conflict() => match self.metadata(api_version, id).await? {
-                Some(meta) if meta.uid.as_deref() == Some(uid) => Err(error),
-                _ => Ok(false),
-            },
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Creates a namespace when there is none. It is never deleted by us.
-    ///
-    /// # Errors
-    /// What the API server answered, or `Timeout`.
-    pub async fn ensure_namespace(&self, name: &str) -> Result<(), Error> {
-        use k8s_openapi::api::core::v1::Namespace;
-        if self.namespace(name).await?.is_some() {
-            return Ok(());
-        }
-        let id = ObjectId {
-            group: String::new(),
-            kind: "Namespace".to_owned(),
-            namespace: None,
-            name: name.to_owned(),
-        };
-        let namespace = Namespace {
-            metadata: Meta { name: Some(name.to_owned()), ..Meta::default() },
-            ..Namespace::default()
-        };
-        let params = kube::api::PostParams {
-            field_manager: Some(names::MANAGER_OWN.to_owned()),
-            ..Default::default()
-        };
-        match within("create", &id, Api::all(self.client.clone()).create(&params, &namespace)).await {
-            Ok(_) => Ok(()),
-            // Somebody was faster.
-            Err(error) if error.is_conflict() => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// How a create came out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Created {
-    /// With the uid of what was made.
-    New(Option<String>),
-    /// Something of this name is there.
-    Exists,
-}
-
-fn is_already_there(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists")
 }
 
 /// The 404 of a resource that is served; the one of an unknown path is plain text.
@@ -466,7 +380,7 @@ fn is_legacy(entry: &ManagedFieldsEntry) -> bool {
     named && entry.subresource.is_none()
 }
 
-async fn within<T>(
+pub(super) async fn within<T>(
     verb: &'static str,
     id: &ObjectId,
     call: impl Future<Output = kube::Result<T>>,

@@ -26,6 +26,9 @@ pub struct InventoryEntry {
     /// JSON pointers that were left out of the apply because something else in the cluster sets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handed_over: Vec<String>,
+    /// Fields because of which the object was left as it is; it is not locked then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
 }
 
 #[cfg(test)]
@@ -55,6 +58,7 @@ mod tests {
             fingerprint: Some("f".into()),
             keep: true,
             handed_over: vec!["/spec/replicas".into()],
+            skipped: vec!["spec.selector".into()],
         };
         let json = serde_json::to_value(&entry).unwrap();
         assert_eq!(json["handedOver"], json!(["/spec/replicas"]));

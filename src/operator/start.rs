@@ -20,11 +20,12 @@ use super::{Config, Error, controller};
 use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
 use crate::pack::Limits;
-use crate::reconcile::{Context, Memory, Packs, Rights, ValuesKept, slim_head, Sharing};
+use crate::probe::Prober;
+use crate::reconcile::{Context, Memory, Packs, Rights, Sharing, ValuesKept, Walks, slim_head};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
-use crate::source::http::{self, Fetcher, OnFetch};
+use crate::source::http::{self, Fetcher, OnFetch, StatusClient};
 use crate::storage::{self, Head, Keeping, MacKey, Records, Stores};
 use crate::watch::{Dependencies, ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
 
@@ -103,6 +104,8 @@ pub(super) async fn work(
     let releases = runs.store();
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
     let fetcher = fetcher(config, metrics, wake_tx.clone()).await;
+    let prober = Prober::new(StatusClient::new(&config.sources.allow), wake_tx.clone());
+    let walks = Walks::new(wake_tx.clone());
     let ctx = Arc::new(Context {
         as_operator: Arc::new(Cluster::new(client.clone())),
         rights: Rights::default(),
@@ -112,8 +115,10 @@ pub(super) async fn work(
         references: ReferenceWatch::new(client, wake_tx, on_restart),
         packs: Packs::default(),
         sharing: Sharing::default(),
+        walks,
         values: ValuesKept::default(),
         fetcher,
+        prober,
         pack_dir: config.pack_dir.clone(),
         releases: releases.clone(),
         dependencies,

@@ -1,67 +1,18 @@
-//! CustomResourceDefinitions of a pack: what their policy is, and which release writes one.
-
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+//! CustomResourceDefinitions of a pack: which release writes one.
 
 use super::Error;
-use super::annotations::{first, wrong};
+use super::annotations::wrong;
 use crate::api::names;
+use crate::crd::policy::Policy;
 use crate::manifest::Object;
-
-/// Whose a definition is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    /// This release's alone.
-    #[default]
-    Managed,
-    /// Of all releases that ship it; one of them writes it.
-    Shared,
-    /// Somebody else's: never touched.
-    External,
-}
-
-impl Policy {
-    /// The word in the annotation.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Managed => "managed",
-            Self::Shared => "shared",
-            Self::External => "external",
-        }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        let known = [Self::Managed, Self::Shared, Self::External];
-        known.into_iter().find(|policy| word.trim().eq_ignore_ascii_case(policy.as_str()))
-    }
-
-    /// The policy of a live definition, whatever else its annotations say.
-    #[must_use]
-    pub fn of_live(object: &Object) -> Self {
-        policy(object).unwrap_or_default()
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
 
 /// The policy of a definition: its annotation; without, what is to be kept is shared.
 ///
 /// # Errors
 /// A word that is no policy.
 pub fn policy(object: &Object) -> Result<Policy, Error> {
-    match first(object, &[names::CRD_POLICY]) {
-        Some((key, value)) => Policy::parse(value)
-            .ok_or_else(|| wrong(&object.id, key, value, "managed, shared or external")),
-        None if object.keep() => Ok(Policy::Shared),
-        None => Ok(Policy::Managed),
-    }
+    let wrong = |value: String| wrong(&object.id, names::CRD_POLICY, &value, "managed, shared or external");
+    Policy::of(&object.body).map_err(wrong)
 }
 
 /// Who wrote a definition that exists.

@@ -19,6 +19,14 @@ pub enum Error {
         /// What would have to stand there.
         wanted: &'static str,
     },
+    /// The annotations of a probe fit neither each other nor their object.
+    #[error("{object}: {problem}")]
+    Probe {
+        /// Which object.
+        object: String,
+        /// What is missing or too much, and of which annotation.
+        problem: String,
+    },
     /// What is waited for is not there to be waited for.
     #[error("{object} waits for {target}, which is {problem}: correct its annotation `sherpack.io/wait-for`")]
     WaitForNothing {
@@ -49,7 +57,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Manifest(error) => error.reason(),
-            Self::Annotation { .. } => reasons::ANNOTATION_INVALID,
+            Self::Annotation { .. } | Self::Probe { .. } => reasons::ANNOTATION_INVALID,
             Self::WaitForNothing { .. } | Self::WaitForCircle { .. } => reasons::WAIT_FOR_INVALID,
         }
     }

@@ -55,6 +55,7 @@ pub fn next_inventory(
                 // A definition goes only when that is asked for, and by another way.
                 keep: object.keep() || object.id.is_definition(),
                 handed_over: known.map(|entry| entry.handed_over.clone()).unwrap_or_default(),
+                skipped: Vec::new(),
             }
         })
         .collect();
@@ -92,6 +93,7 @@ pub fn hook_objects(hooks: &[Hook], revision: u32) -> Vec<InventoryEntry> {
         fingerprint: None,
         keep: hook.object.keep(),
         handed_over: Vec::new(),
+        skipped: Vec::new(),
     };
     hooks.iter().map(entry).collect()
 }
@@ -158,6 +160,16 @@ pub fn may_delete(entry: &InventoryEntry, annotations: Option<&BTreeMap<String, 
         .iter()
         .any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == names::KEEP));
     !entry.keep && !kept && is_marked(annotations, uid)
+}
+
+/// Whether what an object holds, or what is in it, goes with it: such an object is never deleted to be created anew.
+#[must_use]
+pub fn holds_data(id: &ObjectId) -> bool {
+    matches!(
+        (id.group.as_str(), id.kind.as_str()),
+        ("", "PersistentVolume" | "PersistentVolumeClaim" | "Namespace")
+            | ("apiextensions.k8s.io", "CustomResourceDefinition")
+    )
 }
 
 /// Workloads of the manifest whose replicas an autoscaler of the same manifest sets.

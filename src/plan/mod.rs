@@ -1,7 +1,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 //! What an operation does, in order. Pure and stable: the same objects give the same plan.
 //!
-//! Owns what annotations say of hooks, waves and waits, the steps of an operation, the inventory of a new revision
+//! Owns what annotations say of hooks, waves, waits and probes, the steps of an operation, the inventory of a new revision
 //! and the set of objects to prune.
 
 mod annotations;
@@ -9,6 +9,7 @@ pub mod definitions;
 mod error;
 mod hooks;
 mod inventory;
+pub mod probes;
 pub mod rights;
 mod show;
 mod steps;
@@ -16,8 +17,8 @@ mod steps;
 pub use error::Error;
 pub use hooks::{DeletePolicy, FailurePolicy, Hook, Parts, Phase, name_hooks, split};
 pub use inventory::{
-    Marks, NextInventory, REPLICAS, apply_body, autoscaled, deletion_order, hook_body, hook_objects,
-    is_autoscaler, is_marked, marked_by, marker, may_delete, next_inventory, scale_target,
+    Marks, NextInventory, REPLICAS, apply_body, autoscaled, deletion_order, holds_data, hook_body,
+    hook_objects, is_autoscaler, is_marked, marked_by, marker, may_delete, next_inventory, scale_target,
 };
-pub use show::{Line, lines};
+pub use show::{Line, ProbeLine, lines};
 pub use steps::{Occasion, Plan, Step, Wait, deletion, roll_out, tests};

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::hooks::{FailurePolicy, Parts};
+use super::probes::probe;
 use super::steps::{Plan, Step, Wait};
 use crate::api::duration;
 use crate::manifest::ObjectId;
@@ -32,12 +33,27 @@ pub enum Line {
     AwaitServed { objects: Vec<String> },
     /// Objects are applied, in this order.
     Apply { wave: i32, objects: Vec<String> },
-    /// Objects are waited for until they are healthy.
-    Wait { wave: i32, objects: Vec<String> },
+    /// Objects are waited for until they are healthy, and those with a probe until that succeeds.
+    Wait {
+        wave: i32,
+        objects: Vec<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        probes: Vec<ProbeLine>,
+    },
     /// Objects are deleted, in this order.
     Delete { wave: i32, objects: Vec<String> },
     /// Definitions are deleted with everything that they define.
     Undefine { objects: Vec<String> },
+}
+
+/// What a wait asks an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProbeLine {
+    pub object: String,
+    pub check: String,
+    pub interval: String,
+    pub timeout: String,
 }
 
 /// The steps of a plan.
@@ -45,6 +61,17 @@ pub enum Line {
 pub fn lines(plan: &Plan, parts: &Parts) -> Vec<Line> {
     let name = |id: &ObjectId| format!("{}/{}", id.kind, id.name);
     let of = |index: &usize| parts.objects.get(*index).map(|object| name(&object.id));
+    let probed = |index: &usize| {
+        let object = parts.objects.get(*index)?;
+        // One that means nothing made no plan.
+        let probe = probe(object).ok().flatten()?;
+        Some(ProbeLine {
+            object: name(&object.id),
+            check: probe.to_string(),
+            interval: duration::format(probe.interval),
+            timeout: duration::format(probe.timeout),
+        })
+    };
     let line = |step: &Step| match step {
         Step::Hook { phase, hook } => parts.hooks.get(*hook).map(|hook| Line::Hook {
             phase: phase.as_str(),
@@ -71,9 +98,11 @@ pub fn lines(plan: &Plan, parts: &Parts) -> Vec<Line> {
         Step::Apply { wave, groups } => {
             Some(Line::Apply { wave: *wave, objects: groups.iter().flatten().filter_map(of).collect() })
         }
-        Step::Wait { wave, objects, wait: Wait::Named | Wait::Wave | Wait::Last } => {
-            Some(Line::Wait { wave: *wave, objects: objects.iter().filter_map(of).collect() })
-        }
+        Step::Wait { wave, objects, wait: Wait::Named | Wait::Wave | Wait::Last } => Some(Line::Wait {
+            wave: *wave,
+            objects: objects.iter().filter_map(of).collect(),
+            probes: objects.iter().filter_map(probed).collect(),
+        }),
         Step::Delete { wave, entries } => {
             Some(Line::Delete { wave: *wave, objects: entries.iter().map(|entry| name(&entry.id)).collect() })
         }
@@ -114,7 +143,12 @@ impl fmt::Display for Line {
                 write!(f, "Wave {wave}: {} resource{s}", objects.len())?;
                 list(f, objects)
             }
-            Self::Wait { objects, .. } => write!(f, "  wait for {}", objects.join(", ")),
+            Self::Wait { objects, probes, .. } => {
+                write!(f, "  wait for {}", objects.join(", "))?;
+                probes.iter().try_for_each(|ProbeLine { object, check, interval, timeout }| {
+                    write!(f, "\n  probe {object}: {check} (every {interval}, timeout {timeout})")
+                })
+            }
             Self::Delete { wave, objects } => {
                 let s = if objects.len() == 1 { "" } else { "s" };
                 write!(f, "Wave {wave}: delete {} resource{s}", objects.len())?;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Error;
 use super::annotations::{first, integer, list, truth, wrong};
 use super::hooks::{Hook, Parts, Phase};
+use super::probes::probe;
 use crate::api::names;
 use crate::manifest::{InventoryEntry, Object, ObjectId, order};
 
@@ -84,11 +85,15 @@ pub struct Plan {
 /// Definitions come before every wave, whatever wave they name: all else may need them.
 ///
 /// # Errors
-/// An annotation that means nothing, a wait for what is not there or comes later, and waits in a circle.
+/// An annotation that means nothing, also one of a probe; a wait for what is not there or comes later, and waits in a
+/// circle.
 pub fn roll_out(parts: &Parts, occasion: Occasion) -> Result<Plan, Error> {
     let (before, after) = occasion.phases();
     let mut steps = hooks_of(&parts.hooks, before);
     let objects = &parts.objects;
+    for object in objects.iter().chain(parts.hooks.iter().map(|hook| &hook.object)) {
+        probe(object)?;
+    }
     let definitions: Vec<usize> =
         (0..objects.len()).filter(|index| objects[*index].id.is_definition()).collect();
     if !definitions.is_empty() {

@@ -70,6 +70,29 @@ Hook post-install: Job/smoke (weight 0, timeout 5m, on failure continue)";
 }
 
 #[test]
+fn a_probe_stands_beside_the_wait_that_it_belongs_to() {
+    let probed = [
+        ("sherpack.io/health-check", "true"),
+        ("sherpack.io/health-check-path", "/healthz"),
+        ("sherpack.io/health-check-port", "8080"),
+    ];
+    let objects = vec![object("Deployment", "web", &probed), object("ConfigMap", "a", &[])];
+    let wanted = "\
+Wave 0: 2 resources
+- ConfigMap/a
+- Deployment/web
+  wait for Deployment/web, ConfigMap/a
+  probe Deployment/web: GET http://:8080/healthz (every 10s, timeout 5s)";
+    assert_eq!(shown(objects, Occasion::Rollback).unwrap(), wanted);
+    let job = vec![object("Job", "a", &probed)];
+    assert!(shown(job, Occasion::Install).unwrap_err().to_string().starts_with("Job apps/a: "));
+    let hook = vec![object("Pod", "a", &[&probed[..], &[("helm.sh/hook", "pre-install")]].concat())];
+    assert_eq!(shown(hook.clone(), Occasion::Upgrade).unwrap_err().reason(), "AnnotationInvalid");
+    // What cannot be installed can be uninstalled.
+    deletion(&split(hook).unwrap(), &[], &[], true).unwrap();
+}
+
+#[test]
 fn objects_that_wait_for_others_come_after_them() {
     let objects = vec![
         object("Deployment", "web", &[(WAIT_FOR, "Deployment/db, Job/seed")]),

@@ -14,10 +14,13 @@ use super::prepare::{Prepared, stored_parts};
 use super::status::{self, Finished, Progress};
 use super::steps::Step;
 use super::{Error, Pass};
-use crate::api::Class;
+use crate::api::{Class, conditions, names};
 use crate::plan::{self, Occasion};
-use crate::release::{Action, Operation, OperationPhase, Private, State};
+use crate::release::{Action, Operation, OperationPhase, Private, State, description};
 use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
+
+/// What an API server refuses for this long is refused: it has long known by then who may do what.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 impl Pass<'_> {
     /// Stores the pending revision and begins to act on it, if whoever acts may do all of it.
@@ -104,6 +107,7 @@ impl Pass<'_> {
             applied: HashMap::new(),
             handed_over: false,
             ailing: None,
+            refused_since: None,
             stage: Stage::Begin,
         }
     }
@@ -112,6 +116,9 @@ impl Pass<'_> {
         // Taken out for the time of the steps; put back unless the operation ended.
         let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
         let step = self.steps(&mut running).await;
+        if let Ok(Step::Wait { .. }) = step {
+            running.refused_since = None;
+        }
         match step {
             Ok(Step::Done) => self.finish(running).await,
             Ok(Step::Wait { until }) => {
@@ -127,7 +134,7 @@ impl Pass<'_> {
             }
             // Somebody else holds the record: what is to be done is theirs to say.
             Err(error) if error.is_conflict() => Err(error),
-            Err(error) if error.class() != Class::Retry => {
+            Err(error) if error.class() != Class::Retry && !self.bears(&error, &mut running) => {
                 let (reason, message) = (error.reason(), error.to_string());
                 self.fail(running, reason, message).await
             }
@@ -143,11 +150,21 @@ impl Pass<'_> {
         }
     }
 
+    /// A refusal that is not final yet: an operation does not fail for an API server that is starting.
+    fn bears(&self, error: &Error, running: &mut Running) -> bool {
+        if !error.may_pass() {
+            return false;
+        }
+        let since = *running.refused_since.get_or_insert(self.now);
+        since.checked_add(REFUSED_FOR).is_ok_and(|stands| self.now < stands)
+    }
+
     async fn finish(&mut self, mut running: Running) -> Result<Progress, Error> {
         let result = self.prune(&mut running).await;
         if let Err(error) = result {
             // The objects are applied and healthy; what could not be pruned is tried again until the deadline.
-            if error.class() == Class::Retry && self.now < running.deadline {
+            let passes = error.class() == Class::Retry || self.bears(&error, &mut running);
+            if passes && self.now < running.deadline {
                 self.mem.running = Some(running);
                 return Err(error);
             }
@@ -162,6 +179,11 @@ impl Pass<'_> {
         if let Some(private) = stored.private.as_mut() {
             private.last_deployed = Some(stored.record.version);
             private.operation = None;
+            if let Some(skipped) = description::skipped(&private.inventory) {
+                let happened = description::describe(&stored.record, Some(action));
+                let told = conditions::clip(&format!("{happened}; {skipped}"));
+                stored.record.labels.insert(names::DESCRIPTION.to_owned(), told);
+            }
         }
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
@@ -179,10 +201,12 @@ impl Pass<'_> {
     ) -> Result<Progress, Error> {
         let message = self.hidden(message);
         let Running { mut stored, started, stage, .. } = running;
-        let waiting = match stage {
+        let mut waiting = match stage {
             Stage::Wait { waiting, .. } => waiting,
-            Stage::Begin | Stage::Hook(_) => BTreeMap::new(),
+            Stage::Begin | Stage::Leaving { .. } | Stage::Hook(_) => BTreeMap::new(),
         };
+        // Only an operation asks; from now on the objects' own health counts.
+        waiting.values_mut().for_each(|object| object.probe = None);
         self.wake_on(&waiting);
         let action = action_of(&stored);
         let revision = stored.record.version;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use futures::{StreamExt, stream};
 
 use super::handover::Found;
-use super::memory::Running;
+use super::memory::{Running, Waiting};
 use super::{Error, Pass};
 use crate::api::Adopt;
 use crate::cluster::{self, Applied, Holder, Mode};
@@ -18,17 +18,18 @@ use crate::storage::Stored;
 const PARALLEL: usize = 8;
 
 impl Pass<'_> {
-    /// Applies what is not in `applied` yet: after an error only the rest is tried again.
+    /// Applies what is not in `applied` yet: after an error only the rest is tried again. Gives what has to be gone before
+    /// the rest can be applied; nothing: all of it is.
     pub(super) async fn apply_groups(
         &mut self,
         running: &mut Running,
         groups: &[Vec<usize>],
         applied: &mut HashMap<ObjectId, Applied>,
-    ) -> Result<(), Error> {
+    ) -> Result<BTreeMap<ObjectId, Waiting>, Error> {
         let Running { stored, parts, handed_over, .. } = running;
         let objects = &parts.objects;
         let revision = stored.record.version;
-        let Some(private) = stored.private.as_mut() else { return Ok(()) };
+        let Some(private) = stored.private.as_mut() else { return Ok(BTreeMap::new()) };
         let now: BTreeSet<&ObjectId> = groups.iter().flatten().map(|index| &objects[*index].id).collect();
         let entries: Vec<InventoryEntry> =
             private.inventory.iter().filter(|entry| now.contains(&entry.id)).cloned().collect();
@@ -42,18 +43,26 @@ impl Pass<'_> {
         let entries: HashMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
         let uid = private.owner.uid.clone();
+        let mut leaving = BTreeMap::new();
         for group in groups {
             let calls = group.iter().filter_map(|index| {
                 let object = &objects[*index];
-                let entry = entries.get(&object.id).filter(|_| !applied.contains_key(&object.id))?;
-                Some(self.apply_one(object, entry, &uid))
+                let entry = entries.get(&object.id)?;
+                let due = !applied.contains_key(&object.id) && entry.skipped.is_empty();
+                due.then(|| self.apply_one(object, entry, &uid))
             });
             let results: Vec<_> =
                 stream::iter(calls.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
             // The whole group is tried, so that one bad object hides no other; the first error by id is reported.
             let mut failures = BTreeMap::new();
+            let mut refused = BTreeMap::new();
             for (id, result) in results {
                 match result {
+                    Ok(done) if done.is_leaving() => {
+                        let message = "is being deleted: what is applied to it now goes with it";
+                        let version = entries.get(&id).map(|entry| entry.api_version.clone());
+                        leaving.insert(id, self.leaving(&version.unwrap_or_default(), message));
+                    }
                     Ok(done) => {
                         // Something works: an error after it is a first one again.
                         self.mem.errors = 0;
@@ -62,11 +71,26 @@ impl Pass<'_> {
                         }
                         applied.insert(id, done);
                     }
+                    Err(error) if !error.suspects().is_empty() => drop(refused.insert(id, error)),
                     Err(error) => drop(failures.insert(id, error)),
                 }
             }
             if let Some((_, error)) = failures.pop_first() {
                 return Err(error.into());
+            }
+            // Nothing is deleted before everything else of the group is done, and every refusal understood.
+            let mut fates = Vec::new();
+            for object in group.iter().map(|index| &objects[*index]) {
+                let Some(error) = refused.remove(&object.id) else { continue };
+                let Some(entry) = entries.get(&object.id) else { continue };
+                fates.push((object, self.fate(object, entry, &uid, error).await?));
+            }
+            for (object, fate) in fates {
+                let waiting = self.meet(object, fate, revision, private, applied).await?;
+                leaving.extend(waiting.map(|waiting| (object.id.clone(), waiting)));
+            }
+            if !leaving.is_empty() {
+                break;
             }
         }
         for entry in &mut private.inventory {
@@ -75,7 +99,7 @@ impl Pass<'_> {
                 entry.fingerprint.clone_from(&done.fingerprint);
             }
         }
-        Ok(())
+        Ok(leaving)
     }
 
     pub(super) async fn apply_one(
@@ -237,7 +261,7 @@ impl Pass<'_> {
         // it still were.
         for object in running.parts.objects.iter().filter(|object| freed.contains(&object.id)) {
             let entry = private.inventory.iter_mut().find(|entry| entry.id == object.id);
-            let Some(entry) = entry else { continue };
+            let Some(entry) = entry.filter(|entry| entry.skipped.is_empty()) else { continue };
             let applied = self.apply_one(object, entry, &private.owner.uid).await.1?;
             entry.uid = applied.uid();
             entry.fingerprint = applied.fingerprint;

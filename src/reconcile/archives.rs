@@ -115,7 +115,7 @@ impl Error {
     #[must_use]
     pub(super) fn fetching_since(&self) -> Option<Instant> {
         match self {
-            Self::Fetching { since, .. } => Some(*since),
+            Self::Fetching { since, .. } | Self::Walking { since, .. } => Some(*since),
             _ => None,
         }
     }
@@ -123,6 +123,6 @@ impl Error {
     /// The fetcher tries again and wakes the release: there is no need to come back.
     #[must_use]
     pub(super) fn wakes(&self) -> bool {
-        matches!(self, Self::Fetching { .. } | Self::Fetch(_))
+        matches!(self, Self::Fetching { .. } | Self::Walking { .. } | Self::Fetch(_))
     }
 }

@@ -13,12 +13,14 @@ use serde_json::json;
 
 use super::memory::{Memory, Remembered};
 use super::definitions::Sharing;
+use super::evidence::Walks;
 use super::packs::Packs;
 use super::rights::Rights;
 use super::values::ValuesKept;
 use super::{Error, status};
 use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, conditions, names};
 use crate::cluster::{Cluster, version_of};
+use crate::probe::Prober;
 use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
@@ -39,6 +41,7 @@ pub struct Context {
     pub packs: Packs,
     pub values: ValuesKept,
     pub fetcher: Fetcher,
+    pub prober: Prober,
     pub pack_dir: Option<PathBuf>,
     /// All releases, from the controller's own watch.
     pub releases: Store<SherpackRelease>,
@@ -47,6 +50,8 @@ pub struct Context {
     pub memory: Memory,
     /// Who leaves a shared definition to whom.
     pub sharing: Sharing,
+    /// Walks over the objects of definitions that are to change.
+    pub walks: Walks,
     /// Newest records read at start, taken by the first pass of each release.
     pub preloaded: Mutex<HashMap<RecordsOf, Head>>,
     /// Older revisions that still called themselves the newest at start: a crash came before they were superseded.
@@ -222,8 +227,10 @@ impl Context {
         self.references.refer(key, std::collections::HashSet::new());
         self.values.retain(|reference| self.references.is_used(reference));
         self.fetcher.leave(key);
+        self.prober.retain(key, |_| false);
         self.memory.forget(key);
         self.sharing.forget(key);
+        self.walks.forget(key);
         self.report.forget(key);
     }
 

@@ -219,7 +219,7 @@ impl Pass<'_> {
             Ok(applied) => applied,
             Err(error) => {
                 self.ctx.objects.table().abandon(id);
-                return Err(error.into());
+                return Err(self.unchangeable(object, &body, error).await.into());
             }
         };
         let fingerprint = applied.fingerprint.clone();
@@ -252,7 +252,7 @@ impl Pass<'_> {
         let body = plan::apply_body(object, entry, marks);
         let live = self.cluster.get(&entry.api_version, &entry.id).await?;
         let would = match self.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
-            Err(error) if error.is_crowded() => return Ok(reported),
+            Err(error) if error.is_crowded() || !error.suspects().is_empty() => return Ok(reported),
             would => would?,
         };
         let differs = live.is_none_or(|live| {

@@ -17,7 +17,8 @@ use crate::crd::{self, Severity};
 use crate::manifest::{Defined, InventoryEntry, Object, ObjectId};
 use crate::pack::DefinitionWishes;
 use crate::plan;
-use crate::plan::definitions::{Author, Policy, Writer, policy, writer};
+use crate::crd::policy::{self, Count, Fate, Leaving, Policy};
+use crate::plan::definitions::{self, Author, Writer, writer};
 use crate::release::{ReleaseKey, Shipped};
 use crate::storage::{Head, Stored};
 
@@ -105,7 +106,7 @@ impl Pass<'_> {
     async fn judge_definition(&self, candidate: Candidate, uid: &str, lenient: bool) -> Result<Verdict, Error> {
         let Candidate { object, in_manifest, wishes } = candidate;
         let new = crd::Definition::from_value(&object.body)?;
-        let policy = policy(&object)?;
+        let policy = definitions::policy(&object)?;
         let settings = &self.settings.crds;
         let waits = settings.wait_ready.or(wishes.wait_ready).unwrap_or(true);
         let wait = settings.wait_timeout.or(wishes.wait_timeout).unwrap_or(SERVED_WITHIN);
@@ -144,7 +145,7 @@ impl Pass<'_> {
         }
         let body = live.value();
         let adopt = self.settings.adopt == Adopt::Unowned;
-        let live_policy = Object::from_value(body.clone()).map_or(Policy::Managed, |live| Policy::of_live(&live));
+        let live_policy = Policy::of(&body).unwrap_or_default();
         match writer(policy, live_policy, self.author(&live.live.metadata.annotations, uid), adopt) {
             Writer::Us => {}
             Writer::Another(by) => {
@@ -175,6 +176,7 @@ impl Pass<'_> {
         if analysis.changes.is_empty() {
             return Ok(written(shipped, object, in_manifest));
         }
+        let analysis = self.weigh((&old, &new), &body, analysis)?;
         let verdict = analysis.verdict();
         for severity in [Severity::Safe, Severity::Warning, Severity::Dangerous, Severity::Blocked] {
             let count = analysis.of(severity).count();
@@ -191,16 +193,17 @@ impl Pass<'_> {
             .collect();
         shipped.verdict = Some(verdict.to_string());
         shipped.changes.clone_from(&changes);
-        if crd::strategy::step(strategy, &analysis, &settings.confirm_changes) == crd::strategy::Step::Stop {
+        if crd::strategy::step(strategy, verdict, || crd::token(&old, &new), &settings.confirm_changes)
+            == crd::strategy::Step::Stop {
             if lenient {
                 return left(shipped, format!("Kept: {verdict}"));
             }
-            let token = (verdict != Severity::Blocked).then(|| analysis.token());
+            let token = (verdict != Severity::Blocked).then(|| crd::token(&old, &new));
             let name = object.id.name;
             return Ok(Verdict::Stopped(Stopped { name, policy, verdict, changes, token }));
         }
         self.try_definition(&object).await?;
-        let confirmed = settings.confirm_changes.contains(&analysis.token());
+        let confirmed = settings.confirm_changes.contains(&crd::token(&old, &new));
         shipped.forced = verdict == Severity::Dangerous && !confirmed;
         Ok(written(shipped, object, in_manifest))
     }
@@ -251,15 +254,13 @@ impl Pass<'_> {
                 running.applied.remove(&running.parts.objects[*index].id);
             }
         }
-        let mut applied = std::mem::take(&mut running.applied);
-        let result = self.apply_groups(running, &[definitions.to_vec()], &mut applied).await;
-        running.applied = applied;
+        let result = self.apply_rounds(running, &[definitions.to_vec()]).await;
         if let Some(private) = running.stored.private.as_mut() {
             for entry in private.inventory.iter_mut().filter(|entry| held_back.contains(&entry.id)) {
                 entry.handed_over.retain(|pointer| pointer != CONVERSION);
             }
         }
-        result.map(|()| Step::Done)
+        result
     }
 
     /// Waits until what was applied is established, and discovery tells of it.
@@ -281,7 +282,8 @@ impl Pass<'_> {
         if !matches!(running.stage, Stage::Wait { .. }) {
             let waiting: BTreeMap<ObjectId, Waiting> = {
                 let refs: Vec<&Object> = objects.iter().collect();
-                let mut waiting = self.unhealthy(&refs, &running.applied);
+                let revision = running.stored.record.version;
+                let mut waiting = self.unhealthy(&refs, &running.applied, revision);
                 for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
                     let unseen =
                         Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
@@ -349,38 +351,43 @@ impl Pass<'_> {
                 Some(CrdUninstall::Keep) => false,
                 None => one.goes,
             };
-            one.deleted = goes && one.written && one.policy == Policy::Managed;
-            if one.deleted
-                && let Some(impact) = self.objects_in_the_way(&one.name).await?
-            {
-                blocked.push(impact);
+            one.deleted = false;
+            let fate = self.fate_of(one, goes).await;
+            match fate {
+                Fate::Delete => one.deleted = true,
+                Fate::Keep(_) => {}
+                Fate::Blocked(why) => blocked.push(why),
             }
         }
         if blocked.is_empty() { Ok(()) } else { Err(Error::CrdDeletionBlocked { blocked }) }
     }
 
-    /// How many objects of a definition exist where, unless they may go along.
-    async fn objects_in_the_way(&self, name: &str) -> Result<Option<String>, Error> {
-        if self.settings.crds.confirm_deletion.iter().any(|confirmed| confirmed == name) {
-            return Ok(None);
+    /// What becomes of a definition with the release. Objects are counted only when that decides anything.
+    async fn fate_of(&self, shipped: &Shipped, goes: bool) -> Fate {
+        let confirmed = &self.settings.crds.confirm_deletion;
+        let counts = goes && shipped.written && !confirmed.contains(&shipped.name);
+        let count = if counts { self.count(&shipped.name).await } else { Count::Known(Vec::new()) };
+        policy::fate(&Leaving {
+            name: &shipped.name,
+            policy: shipped.policy,
+            delete: goes,
+            own: shipped.written,
+            // Such a release is let go before anybody asks for its definitions.
+            namespace_terminating: false,
+            count: &count,
+            confirmed,
+        })
+    }
+
+    async fn count(&self, name: &str) -> Count {
+        match self.cluster.count_defined(name).await {
+            Ok(counts) => {
+                let counts = counts.into_iter();
+                Count::Known(counts.map(|(namespace, count)| (namespace, count as u64)).collect())
+            }
+            // Nobody knows, so nobody may take it for none.
+            Err(error) => Count::Failed(error.to_string()),
         }
-        let counts = self.cluster.count_defined(name).await?;
-        let all: usize = counts.values().sum();
-        if all == 0 {
-            return Ok(None);
-        }
-        let places: Vec<String> = counts
-            .iter()
-            .take(5)
-            .map(|(namespace, count)| match namespace.as_str() {
-                "" => format!("{count} without a namespace"),
-                namespace => format!("{count} in {namespace}"),
-            })
-            .collect();
-        let more = counts.len().saturating_sub(places.len());
-        let more = if more == 0 { String::new() } else { format!(" and in {more} more namespaces") };
-        let s = if all == 1 { "" } else { "s" };
-        Ok(Some(format!("{name} ({all} object{s}: {}{more})", places.join(", "))))
     }
 
     /// Deletes definitions, after a last look at what would go along.
@@ -391,8 +398,12 @@ impl Pass<'_> {
     ) -> Result<Step, Error> {
         if self.mem.going.is_none() {
             let mut blocked = Vec::new();
-            for entry in entries {
-                blocked.extend(self.objects_in_the_way(&entry.id.name).await?);
+            let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
+            let leaving = |shipped: &&Shipped| entries.iter().any(|entry| entry.id.name == shipped.name);
+            for one in shipped.filter(leaving) {
+                if let Fate::Blocked(why) = self.fate_of(one, true).await {
+                    blocked.push(why);
+                }
             }
             if !blocked.is_empty() {
                 return Err(Error::CrdDeletionBlocked { blocked });

@@ -43,8 +43,8 @@ pub enum Error {
     )]
     OwnershipConflict { name: String, owner: String },
     #[error(
-        "nothing was deleted, because these definitions would take their objects along: {}; name them in spec.crds.confirmDeletion, or set spec.crds.onUninstall to Keep",
-        blocked.join(", ")
+        "definitions would take objects along, so they stay and the release waits: {}; or set spec.crds.onUninstall to Keep",
+        blocked.join("; ")
     )]
     CrdDeletionBlocked { blocked: Vec<String> },
     #[error("two documents of the manifest describe {id}")]
@@ -76,6 +76,8 @@ pub enum Error {
     /// Another error whose message quoted a Secret.
     #[error("{message}")]
     Hidden { reason: &'static str, class: Class, message: String },
+    #[error("the objects of {name} are being looked at before it changes")]
+    Walking { name: String, since: Instant },
     #[error("the pack is being fetched from {url}")]
     Fetching { url: String, since: Instant },
     /// What the fetcher says; it tries again by itself.
@@ -133,6 +135,7 @@ impl Error {
             | Self::AccountUnknown { .. }
             | Self::CredentialsUnreadable { .. }
             | Self::Fetching { .. }
+            | Self::Walking { .. }
             | Self::NoRandomness { .. }
             | Self::RecordChanged { .. }
             | Self::Undecided
@@ -171,6 +174,7 @@ impl Error {
             Self::NoAccount => reasons::SERVICE_ACCOUNT_REQUIRED,
             Self::Hidden { reason, .. } => reason,
             Self::Fetching { .. } => "Fetching",
+            Self::Walking { .. } => reasons::PROGRESSING,
             Self::CredentialsNotFound { .. } => "CredentialsNotFound",
             Self::CredentialsUnreadable { .. } => "CredentialsUnreadable",
             Self::CredentialsInvalid { .. } => "CredentialsInvalid",
@@ -186,6 +190,16 @@ impl Error {
     #[must_use]
     pub fn is_blind(&self) -> bool {
         matches!(self, Self::Cluster(cluster::Error::Watch { .. }))
+    }
+
+    /// An API server that has just been started says this too: it counts when it stands.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Cluster(error) => error.may_pass(),
+            Self::Storage(error) => matches!(error, storage::Error::Forbidden { .. }),
+            _ => false,
+        }
     }
 
     /// Somebody else wrote first; nothing is wrong.

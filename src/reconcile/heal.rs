@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::memory::{Ailing, Waiting};
 use super::prepare::stored_objects;
+use super::status::failure;
 use super::wait::{LOOK_AGAIN, bearable};
 use super::{Error, Pass};
 use crate::api::reasons;
@@ -16,8 +17,12 @@ use crate::release::State;
 use crate::storage::Head;
 
 impl Pass<'_> {
-    /// Whether everything that the newest revision failed for is healthy by now.
+    /// Whether everything that the newest revision failed for is healthy by now, or what is to happen to fields that
+    /// cannot change is another wish than the one with which it failed for them.
     pub(super) async fn healed(&mut self) -> Result<bool, Error> {
+        if self.other_wish() {
+            return Ok(true);
+        }
         let Some(revision) = self.failed_for_health() else {
             self.mem.ailing = None;
             return Ok(false);
@@ -41,6 +46,16 @@ impl Pass<'_> {
         let healed = bearable(&ailing.waiting);
         self.mem.ailing = Some(ailing);
         Ok(healed)
+    }
+
+    /// The next attempt has the wish of now, so that this holds once.
+    fn other_wish(&self) -> bool {
+        let Some((head @ Head::Ours(stored), _)) = &self.mem.head else { return false };
+        let Some(private) = &stored.private else { return false };
+        let failed = matches!(stored.record.state, State::Failed { .. }) || private.undone.is_some();
+        failed
+            && failure(head).0 == reasons::IMMUTABLE_FIELD
+            && private.immutable_fields != self.settings.immutable_fields
     }
 
     /// The newest revision if it is ours, failed, and would not have if its objects had become healthy.

@@ -124,12 +124,16 @@ impl Pass<'_> {
         for object in objects {
             self.need(&object.api_version, &object.id, KEEP, objects, &mut needed).await?;
         }
+        for entry in prepared.private.inventory.iter().filter(|entry| self.may_have_to_recreate(entry)) {
+            self.need(&entry.api_version, &entry.id, &["delete"], &mut needed).await?;
+        }
         for hook in &prepared.parts.hooks {
             self.need(&hook.object.api_version, &hook.object.id, RUN, objects, &mut needed).await?;
         }
         for entry in prepared.private.leftovers.iter().filter(|entry| !entry.keep) {
             self.need(&entry.api_version, &entry.id, REMOVE, &[], &mut needed).await?;
         }
+        needed.extend(self.rights_to_probe(&prepared.parts.objects, &prepared.plan));
         if self.ctx.policy.tenancy == Tenancy::Multi {
             needed.extend(self.right_to_keep_records());
         }
@@ -294,7 +298,13 @@ impl Pass<'_> {
     }
 }
 
-fn right(verb: &'static str, group: &str, resource: &str, namespace: Option<&str>, name: &str) -> Right {
+pub(super) fn right(
+    verb: &'static str,
+    group: &str,
+    resource: &str,
+    namespace: Option<&str>,
+    name: &str,
+) -> Right {
     Right {
         verb,
         group: group.to_owned(),

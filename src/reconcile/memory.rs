@@ -10,6 +10,7 @@ use crate::api::HistoryEntry;
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
+use crate::plan::probes::Probe;
 use crate::plan::{Parts, Plan};
 use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
@@ -46,6 +47,8 @@ pub struct Remembered {
     /// The last record of ours that is not the newest any more: in a namespace on its way out it may go before the
     /// release does.
     pub departed: Option<Box<Stored>>,
+    /// Who holds the release up with a pending revision, and when the record said so.
+    pub claimant: Option<(Newest, String)>,
     /// The operation under way.
     pub running: Option<Running>,
     /// Whether the watches know what to expect of the deployed objects: of which revision.
@@ -71,6 +74,8 @@ pub struct Remembered {
     pub shown_at: Option<Timestamp>,
     /// What the newest operation did with the objects, until the status has told it.
     pub tally: Tally,
+    /// Why what failed cannot be undone.
+    pub no_way_back: Option<String>,
     /// Revisions that were ended without an operation of ours, until the status has told it.
     pub ended: Vec<HistoryEntry>,
 }
@@ -109,6 +114,8 @@ pub struct Running {
     pub handed_over: bool,
     /// What is not healthy and hinders nobody.
     pub ailing: Option<String>,
+    /// Since when the API server refuses what may be refused for a moment only.
+    pub refused_since: Option<Timestamp>,
     pub stage: Stage,
 }
 
@@ -118,6 +125,8 @@ pub enum Stage {
     Begin,
     /// These objects are not healthy, or not gone yet.
     Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp, deadline: Timestamp },
+    /// These objects have to be gone before what the step applies can be what it has to be.
+    Leaving { leaving: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp },
     /// A hook runs.
     Hook(Box<HookWatch>),
 }
@@ -145,6 +154,7 @@ pub struct Waiting {
     pub pods_at: Timestamp,
     /// What was wrong with them then.
     pub pods: Option<Health>,
+    pub probe: Option<Probing>,
 }
 
 impl Waiting {
@@ -166,8 +176,21 @@ impl Waiting {
             failed_since: None,
             pods_at: now,
             pods: None,
+            probe: None,
         }
     }
+}
+
+/// The probe of an object that is waited for.
+#[derive(Clone, Debug)]
+pub struct Probing {
+    pub probe: Arc<Probe>,
+    /// The revision that it is a part of.
+    pub revision: u32,
+    /// Its own health rule is content: what is waited for is the probe.
+    pub asked: bool,
+    /// The reason when asking again does not help.
+    pub hopeless: Option<&'static str>,
 }
 
 /// Objects that a failed revision waited for and that may still become healthy.

@@ -6,23 +6,27 @@
 mod act;
 mod apply;
 mod archives;
+mod claimant;
 mod context;
 mod correct;
 mod definitions;
 mod depends;
 mod error;
+mod evidence;
 mod handover;
 mod heal;
 mod hide;
 mod history;
 mod hooks;
 mod identity;
+mod immutable;
 mod lookup;
 mod memory;
 mod observe;
 mod own;
 mod packs;
 mod prepare;
+mod probes;
 mod references;
 mod rights;
 mod rollback;
@@ -42,6 +46,7 @@ use jiff::Timestamp;
 pub use context::{Context, Report, Snapshot};
 pub use definitions::Sharing;
 pub use error::Error;
+pub use evidence::Walks;
 pub use memory::Memory;
 pub use observe::slim_head;
 pub use packs::Packs;
@@ -132,6 +137,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         Some(invalid) => pass.refuse(invalid).await,
         None => pass.run().await,
     };
+    pass.leave_probes();
     let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
     ctx.report.decided(pass.decided, took);
     result
@@ -201,7 +207,13 @@ impl Pass<'_> {
             if deletion.is_none() && !self.settings.suspend {
                 self.observe_rollback(&mut seen).await?;
             }
-            let decision = decide::decide(&seen);
+            let mut decision = decide::decide(&seen);
+            self.mem.no_way_back = None;
+            if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
+                && !self.has_way_back(&mut seen, *target).await?
+            {
+                decision = decide::decide(&seen);
+            }
             tracing::debug!(release = %self.key, ?decision, "decided");
             self.decided = own::decision_name(&decision.operation);
             let drift_error = if decision.correct { self.correct().await.err() } else { None };

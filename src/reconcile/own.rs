@@ -67,6 +67,9 @@ impl Pass<'_> {
             return Ok(again);
         }
         self.mem.shown_at = Some(self.now);
+        if let Ok(outcome) = &outcome {
+            self.learn_claimant(outcome).await;
+        }
         let (status, verdict) = status::build(&self.facts(None), &outcome);
         self.tell(&outcome, &verdict);
         self.show(status).await?;
@@ -126,6 +129,8 @@ impl Pass<'_> {
             invalid,
             tally: &self.mem.tally,
             ended: &self.mem.ended,
+            claimant: self.mem.claimant.as_ref().map(|(_, who)| who.as_str()),
+            no_way_back: self.mem.no_way_back.as_deref(),
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
         }

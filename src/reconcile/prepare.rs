@@ -88,9 +88,6 @@ impl Pass<'_> {
     ) -> Result<Prepared, Error> {
         let kept = if start_over { Secrets::new() } else { self.secrets().await? };
         let mut rendered = self.render(wanted, action, revision, kept).await?;
-        if let Some(unsupported) = render::unsupported(&rendered) {
-            return Err(Error::NotSupported { what: unsupported.what, object: unsupported.object });
-        }
         plan::name_hooks(&mut rendered.objects, &self.settings.release_name);
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = match &self.mem.head {
@@ -160,6 +157,7 @@ impl Pass<'_> {
             target: None,
             undone: None,
             undo_at_once: false,
+            immutable_fields: self.settings.immutable_fields,
             hooks: Vec::new(),
             tested: None,
             definitions: judged.shipped,

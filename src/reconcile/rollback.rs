@@ -10,7 +10,7 @@ use super::{Error, Pass};
 use crate::manifest::{Object, ObjectId};
 use crate::pack::DefinitionWishes;
 use crate::plan::{self, Parts};
-use crate::release::decide::{Observation, RollbackTo};
+use crate::release::decide::{self, Observation, RollbackTo};
 use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, Shipped, State, Undone};
 use crate::storage::{Head, Records, Stored};
 
@@ -34,6 +34,22 @@ impl Pass<'_> {
             };
         }
         Ok(())
+    }
+
+    /// Whether what failed can be undone. When the revision to go back to is gone, nobody is asked to go back: the failed
+    /// inputs are tried again, as rarely as what may not be undone.
+    pub(super) async fn has_way_back(&mut self, seen: &mut Observation, target: u32) -> Result<bool, Error> {
+        let problem = match self.target(target).await {
+            Ok(_) => return Ok(true),
+            Err(error @ Error::RollbackTarget { .. }) => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        self.mem.no_way_back = Some(problem);
+        seen.on_failure.rollback = false;
+        if let decide::Head::Ours(head) = &mut seen.head {
+            (head.target, head.undo_at_once) = (None, false);
+        }
+        Ok(false)
     }
 
     /// A revision of ours that was deployed once.
@@ -109,6 +125,11 @@ impl Pass<'_> {
             target: Some(target),
             undone: if pinned { None } else { self.undone() },
             undo_at_once: false,
+            // What is undone was tried with what it says.
+            immutable_fields: match &before {
+                Some(before) if !pinned => before.immutable_fields,
+                _ => self.settings.immutable_fields,
+            },
             hooks: Vec::new(),
             tested: None,
             definitions,

@@ -4,13 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 
+use super::immutable::skipped;
 use super::memory::{Running, Stage, Waiting};
-use super::wait::{LOOK_AGAIN, bearable, describe};
+use super::probes::probing;
+use super::wait::{LOOK_AGAIN, LOOK_ANYWAY, bearable, describe};
 use super::{Error, Pass};
 use crate::api::WAVE_TIMEOUT;
 use crate::manifest::Object;
 use crate::plan::{self, Wait};
 use crate::release::{HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase};
+
+/// In one pass: one that deletes what is to be created anew, one that creates it, and one to spare.
+const ROUNDS: usize = 3;
 
 /// How a step, or all of them, came out.
 pub(super) enum Step {
@@ -67,10 +72,30 @@ impl Pass<'_> {
             // What was waited for is not waited for again.
             self.checkpoint(running, OperationPhase::Apply, wave, None).await?;
         }
-        let mut applied = std::mem::take(&mut running.applied);
-        let result = self.apply_groups(running, groups, &mut applied).await;
-        running.applied = applied;
-        result.map(|()| Step::Done)
+        self.apply_rounds(running, groups).await
+    }
+
+    /// Applies groups; waits for what has to be gone first.
+    pub(super) async fn apply_rounds(
+        &mut self,
+        running: &mut Running,
+        groups: &[Vec<usize>],
+    ) -> Result<Step, Error> {
+        for _ in 0..ROUNDS {
+            if let Some(waits) = self.await_leaving(running).await? {
+                return Ok(waits);
+            }
+            let mut applied = std::mem::take(&mut running.applied);
+            let result = self.apply_groups(running, groups, &mut applied).await;
+            running.applied = applied;
+            let leaving = result?;
+            if leaving.is_empty() {
+                return Ok(Step::Done);
+            }
+            // Most are gone by now.
+            running.stage = Stage::Leaving { leaving, looked_at: Timestamp::MIN };
+        }
+        Ok(Step::Wait { until: self.later(LOOK_ANYWAY) })
     }
 
     async fn wait_step(
@@ -79,12 +104,7 @@ impl Pass<'_> {
         objects: &[usize],
         wait: Wait,
     ) -> Result<Step, Error> {
-        let waits = match wait {
-            Wait::Named => true,
-            Wait::Wave => self.settings.waves.wait,
-            Wait::Last => self.settings.wait,
-        };
-        if !waits {
+        if !self.waits(wait) {
             return Ok(Step::Done);
         }
         if !matches!(running.stage, Stage::Wait { .. }) {
@@ -114,15 +134,30 @@ impl Pass<'_> {
         Ok(self.judge(waiting, deadline))
     }
 
+    /// Whether the spec wants such a wait.
+    pub(super) fn waits(&self, wait: Wait) -> bool {
+        match wait {
+            Wait::Named => true,
+            Wait::Wave => self.settings.waves.wait,
+            Wait::Last => self.settings.wait,
+        }
+    }
+
     /// Objects that this process applied are known by the answer; at others it has to look.
     fn begin_wait(&self, running: &Running, objects: &[usize]) -> Stage {
-        let objects: Vec<&Object> =
-            objects.iter().filter_map(|index| running.parts.objects.get(*index)).collect();
-        let mut waiting = self.unhealthy(&objects, &running.applied);
+        let skipped = skipped(running);
+        let objects: Vec<&Object> = objects
+            .iter()
+            .filter_map(|index| running.parts.objects.get(*index))
+            .filter(|object| !skipped.contains(&object.id))
+            .collect();
+        let revision = running.stored.record.version;
+        let mut waiting = self.unhealthy(&objects, &running.applied, revision);
         let mut looked_at = self.now;
         for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
             looked_at = Timestamp::MIN;
             let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
+            let unseen = Waiting { probe: probing(object, revision), ..unseen };
             waiting.insert(object.id.clone(), unseen);
         }
         self.wake_on(&waiting);

@@ -20,6 +20,8 @@ enum Done {
     Created,
     Updated,
     Unchanged,
+    Recreated,
+    Skipped,
     Pruned,
 }
 
@@ -39,6 +41,16 @@ impl Tally {
     /// An object that is not wanted any more was told to go.
     pub fn pruned(&mut self, revision: u32, id: &ObjectId) {
         self.note(revision, id, Done::Pruned);
+    }
+
+    /// An object was deleted to be created anew, because a field of it cannot change.
+    pub fn recreated(&mut self, revision: u32, id: &ObjectId) {
+        self.note(revision, id, Done::Recreated);
+    }
+
+    /// An object was left as it is, because a field of it cannot change.
+    pub fn skipped(&mut self, revision: u32, id: &ObjectId) {
+        self.note(revision, id, Done::Skipped);
     }
 
     /// What comes first counts: whatever is applied once more was there already.
@@ -64,6 +76,8 @@ impl Tally {
             count(Done::Created, "created"),
             count(Done::Updated, "updated"),
             count(Done::Unchanged, "unchanged"),
+            count(Done::Recreated, "recreated"),
+            count(Done::Skipped, "skipped"),
             count(Done::Pruned, "pruned"),
         ];
         Some(counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
@@ -120,9 +134,15 @@ mod tests {
         tally.applied(3, &entry("changed", Some("u"), 3), &applied("u", NOON, LATER));
         tally.applied(3, &entry("same", Some("u"), 2), &applied("u", NOON, LATER));
         tally.pruned(3, &entry("left", Some("u"), 1).id);
+        tally.recreated(3, &entry("job", Some("old"), 3).id);
+        tally.applied(3, &entry("job", Some("old"), 3), &applied("u", NOON, NOON));
+        tally.skipped(3, &entry("frozen", Some("u"), 3).id);
         // Applied once more, when its uid is known already.
         tally.applied(3, &entry("new", Some("u"), 3), &applied("u", NOON, NOON));
-        assert_eq!(tally.of(3).as_deref(), Some("2 created, 2 updated, 1 unchanged, 1 pruned"));
+        assert_eq!(
+            tally.of(3).as_deref(),
+            Some("2 created, 2 updated, 1 unchanged, 1 recreated, 1 skipped, 1 pruned")
+        );
         assert_eq!(tally.of(2), None);
         tally.applied(4, &entry("same", Some("u"), 2), &applied("u", NOON, LATER));
         assert_eq!(tally.of(4).as_deref(), Some("1 unchanged"));

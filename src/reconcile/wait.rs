@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::memory::Waiting;
+use super::probes::{hopeless, probing, what_is_late};
 use super::steps::Step;
 use super::{Error, Pass};
 use crate::api::{duration, reasons};
@@ -36,19 +37,22 @@ impl Pass<'_> {
             let since = object.failed_since.and_then(|since| since.checked_add(FAILED_FOR).ok());
             since.is_some_and(|at| at <= self.now)
         };
+        if let Some((reason, message)) = hopeless(waiting) {
+            return Step::Failed { reason, message, undo: false };
+        }
         if let Some((id, object)) = waiting.iter().find(|(_, object)| lasting(object)) {
             let message = describe(id, object);
             return Step::Failed { reason: reasons::HEALTH_FAILED, message, undo: false };
         }
         if self.now >= deadline {
-            let first = waiting.iter().next().map(|(id, object)| describe(id, object)).unwrap_or_default();
+            let (reason, first) = what_is_late(waiting);
             let others = waiting.len().saturating_sub(1);
             let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
             let since = waiting.values().map(|object| object.since).min().unwrap_or(deadline);
             let waited = Duration::try_from(deadline.duration_since(since)).unwrap_or_default();
             let waited = Duration::from_secs(waited.as_secs().max(1));
             let message = format!("not healthy within {}: {first}{more}", duration::format(waited));
-            return Step::Failed { reason: reasons::HEALTH_TIMEOUT, message, undo: false };
+            return Step::Failed { reason, message, undo: false };
         }
         let stable =
             waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
@@ -63,22 +67,24 @@ impl Pass<'_> {
         &self,
         objects: &[&Object],
         applied: &HashMap<ObjectId, Applied>,
+        revision: u32,
     ) -> BTreeMap<ObjectId, Waiting> {
         let mut waiting = BTreeMap::new();
         for object in objects {
             let Some(done) = applied.get(&object.id) else { continue };
-            let health = health::assess(&done.value(), done.generation(), self.now);
-            if !settled(health.status) {
-                let failed_since = health.terminal.then_some(self.now);
-                let entry = Waiting {
-                    api_version: object.api_version.clone(),
-                    generation: done.generation(),
-                    health,
-                    since: self.now,
-                    failed_since,
-                    pods_at: self.later(LOOK_AT_PODS),
-                    pods: None,
-                };
+            let live = done.value();
+            let health = health::assess(&live, done.generation(), self.now);
+            let mut entry = Waiting {
+                api_version: object.api_version.clone(),
+                generation: done.generation(),
+                failed_since: health.terminal.then_some(self.now),
+                health,
+                since: self.now,
+                pods_at: self.later(LOOK_AT_PODS),
+                pods: None,
+                probe: probing(object, revision),
+            };
+            if !settled(entry.health.status) || !self.probed(&object.id, &mut entry, &live) {
                 waiting.insert(object.id.clone(), entry);
             }
         }
@@ -104,9 +110,14 @@ impl Pass<'_> {
             let live = live.value();
             let mut health = health::assess(&live, object.generation, self.now);
             if settled(health.status) {
-                waiting.remove(&id);
+                object.health = health;
+                object.failed_since = None;
+                if self.probed(&id, object, &live) {
+                    waiting.remove(&id);
+                }
                 continue;
             }
+            self.leave_probe(&id, object);
             if has_pods(&id) && self.now >= object.pods_at {
                 object.pods_at = self.later(LOOK_AT_PODS);
                 object.pods = self.failed_pod(&id, &live).await;

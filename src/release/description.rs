@@ -5,6 +5,7 @@
 
 use super::{Action, Record, State};
 use crate::api::{conditions, names, reasons};
+use crate::manifest::InventoryEntry;
 
 /// What a new record keeps under the label [`names::DESCRIPTION`]: the annotation of that name on its release, else
 /// what its state will not tell any more once it is deployed. `target` is the revision that a rollback goes back to.
@@ -27,6 +28,26 @@ pub fn describe(record: &Record, action: Option<Action>) -> String {
         (Some(note), State::Deployed | State::Superseded) => note.clone(),
         (Some(note), _) => format!("{note} ({happened})"),
     }
+}
+
+/// Objects that a description names.
+const NAMED: usize = 3;
+
+/// Which objects were left as they are, and because of which fields; `None` without any.
+#[must_use]
+pub fn skipped(inventory: &[InventoryEntry]) -> Option<String> {
+    let skipped: Vec<String> = inventory
+        .iter()
+        .filter(|entry| !entry.skipped.is_empty())
+        .map(|entry| format!("{} ({})", entry.id, entry.skipped.join(", ")))
+        .collect();
+    let more = match skipped.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = skipped.get(..NAMED).unwrap_or(&skipped).join(", ");
+    (!named.is_empty())
+        .then(|| format!("skipped, because fields cannot change, and not locked: {named}{more}"))
 }
 
 fn happened(record: &Record, action: Option<Action>) -> String {
@@ -103,6 +124,23 @@ mod tests {
             let record = record(version, state, note);
             assert_eq!(describe(&record, action), expected, "{:?}", record.state);
         }
+    }
+
+    #[test]
+    fn what_was_skipped_is_named_with_its_fields_and_the_list_is_bounded() {
+        let entry = |name: &str, fields: &[&str]| -> InventoryEntry {
+            serde_json::from_value(serde_json::json!({
+                "id": {"kind": "Service", "namespace": "apps", "name": name}, "apiVersion": "v1",
+                "digest": "", "changedIn": 1, "skipped": fields,
+            }))
+            .unwrap()
+        };
+        assert_eq!(skipped(&[entry("a", &[])]), None);
+        let some: Vec<InventoryEntry> =
+            ["a", "b", "c", "d", "e"].iter().map(|name| entry(name, &["spec.x", "roleRef"])).collect();
+        let one = "skipped, because fields cannot change, and not locked: Service apps/a (spec.x, roleRef)";
+        assert_eq!(skipped(&some[..1]).as_deref(), Some(one));
+        assert!(skipped(&some).unwrap().ends_with("Service apps/c (spec.x, roleRef) and 2 more"));
     }
 
     #[test]

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::ImmutableFields;
 use crate::manifest::InventoryEntry;
-use crate::plan::definitions::Policy;
+use crate::crd::policy::Policy;
 use crate::render::Secrets;
 
 /// The version of [`Private`] that this program writes. A higher one is refused, never guessed at.
@@ -54,6 +55,9 @@ pub struct Private {
     /// It failed for a hook whose failure policy is to undo at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo_at_once: bool,
+    /// What was to happen to objects that cannot change as they should. Another wish is worth another attempt.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub immutable_fields: ImmutableFields,
     /// How the hooks of this revision ended, oldest first; at most [`HOOK_RESULTS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookResult>,
@@ -104,6 +108,10 @@ pub struct Shipped {
     /// The change was made although it may break what exists.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The `SherpackRelease` that owns a revision. The uid tells a recreated one from the one before.

@@ -53,6 +53,11 @@ impl Object for Fields {
     }
 }
 
+/// An object of these fields, which are in the order of their names.
+pub(super) fn from_fields<const N: usize>(fields: [(&str, Engine); N]) -> Engine {
+    Engine::from_object(Fields(fields.into_iter().map(|(key, value)| (Engine::from(key), value)).collect()))
+}
+
 /// What two layers of values are together.
 pub(super) fn from_merged(merged: &Merged<'_>) -> Engine {
     match merged {

@@ -86,10 +86,11 @@ impl Session {
         engine.add_global("files", FilesOf::of(pack, &budget));
         let sources = compiled.sources(pack);
         let base = format!("{}/templates", pack.metadata.name);
+        let base_path = minijinja::Value::from(base.as_str());
         let mut texts = Vec::with_capacity(compiled.outputs.len());
         for name in &compiled.outputs {
-            let place = [("basePath", base.clone()), ("name", format!("{base}/{name}"))];
-            engine.add_global("template", minijinja::Value::from_pairs(place));
+            let place = [("basePath", base_path.clone()), ("name", [&*base, "/", &**name].concat().into())];
+            engine.add_global("template", convert::from_fields(place));
             let text = self.text(&mut engine, name, &budget, &sources)?;
             texts.push(Text { file: format!("{TEMPLATES}{name}"), text });
         }

@@ -1,7 +1,6 @@
 //! A pack and its values to manifests. [`render`] is the one entry.
 //!
-//! Owns the template language (minijinja) with its filters and functions, the tree of packs inside packs, and what a pack may
-//! use of this operator's annotations ([`unsupported`]). May import `pack`, `manifest` and `api`. Nothing
+//! Owns the template language (minijinja) with its filters and functions, and the tree of packs inside packs. May import `pack`, `manifest` and `api`. Nothing
 //! outside this folder and `pack` knows the template language.
 //!
 //! Invariant: whatever the pack, a render ends, within bounded time and memory ([`Limit`](Error::Limit)), and never
@@ -25,7 +24,6 @@ mod printf;
 mod scope;
 mod text;
 mod tree;
-mod unsupported;
 
 #[cfg(test)]
 mod tests;
@@ -45,7 +43,6 @@ pub use error::Error;
 pub use excerpt::Excerpt;
 pub use generate::{Secret, Secrets, Source};
 pub use lookup::{Asked, Lookup, NoCluster, Refusal};
-pub use unsupported::{Unsupported, unsupported};
 
 /// What the templates can see beside the pack.
 #[derive(Clone, Copy)]

@@ -129,13 +129,13 @@ async fn bad_packs_and_bad_usage_end_with_codes_of_their_own() {
 
     std::fs::write(
         pack.join("templates/a.yaml"),
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {sherpack.io/health-check: 'true'}}\n",
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {sherpack.io/crd-policy: shared}}\n",
     )
     .unwrap();
     let refused = operator(&["render", pack.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1), "a pack that the operator does not install");
     assert!(
-        err(&refused).contains("`sherpack.io/health-check` on Job/a is not supported yet"),
+        err(&refused).contains("`sherpack.io/crd-policy` on Job/a is not supported yet"),
         "{}",
         err(&refused)
     );

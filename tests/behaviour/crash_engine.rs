@@ -25,12 +25,12 @@ const KINDS: [&str; 11] = [
     "apply sherpackreleases/status",
 ];
 
-fn late(object: Value) -> Value {
+pub(super) fn late(object: Value) -> Value {
     with_annotation(object, "sherpack.io/sync-wave", "1")
 }
 
 /// Two waves, hooks before and after, one with each way to delete its object, and one object that goes later.
-fn pack(version: &str, color: &str) -> Pack {
+pub(super) fn pack(version: &str, color: &str) -> Pack {
     let gone_after = "before-hook-creation,hook-succeeded";
     Pack::new("web", version)
         .object(config_map("settings", json!({"color": color})))
@@ -56,7 +56,7 @@ fn failing() -> Pack {
 }
 
 /// How often the API server made a Job of this name: each is a run.
-fn runs(h: &Harness, job: &str) -> usize {
+pub(super) fn runs(h: &Harness, job: &str) -> usize {
     let made = |request: &&Request| {
         request.verb == "create"
             && request.is_about("jobs")
@@ -66,7 +66,7 @@ fn runs(h: &Harness, job: &str) -> usize {
     h.wire.writes_since(0).iter().filter(made).count()
 }
 
-async fn color(h: &Harness, color: &str) {
+pub(super) async fn color(h: &Harness, color: &str) {
     h.shows("ConfigMap/settings", "/data/color", color).await;
 }
 
@@ -79,7 +79,7 @@ async fn nothing_is_left(h: &Harness) {
 }
 
 /// Install, upgrade, uninstall.
-async fn plain(h: &Harness, more: Value) {
+pub(super) async fn plain(h: &Harness, more: Value) {
     h.deploy("web", &first(), more).await;
     h.shows_states("web", &["1 deployed"]).await;
     h.pack("web-pack", &pack("2.0.0", "green").object(hook("goodbye", "pre-delete"))).await;

@@ -28,7 +28,7 @@ fn second() -> Pack {
 }
 
 /// Starts an operator again whenever one has died, as a kubelet does.
-async fn supervised(h: &Harness, story: impl Future<Output = ()>) {
+pub(super) async fn supervised(h: &Harness, story: impl Future<Output = ()>) {
     let supervisor = async {
         loop {
             if h.wire.is_dead() {
@@ -105,7 +105,7 @@ impl Cuts {
 }
 
 /// `apply sherpackreleases/status`.
-fn kind_of(request: &Request) -> String {
+pub(super) fn kind_of(request: &Request) -> String {
     let parts: Vec<&str> = request.path.split('/').collect();
     let at = parts.iter().position(|part| *part == "namespaces").map_or(parts.len() - 1, |at| at + 2);
     let plural = parts.get(at).copied().unwrap_or("namespaces");
@@ -179,7 +179,7 @@ async fn killed_after_any_write_the_next_process_ends_the_story_the_same() {
 
 /// Hits one write in `n`, the same ones in each run but in no rhythm: an operation that begins again after an error
 /// would otherwise meet the same error at the same place for ever.
-fn one_in(n: u64, effect: Effect) -> Fault {
+pub(super) fn one_in(n: u64, effect: Effect) -> Fault {
     let seen = AtomicU64::new(0);
     Fault::new(effect, move |request: &Request| {
         let mut hasher = DefaultHasher::new();

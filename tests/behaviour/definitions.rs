@@ -208,7 +208,7 @@ async fn a_definition_goes_only_when_asked_and_with_objects_only_when_confirmed(
     h.objects.delete("SherpackRelease/web").await;
     let held = h.condition("web", "Ready", "False", Some("CrdDeletionBlocked")).await;
     let told = message(&held);
-    assert!(told.contains(&format!("1 in {}", h.namespace)) && told.contains("confirmDeletion"), "{told}");
+    assert!(told.contains(&format!("1 resource in {}", h.namespace)) && told.contains("confirmDeletion"), "{told}");
     assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "blue", "nothing was deleted");
     let name = format!("widgets.{}", group(&h));
     h.edit_spec("web", json!({"crds": {"confirmDeletion": [name]}})).await;

@@ -97,9 +97,9 @@ async fn values_of_secrets_are_told_to_nobody() {
     let mut frozen = changed;
     frozen["immutable"] = json!(true);
     h.objects.edit("Secret/frozen", "kubectl-edit", frozen).await;
-    h.condition("web", "Ready", "False", Some("ObjectInvalid")).await;
+    h.condition("web", "Ready", "False", Some("ImmutableField")).await;
     for (release, reason) in
-        [("web", "DriftReverted"), ("web", "ObjectInvalid"), ("watched", "DriftDetected")]
+        [("web", "DriftReverted"), ("web", "ImmutableField"), ("watched", "DriftDetected")]
     {
         wait_for("the Events are there", async || {
             let events = h.events(release, reason).await;

@@ -1,7 +1,7 @@
 //! A revision that is pending: whose it is and what it wants decide what becomes of it.
 
 use serde_json::json;
-use sherpack_operator::release::{Record, State};
+use sherpack_operator::release::{Private, Record, State};
 
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment, with_pod_annotation};
@@ -29,6 +29,16 @@ async fn a_pending_revision_of_another_tool_is_left_alone_and_nothing_is_locked_
     h.write_as_another_tool(&second).await;
     let held = h.condition("web", "Ready", "False", Some("ForeignPending")).await;
     assert_eq!(condition(&held, "Stalled")["status"], json!(null), "{held}");
+    // Whose, and until when.
+    let secret = h.record_secret("web", 2).await;
+    let manager = secret.metadata.managed_fields.unwrap()[0].manager.clone().unwrap();
+    let until = second.state.deadline().unwrap();
+    assert_eq!(
+        condition(&held, "Ready")["message"],
+        format!(
+            "revision 2 is pending-upgrade, held by another tool (field manager {manager}); it is left alone until {until:.0}"
+        )
+    );
 
     let mark = h.wire.mark();
     h.objects.edit("ConfigMap/settings", "another-tool", json!({"data": {"color": "red"}})).await;
@@ -75,6 +85,23 @@ async fn a_recovery_of_another_tool_is_respected_for_two_minutes() {
     h.condition("web", "Ready", "False", Some("ForeignPending")).await;
     h.write_as_another_tool(&Record { version: 2, state: recovering(121), ..first }).await;
     h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pending_revision_with_a_seal_that_is_not_ours_is_told_by_whom_it_says_it_is() {
+    let h = Harness::new("pending-sealed").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let first = h.decoded("web", 1).await;
+    let private = Private { holder: "operator-of-yore".to_owned(), ..first.private.unwrap() };
+    let second = Record { version: 2, state: pending_since(0), ..first.record };
+    h.stop().await;
+    h.write_as_ours(&second, &private).await;
+    // Its seal does not fit what it says.
+    h.forge("web", 2, |record| record.notes = Some("forged".to_owned())).await;
+    h.start();
+    let held = h.condition("web", "Ready", "False", Some("ForeignPending")).await;
+    let told = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("held by an operator with another key (it says: operator-of-yore)"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::packs::{config_map, deployment};
+use crate::support::harness::condition;
+use crate::support::packs::{config_map, deployment, hook, with_pod_annotation};
 use crate::support::people::Ran;
 use crate::support::{Harness, Pack};
 
@@ -165,4 +166,75 @@ async fn tests_are_asked_for_by_annotation() {
     assert!(err.contains("the tests of revision 1 run"), "{err}");
     let release = h.objects.get("SherpackRelease/web").await;
     assert!(release["metadata"]["annotations"]["sherpack.io/test-at"].is_string(), "{release}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_is_followed_to_its_end() {
+    let h = Harness::new("people-rollback-wait").await;
+    let slow = with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
+    h.apply("web", &pack().object(slow), json!({})).await;
+    h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
+    h.heal("slow").await;
+    h.ready("web").await;
+    h.deploy("web", &pack().values("color: green\n"), json!({})).await;
+    h.gone("Deployment/slow").await;
+
+    // The Deployment comes back with a pod that is not ready, so that the command has something to wait for.
+    let waiting = h.begin(&["rollback", "web", "1", "--wait", "--timeout", "60s"]);
+    h.heal("slow").await;
+    let Ran { code, out, err } = waiting.ended().await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.starts_with("sherpackrelease/web pinned\n"), "{out}");
+    let end = "people-rollback-wait/web is Ready: revision 3 of web 1.0.0 is deployed and pinned by spec.rollbackTo to \
+               what revision 1 was\n";
+    assert!(out.ends_with(end), "{out}");
+    assert!(out.contains("Deployment/slow  [1/1 ready]"), "{out}");
+    h.shows_states("web", &["1 superseded", "2 superseded", "3 deployed"]).await;
+    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "blue");
+
+    let Ran { code, out, err } = h.run(&["rollback", "web", "--unpin", "--wait", "--timeout", "60s"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(
+        out.ends_with("people-rollback-wait/web is Ready: revision 4 of web 1.0.0 is deployed\n"),
+        "{out}"
+    );
+    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "green");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_that_fails_ends_its_wait_with_one() {
+    let h = Harness::new("people-rollback-fails").await;
+    let undo = with_pod_annotation(hook("undo", "pre-rollback"), "devcluster/fail", "true");
+    h.deploy("web", &pack().object(undo), json!({"upgrade": {"retries": 0}})).await;
+    h.deploy("web", &pack().values("color: green\n"), json!({"upgrade": {"retries": 0}})).await;
+    let Ran { code, out, err } = h.run(&["rollback", "web", "1", "--wait", "--timeout", "60s"]);
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains("people-rollback-fails/web is not Ready: "), "{err}");
+    assert!(err.contains("Job people-rollback-fails/undo"), "{err}");
+    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "green");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_are_followed_to_their_end_and_their_outcome_is_that_of_the_command() {
+    let h = Harness::new("people-test-wait").await;
+    h.deploy("web", &pack().object(hook("smoke", "test")), json!({})).await;
+    assert!(h.objects.find("Job/smoke").await.is_none(), "nobody asked");
+    let Ran { code, out, err } = h.run(&["test", "web", "--wait", "--timeout", "60s"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.starts_with("sherpackrelease/web asked to test\n"), "{out}");
+    assert!(out.ends_with("people-test-wait/web is Ready: revision 1 of web 1.0.0 is deployed\n"), "{out}");
+    // The end of the command is that of the test.
+    let first = h.objects.get("Job/smoke").await;
+    assert_eq!(first["status"]["succeeded"], 1, "{first}");
+    let tested = h.objects.get("SherpackRelease/web").await;
+    assert_eq!(condition(&tested, "Tested")["status"], "True");
+
+    let failing = with_pod_annotation(hook("smoke", "test"), "devcluster/fail", "true");
+    h.deploy("web", &pack().object(failing), json!({})).await;
+    let Ran { code, out, err } = h.run(&["test", "web", "--wait", "--timeout", "60s"]);
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains("the tests of people-test-wait/web failed: "), "{err}");
+    assert!(err.contains("exit code 1"), "{err}");
+    h.condition("web", "Ready", "True", None).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
 }

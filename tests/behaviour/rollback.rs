@@ -156,3 +156,28 @@ async fn tests_run_after_success_and_when_they_are_asked_for() {
     let ready = h.ready("web").await;
     assert_eq!(condition(&ready, "Tested")["status"], "False");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_upgrade_whose_way_back_is_gone_is_held_and_recovers_when_the_pack_is_mended() {
+    let h = Harness::new("undo-nowhere").await;
+    let spec = json!({"timeout": "4s", "upgrade": {"retries": 0}});
+    h.deploy("web", &pack("blue"), spec).await;
+    h.pack("web-pack", &stuck("green")).await;
+    h.sees("Deployment/slow", |object| object["status"]["unavailableReplicas"] == 1).await;
+    h.lose_record("web", 1).await;
+    let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    let told = message(&held, "Ready");
+    assert!(told.contains("Deployment undo-nowhere/slow"), "{told}");
+    assert!(told.contains("revision 1 cannot be gone back to: there is no such revision"), "{told}");
+    assert!(told.contains("next try at"), "{told}");
+    assert_eq!(condition(&held, "Stalled")["status"], "True");
+    let mark = h.wire.mark();
+    h.pass("web").await;
+    assert!(h.wire.writes_to("secrets", mark).is_empty(), "it is not tried on and on");
+    h.shows_states("web", &["2 failed"]).await;
+    h.pack("web-pack", &pack("yellow")).await;
+    h.ready("web").await;
+    h.shows_states("web", &["2 failed", "3 deployed"]).await;
+    h.shows("ConfigMap/settings", "/data/color", "yellow").await;
+    h.gone("Deployment/slow").await;
+}

@@ -24,7 +24,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     h.pack("web-pack", &pack()).await;
     let asks = [
         ("spec.approval", json!({"approval": "Manual"})),
-        ("spec.upgrade.immutableFields", json!({"upgrade": {"immutableFields": "Recreate"}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})),
         ("spec.pack.oci", json!({"pack": {"oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})),
@@ -63,37 +62,6 @@ async fn a_deployed_release_that_asks_for_something_that_is_not_built_stays_lock
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
     h.uninstall("web").await;
     assert!(h.objects.find("ConfigMap/settings").await.is_none());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pack_that_uses_what_is_not_built_yet_is_refused_whole() {
-    let h = Harness::new("unsupported-packs").await;
-    let packs = [
-        ("check", "sherpack.io/health-check", pack().object(annotated("sherpack.io/health-check", "true"))),
-    ];
-    for (name, named, pack) in packs {
-        h.apply(name, &pack, json!({})).await;
-        let held = h.condition(name, "Ready", "False", Some("NotSupported")).await;
-        let message = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
-        assert!(message.contains(named), "{name}: {message}");
-        assert_eq!(condition(&held, "Stalled")["status"], "True", "{name}");
-        assert_eq!(h.records(name).await.len(), 0, "{name}");
-    }
-    for kind in ["configmaps", "deployments"] {
-        assert!(h.wire.writes_to(kind, 0).is_empty(), "{kind} were written");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deployed_release_whose_new_pack_is_refused_stays_deployed_and_locked() {
-    let h = Harness::new("unsupported-upgrade").await;
-    h.deploy("web", &pack(), json!({})).await;
-    h.pack("web-pack", &pack().object(annotated("sherpack.io/health-check", "true"))).await;
-    let held = h.condition("web", "Ready", "False", Some("NotSupported")).await;
-    assert_eq!(condition(&held, "Released")["status"], "True");
-    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
-    h.shows("ConfigMap/settings", "/data/color", "blue").await;
-    h.shows_states("web", &["1 deployed"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -87,7 +87,7 @@ copy_kwok_stages() {
   mkdir -p "$to"
   install -m 644 "$1"/node/fast/node-*.yaml "$1"/node/heartbeat-with-lease/node-*.yaml \
     "$1"/pod/fast/pod-*.yaml "$to"
-  step_aside "$to/pod-ready.yaml" unready image-pull-backoff
+  step_aside "$to/pod-ready.yaml" unready image-pull-backoff loopback
   step_aside "$to/pod-complete.yaml" unready fail
 }
 

@@ -21,10 +21,10 @@ type cluster struct {
 	dir     string
 	procs   *processes
 	creds   *credentials
-	stages  []string // kwok stage files
+	stages  []string // kwok's configuration: stages, and what exec does
 	readyMs int64
 
-	etcdPort, apiPort int // chosen anew for every attempt to start
+	etcdPort, apiPort, kubeletPort int // chosen anew for every attempt to start
 }
 
 func newCluster(opts options, dir string) (*cluster, error) {
@@ -39,6 +39,13 @@ func newCluster(opts options, dir string) (*cluster, error) {
 		}
 		c.stages = stages
 	}
+	network, err := startNetwork()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(c.path("egress.yaml"), egressConfiguration(network), 0o600); err != nil {
+		return nil, err
+	}
 	creds, err := newCredentials(dir)
 	c.creds = creds
 	return c, err
@@ -50,11 +57,11 @@ func (c *cluster) server() string { return fmt.Sprintf("https://127.0.0.1:%d", c
 
 // start makes one attempt to bring the cluster up and returns when it is usable.
 func (c *cluster) start(ctx context.Context) error {
-	ports, err := freePorts(2)
+	ports, err := freePorts(3)
 	if err != nil {
 		return err
 	}
-	c.etcdPort, c.apiPort = ports[0], ports[1]
+	c.etcdPort, c.apiPort, c.kubeletPort = ports[0], ports[1], ports[2]
 	if err := os.WriteFile(c.path("kubeconfig"), c.creds.kubeconfig(c.server()), 0o600); err != nil {
 		return err
 	}
@@ -171,6 +178,10 @@ func (c *cluster) apiserver() command {
 		"--authorization-mode=RBAC",
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--allow-privileged",
+		// Nodes and pods: kwok plays the kubelet, network.go the rest.
+		"--egress-selector-config-file=" + c.path("egress.yaml"),
+		"--kubelet-certificate-authority=" + c.creds.caCert,
+		"--kubelet-preferred-address-types=InternalIP",
 	}
 	return command{"kube-apiserver", filepath.Join(c.opts.kubeBin, "kube-apiserver"), append(args, c.opts.apiserver...)}
 }
@@ -206,6 +217,11 @@ func (c *cluster) kwok() command {
 		"--kubeconfig=" + c.path("kubeconfig"),
 		"--manage-all-nodes",
 		"--cidr=" + podCIDR,
+		"--node-ip=127.0.0.1",
+		fmt.Sprintf("--node-port=%d", c.kubeletPort),
+		fmt.Sprintf("--server-address=127.0.0.1:%d", c.kubeletPort),
+		"--tls-cert-file=" + c.creds.servingCert,
+		"--tls-private-key-file=" + c.creds.servingKey,
 	}
 	for _, stage := range c.stages {
 		args = append(args, "--config="+stage)

@@ -7,7 +7,8 @@
 // can run side by side: each has ports, certificates and a state directory of its own.
 //
 // Reading order: main.go (life of one cluster), components.go (what is started with which
-// flags), process.go (child processes), api.go (questions to the API server), certs.go.
+// flags), process.go (child processes), network.go (where nodes and pods answer), api.go
+// (questions to the API server), certs.go.
 package main
 
 import (

@@ -50,9 +50,14 @@ impl Harness {
         use k8s_openapi::api::authorization::v1::{
             ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
         };
+        let (resource, subresource) = match resource.split_once('/') {
+            Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+            None => (resource, None),
+        };
         let attributes = ResourceAttributes {
             namespace: Some(self.namespace.clone()),
             resource: Some(resource.to_owned()),
+            subresource,
             verb: Some(verb.to_owned()),
             ..ResourceAttributes::default()
         };

@@ -10,16 +10,17 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use super::replica::signal;
 use super::wait::eventually;
 
 /// A running control plane with the CustomResourceDefinition of SherpackRelease.
 pub struct ControlPlane {
     pub kubeconfig: PathBuf,
-    /// Process ids by name: `etcd`, `kube-apiserver`, ...
+    /// Process ids by name when it started: `etcd`, `kube-apiserver`, ...
     pub pids: serde_json::Value,
     pub bin: PathBuf,
     /// It stops when its standard input ends, which is when this process ends, in whatever way.
-    _launcher: Child,
+    launcher: Child,
 }
 
 static SHARED: OnceLock<ControlPlane> = OnceLock::new();
@@ -41,6 +42,38 @@ impl ControlPlane {
     /// A client that belongs to the runtime of the caller.
     pub async fn client(&self) -> Client {
         Client::try_from(config(&self.kubeconfig).await).unwrap()
+    }
+
+    /// The process id of a part of it, such as `etcd`. One that was killed is started again and has another.
+    #[must_use]
+    pub fn pid(&self, part: &str) -> u32 {
+        let now = std::fs::read(self.kubeconfig.with_file_name("cluster.json")).unwrap();
+        let now: serde_json::Value = serde_json::from_slice(&now).unwrap();
+        now["pids"][part]
+            .as_u64()
+            .and_then(|pid| pid.try_into().ok())
+            .unwrap_or_else(|| panic!("{now}: {part}"))
+    }
+
+    /// Waits until another API server than the one with this process id is ready.
+    pub async fn api_server_after(&self, killed: u32) {
+        eventually("the API server is started again", async || self.pid("kube-apiserver") != killed).await;
+        self.api_server_ready().await;
+    }
+
+    /// Waits until the API server says that it is ready, and that etcd answers it.
+    pub async fn api_server_ready(&self) {
+        let client = self.client().await;
+        eventually("the API server is ready", async || {
+            let ready = http::Request::get("/readyz").body(Vec::new()).unwrap();
+            client.request_text(ready).await.is_ok()
+        })
+        .await;
+    }
+
+    /// Ends all of it. For one that is the caller's own and that cannot be dropped.
+    pub fn stop(&self) {
+        signal(self.launcher.id(), "TERM");
     }
 }
 
@@ -88,7 +121,7 @@ fn start(flags: &[&str]) -> ControlPlane {
         kubeconfig: started["kubeconfig"].as_str().unwrap().into(),
         pids: started["pids"].clone(),
         bin,
-        _launcher: child,
+        launcher: child,
     }
 }
 

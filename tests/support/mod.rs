@@ -22,6 +22,7 @@ pub mod objects;
 pub mod operator;
 pub mod packs;
 pub mod people;
+pub mod probed;
 pub mod records;
 pub mod replica;
 pub mod wait;

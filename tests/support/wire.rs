@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
@@ -30,6 +30,8 @@ pub struct Request {
     pub digest: u64,
     /// HTTP status; 0 while there is no answer.
     pub code: u16,
+    /// When it was sent.
+    pub at: Instant,
 }
 
 impl Request {
@@ -69,6 +71,8 @@ pub enum Effect {
     DropBeforeSend,
     /// This status comes back and the request never arrives: 403, 409, 429, 500.
     Answer(u16),
+    /// 429 comes back, with the wish not to be asked again for so many seconds, and the request never arrives.
+    Overloaded(u32),
     /// A watch is told that the resourceVersion it asks for is too old; it never arrives.
     Expired,
     /// It is sent this much later.
@@ -267,6 +271,12 @@ impl Wire {
                 self.answered(number, code);
                 return Ok(refusal(code));
             }
+            Some(Effect::Overloaded(seconds)) => {
+                self.answered(number, 429);
+                let mut answer = refusal(429);
+                answer.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+                return Ok(answer);
+            }
             Some(Effect::Expired) => {
                 self.answered(number, 200);
                 return Ok(expired());
@@ -326,6 +336,7 @@ async fn read(call: Call) -> Result<(Call, Request), BoxError> {
         body: serde_json::from_slice(&bytes).unwrap_or_default(),
         digest: hasher.finish(),
         code: 0,
+        at: Instant::now(),
     };
     Ok((Call::from_parts(head, Body::from(bytes)), request))
 }

@@ -5,73 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Finding, Severity};
-use crate::api::names::{
-    CRD_POLICY, DRIFT, GROUP, HEALTH_CHECK, HEALTH_CHECK_COMMAND, HEALTH_CHECK_CONTAINER,
-    HEALTH_CHECK_INTERVAL, HEALTH_CHECK_PATH, HEALTH_CHECK_PORT, HEALTH_CHECK_SCHEME, HEALTH_CHECK_STATUS,
-    HEALTH_CHECK_TIMEOUT, HEALTH_CHECK_TYPE, HELM_HOOK, HELM_HOOK_DELETE_POLICY, HELM_HOOK_WEIGHT,
-    HELM_RESOURCE_POLICY, HOOK, HOOK_DELETE_POLICY, HOOK_FAILURE_POLICY, HOOK_RETRIES, HOOK_TIMEOUT,
-    HOOK_WEIGHT, IGNORE, KEEP, RESOURCE_POLICY, SKIP_WAIT, SYNC_WAVE, WAIT_FOR,
-};
+use crate::api::annotations::{KNOWN, Wants};
+use crate::api::names::GROUP;
 use crate::api::{duration, reasons};
 use crate::pack;
-
-const HOOKS: [&str; 10] = [
-    "pre-install",
-    "post-install",
-    "pre-upgrade",
-    "post-upgrade",
-    "pre-rollback",
-    "post-rollback",
-    "pre-delete",
-    "post-delete",
-    "test",
-    "test-success",
-];
-const DELETE_POLICIES: [&str; 3] = ["before-hook-creation", "hook-succeeded", "hook-failed"];
-
-/// What may stand as the value of an annotation.
-enum Wants {
-    Word(&'static [&'static str]),
-    Words(&'static [&'static str]),
-    Integer,
-    Count,
-    Duration,
-    /// `Kind/name` of objects of the same pack.
-    Objects,
-    Port,
-    /// Status codes of HTTP.
-    Codes,
-    Path,
-    Text,
-}
-
-const KNOWN: [(&str, Wants); 25] = [
-    (HOOK, Wants::Words(&HOOKS)),
-    (HELM_HOOK, Wants::Words(&HOOKS)),
-    (HOOK_WEIGHT, Wants::Integer),
-    (HELM_HOOK_WEIGHT, Wants::Integer),
-    (HOOK_DELETE_POLICY, Wants::Words(&DELETE_POLICIES)),
-    (HELM_HOOK_DELETE_POLICY, Wants::Words(&DELETE_POLICIES)),
-    (HOOK_FAILURE_POLICY, Wants::Word(&["fail", "continue", "rollback"])),
-    (HOOK_TIMEOUT, Wants::Duration),
-    (HOOK_RETRIES, Wants::Count),
-    (SYNC_WAVE, Wants::Integer),
-    (WAIT_FOR, Wants::Objects),
-    (SKIP_WAIT, Wants::Word(&["true", "false"])),
-    (RESOURCE_POLICY, Wants::Word(&[KEEP])),
-    (HELM_RESOURCE_POLICY, Wants::Word(&[KEEP])),
-    (CRD_POLICY, Wants::Word(&["managed", "shared", "external"])),
-    (DRIFT, Wants::Word(&[IGNORE])),
-    (HEALTH_CHECK, Wants::Word(&["true", "false"])),
-    (HEALTH_CHECK_TYPE, Wants::Word(&["http", "command"])),
-    (HEALTH_CHECK_PATH, Wants::Path),
-    (HEALTH_CHECK_PORT, Wants::Port),
-    (HEALTH_CHECK_SCHEME, Wants::Word(&["http", "https"])),
-    (HEALTH_CHECK_STATUS, Wants::Codes),
-    (HEALTH_CHECK_COMMAND, Wants::Text),
-    (HEALTH_CHECK_CONTAINER, Wants::Text),
-    (HEALTH_CHECK_INTERVAL, Wants::Duration),
-];
 
 /// `Kind/name` of all objects.
 pub(super) fn names(objects: &[Value]) -> BTreeSet<String> {
@@ -91,7 +28,6 @@ pub(super) fn check(object: &Value, names: &BTreeSet<String>, file: &str, findin
         let own = key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP);
         let wants = match known {
             Some(wants) => wants,
-            None if key == HEALTH_CHECK_TIMEOUT => &Wants::Duration,
             None if own => {
                 let message = format!("{object}: the annotation `{key}` means nothing to the operator");
                 findings.push(Finding::new("UnknownAnnotation", Severity::Warning, file, message));
@@ -132,6 +68,10 @@ fn wanted(wants: &Wants, value: &str) -> Option<String> {
         Wants::Words(words) => (
             list(value).all(|part| words.contains(&part)),
             format!("a comma-separated list of {}", words.join(", ")),
+        ),
+        Wants::Truth => (
+            ["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word)),
+            "one of true, false".to_owned(),
         ),
         Wants::Integer => (value.parse::<i32>().is_ok(), "an integer".to_owned()),
         Wants::Count => (value.parse::<u32>().is_ok(), "a whole number from 0".to_owned()),

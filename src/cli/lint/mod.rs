@@ -11,10 +11,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::render;
+use crate::api::reasons;
 use crate::manifest::{self, Object};
 use crate::pack::{self, Limits, Pack};
 use crate::plan::{self, Occasion};
-use crate::render::{Error, Rendered, unsupported};
+use crate::render::{Error, Rendered};
 use crate::source;
 
 /// Findings of one kind that are looked for. A pack with more mistakes has a reason.
@@ -233,21 +234,24 @@ fn of_render(error: &Error) -> Finding {
 
 /// Judges what was rendered.
 fn objects(rendered: Rendered, namespace: &str, findings: &mut Vec<Finding>) {
-    if let Some(found) = unsupported(&rendered) {
-        let message = format!("{found}: the operator will not install this pack");
-        findings.push(Finding::new("NotSupported", Severity::Error, "", message));
-    }
     crds::rendered(&rendered, findings);
     let names = annotations::names(&rendered.objects);
     let mut seen: HashMap<String, String> = HashMap::new();
     let mut complete = Vec::new();
     for (mut document, file) in rendered.objects.into_iter().zip(rendered.origins) {
+        let before = findings.len();
         annotations::check(&document, &names, &file, findings);
+        let wrong = findings.iter().skip(before).any(|finding| finding.code == reasons::ANNOTATION_INVALID);
         if let Err(error) = render::complete(&mut document, namespace) {
             findings.push(Finding::new(error.reason(), Severity::Error, &file, error.to_string()));
             continue;
         }
         let Ok(object) = Object::from_value(document) else { continue };
+        if let Err(error) = plan::probes::probe(&object)
+            && !wrong
+        {
+            findings.push(Finding::new(error.reason(), Severity::Error, &file, error.to_string()));
+        }
         if let Some(first) = seen.insert(object.id.to_string(), file.clone()) {
             let message = format!("{} is also in {first}", object.id);
             findings.push(Finding::new("DuplicateObject", Severity::Error, &file, message));

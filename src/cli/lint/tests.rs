@@ -139,8 +139,11 @@ fn annotations_are_held_to_their_table() {
         ("sherpack.io/drift", "ignored", Some("AnnotationInvalid")),
         ("sherpack.io/health-check-type", "tcp", Some("AnnotationInvalid")),
         ("sherpack.io/health-check-port", "70000", Some("AnnotationInvalid")),
-        ("sherpack.io/health-check-port", "http", None),
-        ("sherpack.io/health-check-status", "200-399", None),
+        // Right by themselves, but nothing says that there is a probe, or what it asks.
+        ("sherpack.io/health-check-port", "http", Some("AnnotationInvalid")),
+        ("sherpack.io/health-check-status", "200-399", Some("AnnotationInvalid")),
+        ("sherpack.io/health-check", "true", Some("AnnotationInvalid")),
+        ("sherpack.io/health-check", "false", None),
         ("sherpack.io/health-check-timeout", "soon", Some("AnnotationInvalid")),
         ("sherpack.io/helth-check", "true", Some("UnknownAnnotation")),
         ("helm.sh/chart", "web-1.0.0", None),

@@ -1,6 +1,6 @@
 //! When a wait is over, and how it ends. Pure.
 
-use crate::api::reasons::condition::{READY, RECONCILING, STALLED};
+use crate::api::reasons::condition::{READY, RECONCILING, STALLED, TESTED};
 use crate::api::{SherpackRelease, SherpackReleaseStatus, conditions, reasons};
 
 /// What is waited for.
@@ -25,6 +25,8 @@ pub(crate) enum Stand {
     Ready(String),
     /// It will not get Ready by itself, or this attempt failed.
     Failed(String),
+    /// The tests that were asked for failed; the release may be Ready for all that.
+    Untested(String),
 }
 
 impl Goal {
@@ -58,7 +60,12 @@ impl Goal {
             "True" if self.test_at.is_some() && self.test_at != handled.test_at => {
                 Stand::Waiting("the operator has not run the tests yet".to_owned())
             }
-            "True" => Stand::Ready(ready.message.clone()),
+            "True" => {
+                match find(TESTED).filter(|tested| self.test_at.is_some() && tested.status == "False") {
+                    Some(tested) => Stand::Untested(tested.message.clone()),
+                    None => Stand::Ready(ready.message.clone()),
+                }
+            }
             // Held on purpose: only a person lets it go on. Other holds end by themselves.
             "False" if [reasons::SUSPENDED, reasons::PAUSED].contains(&ready.reason.as_str()) => {
                 Stand::Failed(says)
@@ -152,6 +159,17 @@ mod tests {
         assert!(matches!(goal.judge(&at("b")), Stand::Ready(_)));
         let tested = Goal { test_at: Some("t".to_owned()), ..goal.clone() };
         assert!(matches!(tested.judge(&at("b")), Stand::Waiting(_)));
+        let failed = |test_at: &str| {
+            let mut status = status(2, "True", "InstallSucceeded", None, json!({}));
+            status["lastHandled"] = json!({"reconcileAt": "b", "testAt": test_at});
+            let told = json!({"type": "Tested", "status": "False", "reason": "TestFailed", "message": "m",
+                "lastTransitionTime": "2026-01-01T12:00:00Z"});
+            status["conditions"].as_array_mut().unwrap().push(told);
+            release(status)
+        };
+        assert!(matches!(tested.judge(&failed("s")), Stand::Waiting(_)), "of an earlier run");
+        assert_eq!(tested.judge(&failed("t")), Stand::Untested("m".to_owned()));
+        assert!(matches!(goal.judge(&failed("t")), Stand::Ready(_)), "nobody asked for tests");
         // What stood before the request is no answer to it.
         let stalled = |at: &str| {
             let more = json!({"lastHandled": {"reconcileAt": at}});

@@ -8,18 +8,17 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 use tower::{BoxError, ServiceExt};
 
+use super::pause::{LONGEST_WAIT, retry_after};
 use super::{Answer, Call, Transport};
 
 /// Tries in all, the first one included. Longer trouble is the caller's backoff.
 const TRIES: usize = 3;
 /// The wait before try n+1 is the n-th of these, or what the server asks for if that is longer.
 const WAITS: [Duration; TRIES - 1] = [Duration::from_millis(100), Duration::from_millis(500)];
-/// A caller is not held longer than this by a `Retry-After` header.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 pub(super) fn layer(inner: Transport) -> Transport {
     Transport::new(tower::service_fn(move |call: Call| send(inner.clone(), call)))
@@ -53,7 +52,9 @@ fn wait_before_next(repeatable: bool, result: &Result<Answer, BoxError>, wait: D
                 StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => repeatable,
                 _ => false,
             };
-            not_acted_on.then(|| asked.unwrap_or_default().clamp(wait, LONGEST_WAIT))
+            // What takes longer is for the caller to come back to.
+            let asked = asked.unwrap_or_default();
+            (not_acted_on && asked <= LONGEST_WAIT).then(|| asked.max(wait))
         }
         Err(error) => match breakage(error) {
             Breakage::NotSent => Some(wait),
@@ -75,11 +76,6 @@ fn is_repeatable(call: &Call) -> bool {
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch")),
         _ => false,
     }
-}
-
-/// Only whole seconds are read: the API server sends no dates.
-fn retry_after(answer: &Answer) -> Option<Duration> {
-    answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
 enum Breakage {
@@ -208,12 +204,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_wait_the_server_asks_for_is_kept_up_to_five_seconds() {
-        for (asked, waited) in [("2", 2_000), ("3600", 5_000), ("0", 100), ("soon", 100)] {
+    async fn the_wait_the_server_asks_for_is_kept_and_a_long_one_is_left_to_the_caller() {
+        for (asked, waited) in [("2", 2_000), ("5", 5_000), ("0", 100), ("soon", 100)] {
             let began = Instant::now();
-            outcome(call("GET", POD), vec![overloaded(asked), status(200)]).await;
+            let steps = vec![overloaded(asked), status(200)];
+            assert_eq!(outcome(call("GET", POD), steps).await, (200, 2));
             assert_eq!(began.elapsed().as_millis(), waited, "Retry-After: {asked}");
         }
+        let steps = vec![overloaded("6"), status(200)];
+        assert_eq!(outcome(call("GET", POD), steps).await, (429, 1));
     }
 
     #[tokio::test(start_paused = true)]

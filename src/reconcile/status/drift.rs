@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Facts, stored};
+use super::{Facts, stored, verdict};
 use crate::api::conditions::{self, ConditionStatus};
 use crate::api::reasons::{self, condition};
 use crate::api::{
@@ -77,7 +77,8 @@ pub(super) fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looke
     } else if status.drift.as_ref().is_none_or(|drift| looked && drift.count != Some(0))
         && matches!(facts.head, Head::Ours(stored) if stored.record.state == State::Deployed)
     {
-        set(ConditionStatus::False, reasons::NO_DRIFT, "every object is as it was applied".to_owned());
+        let message = format!("every object is as it was applied{}", verdict::skipped(facts));
+        set(ConditionStatus::False, reasons::NO_DRIFT, message);
     }
     if seen.is_empty() && contended.is_empty() {
         if let Some(drift) = status.drift.as_mut().filter(|_| looked) {

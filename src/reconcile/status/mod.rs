@@ -78,7 +78,7 @@ impl Run {
         let private = running.stored.private.as_ref();
         let step = running.plan.steps.get(running.at);
         let waiting = match &running.stage {
-            Stage::Wait { waiting, .. } => waiting.clone(),
+            Stage::Wait { waiting, .. } | Stage::Leaving { leaving: waiting, .. } => waiting.clone(),
             Stage::Begin => BTreeMap::new(),
             Stage::Hook(_) => super::hooks::waiting_for(running),
         };
@@ -143,6 +143,10 @@ pub(super) struct Facts<'a> {
     pub tally: &'a Tally,
     /// Revisions that were ended without an operation of ours.
     pub ended: &'a [HistoryEntry],
+    /// Who holds the release up with which pending revision.
+    pub claimant: Option<&'a str>,
+    /// Why what failed cannot be undone.
+    pub no_way_back: Option<&'a str>,
     pub history_limit: usize,
     pub now: Timestamp,
 }

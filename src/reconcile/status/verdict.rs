@@ -8,7 +8,7 @@ use crate::api::{Class, reasons};
 use crate::reconcile::Error;
 use crate::release::decide::{Decision, Hold, Operation};
 use crate::release::dependents::Awaited;
-use crate::release::{Action, State};
+use crate::release::{Action, State, description};
 use crate::storage::Head;
 
 /// One answer to "is it ready, and if not, why".
@@ -86,14 +86,14 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 Verdict::new(Standing::Stalled, reasons::RECORD_UNREADABLE, message)
             }
             Hold::ForeignPending { until } => {
-                let message = format!(
-                    "another tool has a pending revision of this release; it is left alone until {until:.0}"
-                );
+                let who = facts.claimant.unwrap_or("another tool has a pending revision of this release");
+                let message = format!("{who}; it is left alone until {until:.0}");
                 Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
             }
             Hold::RetriesExceeded { attempts } => {
                 let (_, cause) = failure(facts.head);
-                let message = format!("failed {attempts} times: {cause}{}", retry(decision.until));
+                let undo = facts.no_way_back.map(|problem| format!("; {problem}")).unwrap_or_default();
+                let message = format!("failed {attempts} times: {cause}{undo}{}", retry(decision.until));
                 Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
             }
             Hold::Paused => Verdict::new(
@@ -163,8 +163,20 @@ fn deployed(facts: &Facts<'_>, action: Action, revision: u32) -> Verdict {
     Verdict::new(
         Standing::Ready,
         reason,
-        format!("revision {revision}{} is deployed{}", pack.unwrap_or_default(), pinned(facts)),
+        format!(
+            "revision {revision}{} is deployed{}{}",
+            pack.unwrap_or_default(),
+            pinned(facts),
+            skipped(facts)
+        ),
     )
+}
+
+/// What was left as it is.
+pub(super) fn skipped(facts: &Facts<'_>) -> String {
+    let private = stored(facts.head).and_then(|stored| stored.private.as_ref());
+    let skipped = private.and_then(|private| description::skipped(&private.inventory));
+    skipped.map(|skipped| format!("; {skipped}")).unwrap_or_default()
 }
 
 /// What a release that was rolled back by its spec does not do.

@@ -2,7 +2,7 @@
 //!
 //! Filters and not functions: no variable of a template can stand in for a filter, and the engine finds them sooner.
 
-use minijinja::value::{Rest, Value, ValueKind};
+use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, State};
 
 use crate::render::budget::{NODE, is_namespace};
@@ -73,8 +73,8 @@ pub(in crate::render) fn register(engine: &mut Environment<'static>) {
         }
         Ok(value)
     });
-    add!(engine, "cat", |b, first: &Value, others: Rest<Value>| {
-        let all = || std::iter::once(first).chain(others.iter());
+    add!(engine, "cat", |b, first: &Value, others: &[Value]| {
+        let all = || std::iter::once(first).chain(others);
         let room = all().map(|value| value.as_str().map_or(0, str::len)).sum();
         b.string(room as u64)?;
         let mut text = String::with_capacity(room);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::run;
 use crate::manifest::yaml::join;
 use crate::pack::{Files, Limits, Pack, from_files, read_archive, write_archive};
-use crate::render::{Rendered, unsupported};
+use crate::render::Rendered;
 
 const SAMPLES: [&str; 4] = ["webapp", "database", "podinfo", "shop"];
 
@@ -66,7 +66,6 @@ fn the_samples_render_to_their_goldens() {
         let pack = sample(name);
         assert_eq!(pack.warnings, Vec::<String>::new(), "{name}");
         let rendered = run(&pack, &json!({})).unwrap();
-        assert_eq!(unsupported(&rendered), None, "{name}");
         check(&format!("{name}.golden.yaml"), &rendered);
     }
 }

@@ -6,25 +6,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Permits for all, and how many of them one namespace may hold.
-pub(super) struct Fair {
+pub struct Fair {
     total: Arc<Semaphore>,
     each: u32,
     by_namespace: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 /// Gives back what it holds when it is dropped.
-pub(super) struct Permit {
+pub struct Permit {
     _of_namespace: OwnedSemaphorePermit,
     _of_total: OwnedSemaphorePermit,
 }
 
 impl Fair {
-    pub(super) fn new(total: u32, each: u32) -> Self {
+    #[must_use]
+    pub fn new(total: u32, each: u32) -> Self {
         Self { total: Arc::new(Semaphore::new(total as usize)), each, by_namespace: Mutex::default() }
     }
 
     /// Waits for `count` permits, at most as many as one namespace may hold.
-    pub(super) async fn acquire(&self, namespace: &str, count: u32) -> Option<Permit> {
+    pub async fn acquire(&self, namespace: &str, count: u32) -> Option<Permit> {
         let count = count.min(self.each);
         let own = self.of(namespace);
         // First its own: who waits for them must not keep others from the common ones. Nobody closes a semaphore.

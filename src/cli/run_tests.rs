@@ -1,0 +1,151 @@
+use clap::Parser;
+
+use super::*;
+
+#[derive(Debug, clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn parse(line: &[&str]) -> Result<Config, String> {
+    let line = Line::try_parse_from([&["run"], line].concat()).map_err(|error| error.to_string())?;
+    config(line.args, Proxies::default(), || "me".to_owned()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_flag_reaches_its_setting() {
+    let config = parse(&[
+        "--watch-namespace=apps",
+        "--operator-namespace=ops",
+        "--pack-dir=/packs",
+        "--allow-source=charts.internal:8080",
+        "--allow-source=localhost,[::1]:80",
+        "--cache-dir=/cache",
+        "--cache-size=2Gi",
+        "--storage-dir=/records",
+        "--allow-storage-namespace=vault",
+        "--allow-storage-namespace=*",
+        "--allow-lookup=shared,infra",
+        "--allow-lookup=*",
+        "--default-service-account=deployer",
+        "--tenancy=multi",
+        "--concurrency=3",
+        "--listen=127.0.0.1:0",
+        "--kubeconfig=/kube",
+        "--context=prod",
+        "--leader-elect",
+        "--leader-elect-lease-duration=1m",
+        "--leader-elect-renew-deadline=40s",
+        "--leader-elect-retry-period=3s",
+        "--leader-elect-request-timeout=1500ms",
+        "--holder=us",
+    ])
+    .unwrap();
+    assert_eq!(config.watch_namespace.as_deref(), Some("apps"));
+    assert_eq!(config.operator_namespace, "ops");
+    assert_eq!(config.pack_dir, Some(PathBuf::from("/packs")));
+    let allowed = ["charts.internal:8080", "localhost", "[::1]:80"].map(|text| text.parse().unwrap());
+    assert_eq!(config.sources.allow, allowed);
+    assert_eq!(config.sources.cache_dir, Some(PathBuf::from("/cache")));
+    assert_eq!(config.sources.cache_bytes, 2 << 30);
+    assert_eq!(config.storage_dir, Some(PathBuf::from("/records")));
+    assert_eq!(config.storage_namespaces, ["vault", "*"]);
+    assert_eq!(config.allow_lookup, ["shared", "infra", "*"]);
+    assert_eq!(config.default_service_account.as_deref(), Some("deployer"));
+    assert_eq!(config.tenancy, api::Tenancy::Multi);
+    assert_eq!(config.concurrency.get(), 3);
+    assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
+    assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
+    assert_eq!(config.cluster.context.as_deref(), Some("prod"));
+    let timing = config.leader_election.unwrap();
+    assert_eq!(timing.lease_duration(), Duration::from_secs(60));
+    assert_eq!(timing.renew_deadline(), Duration::from_secs(40));
+    assert_eq!(timing.retry_period(), Duration::from_secs(3));
+    assert_eq!(timing.request_timeout(), Duration::from_millis(1500));
+    assert_eq!(config.holder, "us");
+    assert!(config.through.is_none());
+}
+
+#[test]
+fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
+    let config = parse(&["--operator-namespace=sherpack-system"]).unwrap();
+    assert_eq!(config.watch_namespace, None);
+    assert!(config.sources.allow.is_empty());
+    assert_eq!(config.sources.cache_dir, Some(std::env::temp_dir().join("sherpack-operator")));
+    assert_eq!(config.sources.cache_bytes, 256 << 20);
+    assert_eq!((config.pack_dir, config.storage_dir), (None, None));
+    assert!(config.storage_namespaces.is_empty());
+    assert!(config.allow_lookup.is_empty());
+    assert_eq!(config.default_service_account, None);
+    assert_eq!(config.tenancy, api::Tenancy::Single);
+    assert_eq!(config.concurrency.get(), 10);
+    assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
+    assert_eq!(config.leader_election, None);
+    assert_eq!(config.holder, "me");
+}
+
+#[test]
+fn values_that_cannot_work_are_refused() {
+    for wrong in [
+        "--watch-namespace=Apps",
+        "--watch-namespace=-a",
+        "--operator-namespace=",
+        "--allow-storage-namespace=Vault",
+        "--allow-lookup=a*",
+        "--default-service-account=",
+        "--default-service-account=apps/deployer",
+        "--tenancy=none",
+        "--concurrency=0",
+        "--worker-threads=0",
+        "--listen=8080",
+        "--holder=a b",
+        "--log-format=xml",
+        "--allow-source=https://a",
+        "--cache-size=1Mi",
+        "--cache-size=99999999999Ti",
+        "--cache-size=256MB",
+        "--cache-size=",
+        "--leader-elect-lease-duration=14s",
+        "--leader-elect-lease-duration=soon",
+        "--leader-elect-retry-period=10s",
+        "--leader-elect-request-timeout=0s",
+    ] {
+        parse(&[wrong]).unwrap_err();
+    }
+}
+
+#[test]
+fn proxies_are_read_from_capitals_and_then_from_small_letters() {
+    let variable = |name: &str| {
+        let value = match name {
+            "HTTPS_PROXY" => "http://a:1",
+            "https_proxy" => "http://b:1",
+            "HTTP_PROXY" => "",
+            "http_proxy" => "http://c:1",
+            "no_proxy" => "d",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    };
+    let Proxies { all, http, https, no } = proxies(variable);
+    assert_eq!([&*all, &*http, &*https, &*no], ["", "http://c:1", "http://a:1", "d"]);
+}
+
+#[test]
+fn a_holder_name_is_valid_whatever_the_host_is_called() {
+    for host in ["web-1", "", "höst name\n", &"x".repeat(300)] {
+        let name = holder_name(host, 1, 7);
+        assert_eq!(holder(&name).as_deref(), Ok(name.as_str()));
+    }
+    assert_eq!(holder_name("web-1", 1, 7), "web-1-1-00000007");
+    assert_ne!(default_holder(), default_holder());
+}
+
+#[test]
+fn an_error_is_told_with_its_cause_and_without_repetition() {
+    let source = std::io::Error::other("in use");
+    let address = "127.0.0.1:1".parse().unwrap();
+    let text = explain(&operator::Error::Listen { address, source });
+    assert_eq!(text, "cannot listen on 127.0.0.1:1: in use; choose another address with --listen");
+}

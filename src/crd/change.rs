@@ -1,0 +1,90 @@
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Definition, Kind, Severity, path::Field, same};
+use crate::manifest;
+
+/// One difference between two definitions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// What it is.
+    pub kind: Kind,
+    /// Where: `spec.versions[0].schema.openAPIV3Schema.properties.size.maximum`. The index is that of the new
+    /// definition, or of the old one for what is gone.
+    pub path: String,
+    /// How bad.
+    pub severity: Severity,
+    /// What it means for objects and clients.
+    pub message: String,
+    /// What stood there.
+    #[serde(skip)]
+    pub old: Option<Value>,
+    /// What stands there now.
+    #[serde(skip)]
+    pub new: Option<Value>,
+    /// What existing objects can say about it.
+    #[serde(skip)]
+    pub(super) probe: Option<Probe>,
+}
+
+/// What tells whether an object is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Probe {
+    pub(super) version: String,
+    pub(super) field: Field,
+    pub(super) effect: Effect,
+}
+
+/// What a change does to an object that it concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// The object is no longer valid.
+    Refused,
+    /// A part of the object is dropped.
+    Pruned,
+}
+
+/// What two definitions differ in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    /// Name of the new definition.
+    pub name: String,
+    /// In the order of the definition: the whole, then version by version.
+    pub changes: Vec<Change>,
+}
+
+impl Analysis {
+    /// The worst of the changes; Safe when there are none.
+    #[must_use]
+    pub fn verdict(&self) -> Severity {
+        self.changes.iter().map(|change| change.severity).max().unwrap_or(Severity::Safe)
+    }
+
+    /// The changes of this severity.
+    pub fn of(&self, severity: Severity) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(move |change| change.severity == severity)
+    }
+
+    /// `{"verdict": …, "changes": […]}`
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({"verdict": self.verdict(), "changes": self.changes})
+    }
+}
+
+/// Digest of this change and no other: of what is compared, in one spelling. Metadata and status do not count, but for the versions in
+/// which objects may be stored.
+#[must_use]
+pub fn digest(old: &Definition, new: &Definition) -> String {
+    let mut stored = old.stored.clone();
+    stored.sort();
+    stored.dedup();
+    let (from, to) = (same::spec(&old.spec), same::spec(&new.spec));
+    manifest::digest(&json!({"name": new.name, "old": {"spec": from, "stored": stored}, "new": {"spec": to}}))
+}
+
+/// `NAME@sha256:HEX`, which lets exactly this change through, as an entry of `spec.crds.confirmChanges`.
+#[must_use]
+pub fn token(old: &Definition, new: &Definition) -> String {
+    format!("{}@{}", new.name, digest(old, new))
+}

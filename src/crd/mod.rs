@@ -1,0 +1,48 @@
+//! CustomResourceDefinitions: what a change of one means for objects and clients that exist.
+//!
+//! May import `manifest` and `api`. Pure. Invariants: [`analyze`] of a definition with itself finds nothing; nothing that differs in
+//! meaning is silent; whatever comes in, the work is linear in its size and bounded.
+//!
+//! * [`Definition`]: a document, read leniently, with the server's defaults.
+//! * [`analyze`]: two definitions to an ordered list of [`Change`]s, each with a [`Kind`], a path, a [`Severity`] and a message.
+//! * [`admissible`]: whether the server would take a definition at all.
+//! * [`placement`]: where the definitions of a pack stand.
+//! * [`policy`]: who writes a definition, and whether it is deleted.
+//! * [`strategy`]: what Safe, Force and Skip do with it.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod placement;
+pub mod policy;
+pub mod strategy;
+pub mod text;
+
+mod analyze;
+mod change;
+mod check;
+mod definition;
+mod document;
+mod error;
+mod evidence;
+mod examples;
+mod kind;
+mod pairs;
+mod path;
+mod refusal;
+mod same;
+mod schema;
+mod versions;
+
+pub use analyze::{admissible, analyze, introduce};
+pub use change::{Analysis, Change, digest, token};
+pub use check::{Fit, check};
+pub use definition::Definition;
+pub use document::document;
+pub use error::Error;
+pub use evidence::Evidence;
+pub use examples::{Example, examples};
+pub use kind::{Kind, Severity};
+pub use path::Field;
+
+#[cfg(test)]
+mod tests;
