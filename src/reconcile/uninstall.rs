@@ -194,9 +194,15 @@ impl Pass<'_> {
     }
 
     /// A process may have died between the last record and what is left of it.
+    ///
+    /// Nobody else takes the name while the release is there. Once it is gone, what is kept under the name is somebody
+    /// else's, and the watch may not have told us yet: so the API server is asked.
     pub(super) async fn clear_up_records(&self) -> Result<(), Error> {
         let gone = matches!(self.mem.head, None | Some((Head::None, _)));
-        if gone && self.past_objects() { self.remove_records().await } else { Ok(()) }
+        if gone && self.past_objects() && self.ctx.still_ours(self.release).await? {
+            return self.remove_records().await;
+        }
+        Ok(())
     }
 
     /// Oldest first: as long as the newest is there, a later process knows what this is about.
