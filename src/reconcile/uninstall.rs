@@ -170,7 +170,7 @@ impl Pass<'_> {
         };
         if !going.remaining.is_empty() {
             let remaining = going.remaining.iter().map(|entry| entry.id.clone()).collect();
-            let deadline = self.now.checked_add(self.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
+            let deadline = self.later(self.settings.uninstall.timeout);
             let until = going.look_at;
             self.await_gone(going);
             let started = self.now;
@@ -260,7 +260,7 @@ impl Pass<'_> {
     }
 
     fn going(&self, remaining: Vec<InventoryEntry>, looks: u32) -> Going {
-        let look_at = self.now.checked_add(backoff::going(looks)).unwrap_or(Timestamp::MAX);
+        let look_at = self.later(backoff::going(looks));
         Going { remaining, looks, look_at }
     }
 
