@@ -1,24 +1,14 @@
 //! What creates and deletes objects. Everything else that is written is an apply.
 
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, DynamicObject, PostParams, Preconditions, PropagationPolicy};
+pub use kube::api::PropagationPolicy as Propagation;
+use kube::api::{Api, DeleteParams, DynamicObject, PostParams, Preconditions};
 use serde_json::Value;
 
-use super::objects::{Meta, within};
+use super::objects::{Meta, namespace_id, within};
 use super::{Cluster, Error, Mode};
 use crate::api::names;
 use crate::manifest::ObjectId;
-
-/// What becomes of the dependents of an object that is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    /// They go after it.
-    Background,
-    /// They go before it.
-    Foreground,
-    /// They stay.
-    Orphan,
-}
 
 /// How a create came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,11 +73,7 @@ impl Cluster {
     ) -> Result<bool, Error> {
         let api = self.api(api_version, id).await?;
         let params = DeleteParams {
-            propagation_policy: Some(match propagation {
-                Propagation::Background => PropagationPolicy::Background,
-                Propagation::Foreground => PropagationPolicy::Foreground,
-                Propagation::Orphan => PropagationPolicy::Orphan,
-            }),
+            propagation_policy: Some(propagation),
             preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
             ..DeleteParams::default()
         };
@@ -112,12 +98,7 @@ impl Cluster {
         if self.namespace(name).await?.is_some() {
             return Ok(());
         }
-        let id = ObjectId {
-            group: String::new(),
-            kind: "Namespace".to_owned(),
-            namespace: None,
-            name: name.to_owned(),
-        };
+        let id = namespace_id(name);
         let namespace = Namespace {
             metadata: Meta { name: Some(name.to_owned()), ..Meta::default() },
             ..Namespace::default()

@@ -290,12 +290,7 @@ impl Cluster {
     /// What the API server answered, or `Timeout`.
     pub async fn namespace(&self, name: &str) -> Result<Option<Meta>, Error> {
         use k8s_openapi::api::core::v1::Namespace;
-        let id = ObjectId {
-            group: String::new(),
-            kind: "Namespace".to_owned(),
-            namespace: None,
-            name: name.to_owned(),
-        };
+        let id = namespace_id(name);
         let api: Api<Namespace> = Api::all(self.own.clone());
         let found = within("get", &id, api.get_metadata_opt(name)).await?;
         Ok(found.map(|namespace| namespace.metadata))
@@ -378,6 +373,10 @@ fn is_legacy(entry: &ManagedFieldsEntry) -> bool {
         || manager == "before-first-apply"
         || manager.starts_with("kubectl");
     named && entry.subresource.is_none()
+}
+
+pub(super) fn namespace_id(name: &str) -> ObjectId {
+    ObjectId { kind: "Namespace".to_owned(), name: name.to_owned(), ..ObjectId::default() }
 }
 
 pub(super) async fn within<T>(

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams, LogParams};
 use serde_json::Value;
 
+use super::ready::pod_selector;
 use super::{Cluster, Error};
 use crate::health;
 use crate::manifest::ObjectId;
@@ -108,14 +109,10 @@ fn selector(live: &Value) -> Option<String> {
     if count("/status/updatedReplicas") == 0 && count("/status/updatedNumberScheduled") == 0 {
         return None;
     }
-    let selector = live.pointer("/spec/selector")?;
-    if selector.get("matchExpressions").is_some() {
+    if live.pointer("/spec/selector/matchExpressions").is_some() {
         return None;
     }
-    let labels = selector.get("matchLabels")?.as_object()?;
-    let terms: Vec<String> =
-        labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
-    (!terms.is_empty()).then(|| terms.join(","))
+    pod_selector(live)
 }
 
 /// Those with the revision of the pod that was created last.

@@ -109,7 +109,7 @@ impl ReadyPod {
 }
 
 /// The label selector of a live workload, as lists take it; `None` when it selects everything or nothing.
-fn pod_selector(live: &Value) -> Option<String> {
+pub(super) fn pod_selector(live: &Value) -> Option<String> {
     let selector = live.pointer("/spec/selector")?;
     let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
     let mut terms: Vec<String> =

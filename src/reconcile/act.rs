@@ -92,7 +92,7 @@ impl Pass<'_> {
         // An uninstall never gives up; a status says when it is late.
         let (started, deadline) = match stored.record.state {
             State::PendingUninstall { started_at, .. } => (started_at, Timestamp::MAX),
-            _ => (self.now, self.now.checked_add(self.settings.timeout).unwrap_or(Timestamp::MAX)),
+            _ => (self.now, self.later(self.settings.timeout)),
         };
         let checkpoint = private(&stored).and_then(|private| private.operation.as_ref());
         let at = checkpoint.and_then(|operation| checkpointed(operation, &plan)).unwrap_or(0);

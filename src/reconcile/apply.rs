@@ -102,17 +102,18 @@ impl Pass<'_> {
         Ok(leaving)
     }
 
+    /// What every object of the release carries; `uid` is that of its line of revisions.
+    pub(super) fn marks<'u>(&'u self, uid: &'u str) -> plan::Marks<'u> {
+        plan::Marks { release_name: &self.settings.release_name, release_namespace: &self.key.namespace, uid }
+    }
+
     pub(super) async fn apply_one(
         &self,
         object: &Object,
         entry: &InventoryEntry,
         uid: &str,
     ) -> (ObjectId, Result<Applied, cluster::Error>) {
-        let marks = plan::Marks {
-            release_name: &self.settings.release_name,
-            release_namespace: &self.key.namespace,
-            uid,
-        };
+        let marks = self.marks(uid);
         let body = plan::apply_body(object, entry, marks);
         let id = &object.id;
         self.ctx.objects.table().begin(id);

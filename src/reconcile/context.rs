@@ -255,6 +255,15 @@ impl Context {
         }
     }
 
+    /// Whether the API server still has this very release, with our finalizer on it.
+    pub(super) async fn still_ours(&self, release: &SherpackRelease) -> Result<bool, Error> {
+        let found = own("state", self.api(release).get_metadata_opt(&release.name_any())).await?;
+        Ok(found.is_some_and(|found| {
+            found.metadata.uid == release.metadata.uid
+                && found.finalizers().iter().any(|f| f == names::FINALIZER)
+        }))
+    }
+
     /// Another living release that owns the same target and name: the owner of the newest record, else one that lives
     /// in its own target before those that come from elsewhere, else the oldest.
     pub(super) fn name_taken_by(

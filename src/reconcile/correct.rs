@@ -133,7 +133,7 @@ impl Pass<'_> {
             match result {
                 Ok(Done::InOrder) => self.mem.drift.take_back(|reported| *reported == suspicion.id),
                 Ok(Done::Awaited) => {
-                    let look = self.now.checked_add(LOOK_AGAIN).unwrap_or(jiff::Timestamp::MAX);
+                    let look = self.later(LOOK_AGAIN);
                     let next = &mut self.mem.drift.revert_at;
                     *next = Some(next.map_or(look, |at| at.min(look)));
                 }
@@ -178,11 +178,7 @@ impl Pass<'_> {
         private: &Private,
     ) -> Result<Done, Error> {
         let id = &suspicion.id;
-        let marks = plan::Marks {
-            release_name: &self.settings.release_name,
-            release_namespace: &self.key.namespace,
-            uid: &private.owner.uid,
-        };
+        let marks = self.marks(&private.owner.uid);
         let mut action = DriftAction::Reverted;
         let mut hidden = false;
         if suspicion.gone {
@@ -274,6 +270,7 @@ impl Pass<'_> {
             None if suspicion.gone => Vec::new(),
             None => fingerprint::lost_paths(&object.body, &suspicion.managed_fields),
         };
+        let due = self.later(REPORT_AFTER);
         let drift = &mut self.mem.drift;
         let known = |seen: &Drifted| {
             seen.id == *id && seen.action == action && seen.manager == manager && seen.paths == paths
@@ -289,7 +286,6 @@ impl Pass<'_> {
         }
         drift.unreported += 1;
         drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.now });
-        let due = self.now.checked_add(REPORT_AFTER).unwrap_or(jiff::Timestamp::MAX);
         drift.report_at.get_or_insert(due);
     }
 }

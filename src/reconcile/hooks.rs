@@ -201,11 +201,7 @@ impl Pass<'_> {
                     }
                 },
                 (None, None) if create => {
-                    let marks = plan::Marks {
-                        release_name: &self.settings.release_name,
-                        release_namespace: &self.key.namespace,
-                        uid: &run.owner_uid,
-                    };
+                    let marks = self.marks(&run.owner_uid);
                     let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
                     if let Created::New(uid) = self.cluster.create(api_version, id, &body).await? {
                         self.mem.errors = 0;

@@ -56,11 +56,7 @@ impl Pass<'_> {
         if live.is_leaving() {
             return Ok(Fate::Leaves);
         }
-        let marks = plan::Marks {
-            release_name: &self.settings.release_name,
-            release_namespace: &self.key.namespace,
-            uid: owner_uid,
-        };
+        let marks = self.marks(owner_uid);
         let body = plan::apply_body(object, entry, marks);
         let found = self.cluster.immutable_fields(&object.api_version, id, &body, &live, &refusal).await;
         let Some(fields) = found else { return Err(refusal) };

@@ -239,7 +239,7 @@ impl Pass<'_> {
             Class::FixSpec => self.settings.interval.max(backoff::error(self.mem.errors)),
             Class::Retry | Class::FixCluster => backoff::error(self.mem.errors),
         };
-        self.mem.retry_at = Some(self.now.checked_add(wait).unwrap_or(Timestamp::MAX));
+        self.mem.retry_at = Some(self.later(wait));
         wait
     }
 

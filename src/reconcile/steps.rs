@@ -163,7 +163,7 @@ impl Pass<'_> {
         self.wake_on(&waiting);
         let several = running.plan.waves.len() > 1;
         let bound = self.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
-        let deadline = bound.and_then(|bound| self.now.checked_add(bound).ok()).unwrap_or(Timestamp::MAX);
+        let deadline = bound.map_or(Timestamp::MAX, |bound| self.later(bound));
         Stage::Wait { waiting, looked_at, deadline }
     }
 

@@ -171,7 +171,7 @@ impl Pass<'_> {
         };
         if !going.remaining.is_empty() {
             let remaining = going.remaining.iter().map(|entry| entry.id.clone()).collect();
-            let deadline = self.now.checked_add(self.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
+            let deadline = self.later(self.settings.uninstall.timeout);
             let until = going.look_at;
             self.await_gone(going);
             let started = self.now;
@@ -195,9 +195,15 @@ impl Pass<'_> {
     }
 
     /// A process may have died between the last record and what is left of it.
+    ///
+    /// Nobody else takes the name while the release is there. Once it is gone, what is kept under the name is somebody
+    /// else's, and the watch may not have told us yet: so the API server is asked.
     pub(super) async fn clear_up_records(&self) -> Result<(), Error> {
         let gone = matches!(self.mem.head, None | Some((Head::None, _)));
-        if gone && self.past_objects() { self.remove_records().await } else { Ok(()) }
+        if gone && self.past_objects() && self.ctx.still_ours(self.release).await? {
+            return self.remove_records().await;
+        }
+        Ok(())
     }
 
     /// Oldest first: as long as the newest is there, a later process knows what this is about.
@@ -255,7 +261,7 @@ impl Pass<'_> {
     }
 
     fn going(&self, remaining: Vec<InventoryEntry>, looks: u32) -> Going {
-        let look_at = self.now.checked_add(backoff::going(looks)).unwrap_or(Timestamp::MAX);
+        let look_at = self.later(backoff::going(looks));
         Going { remaining, looks, look_at }
     }
 

@@ -58,7 +58,7 @@ impl Pass<'_> {
             waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
         let recheck =
             waiting.values().filter_map(|object| self.now.checked_add(object.health.recheck_in?).ok()).min();
-        let anyway = self.now.checked_add(LOOK_ANYWAY).unwrap_or(Timestamp::MAX);
+        let anyway = self.later(LOOK_ANYWAY);
         let until = [Some(deadline), stable, recheck].into_iter().flatten().fold(anyway, Timestamp::min);
         Step::Wait { until }
     }

@@ -5,7 +5,6 @@
 //! itself, and is checked, before the next one begins. With one kill in each run: `crash_engine`, for a small record.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -13,12 +12,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::crash_engine::{color, pack, runs};
+use super::crash_engine::{color, failing, first, pack, runs};
 use super::crash_story::{kind_of, supervised};
-use crate::support::packs::{config_map, hook, with_annotation, with_pod_annotation};
+use crate::support::packs::{config_map, hook};
 use crate::support::wait::{LONG, wait_for, wait_within};
 use crate::support::wire::Request;
-use crate::support::{Effect, Fault, Harness, Pack};
+use crate::support::{Effect, Fault, Harness, Pack, tell};
 
 /// By the revision that each makes; what comes before the first is the finalizer and the key of the records.
 const OPERATIONS: [&str; 7] =
@@ -47,21 +46,9 @@ fn heavy(version: &str, color: &str) -> Pack {
     pack(version, color).object(config_map("heavy", pad)).object(hook("undo", "pre-rollback"))
 }
 
-fn first() -> Pack {
-    heavy("1.0.0", "blue")
-        .object(config_map("dropped", json!({"a": "b"})))
-        .object(hook("goodbye", "pre-delete"))
-}
-
-/// Its last hook fails, and says that the upgrade is to be undone.
-fn failing() -> Pack {
-    let check = with_pod_annotation(hook("check", "post-upgrade"), "devcluster/fail", "true");
-    heavy("3.0.0", "red").object(with_annotation(check, "sherpack.io/hook-failure-policy", "rollback"))
-}
-
 /// The life of a release in five revisions. `uninstalls` is set before the last step.
 async fn story(h: &Harness, uninstalls: &AtomicBool) {
-    h.deploy("web", &first(), json!({"history": {"compression": "None"}})).await;
+    h.deploy("web", &first(heavy("1.0.0", "blue")), json!({"history": {"compression": "None"}})).await;
     settled(h, &["1 deployed"], "blue").await;
     h.objects.get("ConfigMap/dropped").await;
 
@@ -70,7 +57,7 @@ async fn story(h: &Harness, uninstalls: &AtomicBool) {
     h.ready("web").await;
     h.gone("ConfigMap/dropped").await;
 
-    h.pack("web-pack", &failing()).await;
+    h.pack("web-pack", &failing(heavy("3.0.0", "red"))).await;
     settled(h, &["1 superseded", "2 superseded", "3 failed", "4 deployed"], "green").await;
     h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
 
@@ -251,16 +238,12 @@ async fn killed_after_any_write_of_an_operation_on_a_chunked_record_every_hook_r
     }
     let each: Vec<String> =
         OPERATIONS.iter().zip(numbers).map(|(operation, number)| format!("{operation} {number}")).collect();
-    // Past the capture of the test harness: whoever runs the tests wants to know.
-    let mut told = std::io::stderr();
-    writeln!(
-        told,
+    tell(&format!(
         "chunked-engine: cut at {} writes ({}) in {:?}",
         cuts.len(),
         each.join(", "),
         began.elapsed()
-    )
-    .unwrap();
+    ));
     assert!(cuts.len() >= 100, "the story has fewer writes than it must have: {each:?}");
     let all: BTreeSet<&str> = kinds.values().flatten().copied().collect();
     let in_each = OPERATIONS[1..UNINSTALL].iter().flat_map(|name| OF_A_RECORD.map(|kind| (*name, kind)));

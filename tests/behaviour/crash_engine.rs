@@ -1,14 +1,12 @@
 //! Hooks and waves, killed at every write: each hook runs once, and every run of a story ends the same.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 
 use super::crash_story::killed_at_each;
 use crate::support::packs::{config_map, deployment, hook, with_annotation, with_pod_annotation};
 use crate::support::wait::wait_for;
 use crate::support::wire::Request;
-use crate::support::{Effect, Harness, Pack};
+use crate::support::{Effect, Harness, Pack, tell};
 
 /// Every kind of write that the engine makes in these stories.
 const KINDS: [&str; 11] = [
@@ -43,16 +41,15 @@ pub(super) fn pack(version: &str, color: &str) -> Pack {
         .object(hook("after", "post-install,post-upgrade"))
 }
 
-fn first() -> Pack {
-    pack("1.0.0", "blue")
-        .object(config_map("dropped", json!({"a": "b"})))
-        .object(hook("goodbye", "pre-delete"))
+/// With what the next revision drops, and a hook for the end.
+pub(super) fn first(pack: Pack) -> Pack {
+    pack.object(config_map("dropped", json!({"a": "b"}))).object(hook("goodbye", "pre-delete"))
 }
 
-/// Its last hook fails, and says that the upgrade is to be undone.
-fn failing() -> Pack {
+/// With a last hook that fails, and says that the upgrade is to be undone.
+pub(super) fn failing(pack: Pack) -> Pack {
     let check = with_pod_annotation(hook("check", "post-upgrade"), "devcluster/fail", "true");
-    pack("2.0.0", "red").object(with_annotation(check, "sherpack.io/hook-failure-policy", "rollback"))
+    pack.object(with_annotation(check, "sherpack.io/hook-failure-policy", "rollback"))
 }
 
 /// How often the API server made a Job of this name: each is a run.
@@ -80,7 +77,7 @@ async fn nothing_is_left(h: &Harness) {
 
 /// Install, upgrade, uninstall.
 pub(super) async fn plain(h: &Harness, more: Value) {
-    h.deploy("web", &first(), more).await;
+    h.deploy("web", &first(pack("1.0.0", "blue")), more).await;
     h.shows_states("web", &["1 deployed"]).await;
     h.pack("web-pack", &pack("2.0.0", "green").object(hook("goodbye", "pre-delete"))).await;
     h.shows("SherpackRelease/web", "/status/revision", 2).await;
@@ -102,8 +99,8 @@ pub(super) async fn plain(h: &Harness, more: Value) {
 
 /// An upgrade that fails and is undone, and a release that is pinned to where it was.
 async fn back(h: &Harness) {
-    h.deploy("web", &first(), json!({})).await;
-    h.pack("web-pack", &failing()).await;
+    h.deploy("web", &first(pack("1.0.0", "blue")), json!({})).await;
+    h.pack("web-pack", &failing(pack("2.0.0", "red"))).await;
     h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
     color(h, "blue").await;
     h.objects.get("ConfigMap/dropped").await;
@@ -128,9 +125,7 @@ fn every_write(request: &Request) -> bool {
 
 async fn killed(effect: Effect, name: &str, kinds: &[&str], story: impl AsyncFn(&Harness)) {
     let cuts = killed_at_each(effect, name, every_write, story).await;
-    // Past the capture of the test harness: whoever runs the tests wants to know.
-    let mut told = std::io::stderr();
-    writeln!(told, "{name}: cut at each of {} writes", cuts.tried()).unwrap();
+    tell(&format!("{name}: cut at each of {} writes", cuts.tried()));
     assert!(cuts.tried() >= 30, "the story has fewer writes than it must have: {cuts:?}");
     cuts.none_left_out(kinds);
 }

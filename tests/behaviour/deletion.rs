@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment, service};
 use crate::support::wait::eventually;
+use crate::support::wire::Request;
 use crate::support::{Effect, Fault, Harness, Pack};
 
 const OBJECTS: [&str; 3] = ["ConfigMap/settings", "Service/web", "Deployment/web"];
@@ -332,4 +333,41 @@ async fn only_what_is_left_is_looked_for_while_a_deletion_waits() {
 fn plural(object: &str) -> String {
     let (kind, name) = object.split_once('/').unwrap();
     format!("{}s/{name}", kind.to_lowercase())
+}
+
+/// The watch tells late that the release is gone, and by then its name is somebody else's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_is_gone_takes_no_record_of_whoever_has_its_name_now() {
+    let h = Harness::new("uninstall-late-watch").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let successor = h.decoded("web", 1).await.record;
+    h.wire.fault(Fault::on_writes(Effect::Hold, "secrets/sh.sherpack.release.v1.web.v1").after(1).once());
+    let mark = h.wire.mark();
+    h.objects.delete("SherpackRelease/web").await;
+    let deletes = |request: &Request| request.verb == "delete" && request.is_about("secrets");
+    eventually("the record is about to go", async || h.wire.since(mark).iter().any(deletes)).await;
+    // When a later release is seen, so is all that was written of this one; it is looked at once more for that. That it
+    // goes is not heard.
+    h.deploy("later", &Pack::new("later", "1.0.0").object(config_map("later", json!({}))), json!({})).await;
+    let deaf = |request: &Request| request.verb == "watch" && request.is_about("sherpackreleases");
+    h.wire.fault(Fault::new(Effect::DropBeforeSend, deaf));
+    h.wire.cut_watches();
+    // For what is left of it, parts of records too, or for the release itself.
+    let asks = |request: &Request| {
+        let parts = !request.query.contains("chunk-parent");
+        (request.verb == "list" && request.is_about("secrets") && parts)
+            || (request.verb == "get" && request.is_about("sherpackreleases/web"))
+    };
+    let held = h.wire.mark();
+    h.wire.fault(Fault::new(Effect::Hold, asks).once());
+    h.wire.release();
+    eventually("the release is looked at once more", async || h.wire.since(held).iter().any(asks)).await;
+    h.gone("SherpackRelease/web").await;
+
+    h.write_as_another_tool(&successor).await;
+    let last = h.wire.mark();
+    h.wire.release();
+    let ends = |request: &Request| request.verb == "patch" && request.is_about("sherpackreleases/web");
+    eventually("the late pass is over", async || h.wire.since(last).iter().any(ends)).await;
+    h.shows_states("web", &["1 deployed"]).await;
 }

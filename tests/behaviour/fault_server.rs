@@ -4,7 +4,6 @@
 //! Several releases, each in a namespace of its own and held at another place, go through it at once.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -16,7 +15,7 @@ use crate::support::packs::{config_map, deployment, hook, with_pod_annotation};
 use crate::support::replica::signal;
 use crate::support::wait::{eventually, wait_within};
 use crate::support::wire::Request;
-use crate::support::{Effect, Fault, Harness, Pack};
+use crate::support::{Effect, Fault, Harness, Pack, tell};
 
 /// Where an upgrade is when it happens.
 #[derive(Clone, Copy, Debug)]
@@ -184,17 +183,13 @@ async fn through(name: &str, trouble: impl AsyncFnOnce(&'static ControlPlane, &[
     let over = Instant::now();
     futures::future::join_all(upgrades.iter().map(Upgrade::cure)).await;
     let took = futures::future::join_all(upgrades.iter().map(|upgrade| upgrade.ends_well(over))).await;
-    // Past the capture of the test harness: whoever runs the tests wants to know.
-    let mut told = std::io::stderr();
     let after: Vec<String> = took.iter().map(|took| format!("{:.1} s", took.as_secs_f64())).collect();
-    writeln!(
-        told,
+    tell(&format!(
         "{name}: {} upgrades, nobody answered for {:.1} s, and they were through {} later",
         upgrades.len(),
         (over - began).as_secs_f64(),
         after.join(", ")
-    )
-    .unwrap();
+    ));
     for upgrade in &upgrades {
         upgrade.h.uninstall("web").await;
         upgrade.h.kill();

@@ -1,13 +1,12 @@
 //! A leader that ends without a word, with the lease that everybody has: 15 s.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::support::packs::{config_map, hook, with_pod_annotation};
 use crate::support::wire::Request;
-use crate::support::{Harness, Pack, Replica};
+use crate::support::{Harness, Pack, Replica, tell};
 
 /// The default of `--leader-elect-lease-duration`.
 const LEASE: Duration = Duration::from_secs(15);
@@ -41,14 +40,10 @@ async fn after_a_kill_in_the_middle_of_a_hook_another_one_goes_on_within_the_def
         replica.wire.writes_to("jobs", 0).iter().filter(made).count()
     };
     assert_eq!((made(&first), made(&second)), (1, 0), "the hook ran once");
-    // Past the capture of the test harness: whoever runs the tests wants to know.
-    let mut told = std::io::stderr();
-    writeln!(
-        told,
+    tell(&format!(
         "lease-default: killed in the middle of a hook; the other one led after {leads:.2?} and went on after \
          {acted:.2?}, with a lease of {LEASE:?}"
-    )
-    .unwrap();
+    ));
     // A moment for the machine, as in the other test of this.
     assert!(leads < LEASE + Duration::from_millis(1500), "{leads:?} with a lease of {LEASE:?}");
 }

