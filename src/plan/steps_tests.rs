@@ -89,7 +89,7 @@ Wave 0: 2 resources
     let hook = vec![object("Pod", "a", &[&probed[..], &[("helm.sh/hook", "pre-install")]].concat())];
     assert_eq!(shown(hook.clone(), Occasion::Upgrade).unwrap_err().reason(), "AnnotationInvalid");
     // What cannot be installed can be uninstalled.
-    deletion(&split(hook).unwrap(), &[], &[], true).unwrap();
+    deletion(&split(hook).unwrap(), &[], &[], &BTreeSet::new(), true).unwrap();
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl Pass<'_> {
             self.need(&object.api_version, &object.id, KEEP, objects, &mut needed).await?;
         }
         for entry in prepared.private.inventory.iter().filter(|entry| self.may_have_to_recreate(entry)) {
-            self.need(&entry.api_version, &entry.id, &["delete"], &mut needed).await?;
+            self.need(&entry.api_version, &entry.id, &["delete"], &[], &mut needed).await?;
         }
         for hook in &prepared.parts.hooks {
             self.need(&hook.object.api_version, &hook.object.id, RUN, objects, &mut needed).await?;
