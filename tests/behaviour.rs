@@ -12,8 +12,9 @@ mod behaviour {
     mod crash_engine;
     mod crash_story;
     mod crd_rules;
-    mod definitions;
     mod crowd;
+    mod definitions;
+    mod definitions_ladder;
     mod deletion;
     mod depends_on;
     mod deploy;

@@ -35,8 +35,8 @@ pub use operations::{
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
 pub use settings::{
-    CrdSettings, DriftPause, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom, WAVE_TIMEOUT,
-    WaveSettings,
+    CrdSettings, DriftPause, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom,
+    WAVE_TIMEOUT, WaveSettings,
 };
 pub use source::{
     ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::validate::{crd_settings, requests, uninstall_settings};
 use super::{
-    ActsAs, Adopt, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage, ImmutableFields,
-    LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy, tenancy,
+    ActsAs, Adopt, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage,
+    ImmutableFields, LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy, tenancy,
 };
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::names::{DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT, is_dns_label};
 use super::settings::{
-    CrdSettings, HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings, UninstallSettings,
-    VALUES_FROM_MAX, VALUES_KEY, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
+    CrdSettings, HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings,
+    UninstallSettings, VALUES_FROM_MAX, VALUES_KEY, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
 };
 use super::{
     Class, Crds, Drift, History, HistoryStorage, HttpSource, Install, InstallFailure, ObjectKey, PackSource,
@@ -141,9 +141,8 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         return Err(Invalid::spec("spec.rollbackTo", "is no revision: write a number from 1"));
     }
     let crd_timeout = crds.as_ref().and_then(|crds| crds.wait_timeout.as_deref());
-    let crd_timeout = crd_timeout
-        .map(|timeout| positive("spec.crds.waitTimeout", Some(timeout), TIMEOUT))
-        .transpose()?;
+    let crd_timeout =
+        crd_timeout.map(|timeout| positive("spec.crds.waitTimeout", Some(timeout), TIMEOUT)).transpose()?;
     let crds = crd_settings(crds.as_ref(), crd_timeout);
 
     let acts_as = tenancy::checked(release, policy)?;
@@ -202,8 +201,15 @@ pub fn uninstall_settings(release: &SherpackRelease) -> UninstallSettings {
 
 pub(super) fn crd_settings(crds: Option<&Crds>, wait_timeout: Option<Duration>) -> CrdSettings {
     let crds = crds.cloned().unwrap_or_default();
-    let Crds { install, upgrade, on_uninstall, wait_ready, wait_timeout: _, confirm_changes, confirm_deletion } =
-        crds;
+    let Crds {
+        install,
+        upgrade,
+        on_uninstall,
+        wait_ready,
+        wait_timeout: _,
+        confirm_changes,
+        confirm_deletion,
+    } = crds;
     CrdSettings {
         install,
         upgrade,

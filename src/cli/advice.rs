@@ -131,6 +131,8 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         | r::OBJECT_INVALID
         | r::EMPTY_RENDER
         | r::ANNOTATION_INVALID
+        | "TemplatedInCrdsDir"
+        | "NonCrdInCrdsDir"
         | r::WAIT_FOR_INVALID
         | "DependencyInvalid"
         | "DependencyMissing"
@@ -166,6 +168,20 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
             "choose what happens to the object: spec.upgrade.immutableFields, or another name for it",
             Next::Edit,
         ),
+        r::CRD_BREAKING_CHANGE => (
+            "read what it would break; then name it in spec.crds.confirmChanges, or choose spec.crds.upgrade",
+            Next::Show("{.status.crds}"),
+        ),
+        r::CRD_DELETION_BLOCKED => (
+            "read what would be lost; then name it in spec.crds.confirmDeletion, or keep it with onUninstall: Keep",
+            Next::Edit,
+        ),
+        r::OWNERSHIP_CONFLICT => {
+            ("give it the policy shared in both packs, or external in this one", Next::List)
+        }
+        r::CRD_NOT_READY => {
+            ("see what the API server says of the definition that is named above", Next::DescribeObject)
+        }
         r::RECREATED => ("a field of it could not change; its revisions so far", Next::History),
         r::APPLY_FAILED
         | "ApiTimeout"

@@ -9,9 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::{self, Limits, Pack, values};
 use crate::plan;
-use crate::render::{
-    self, Capabilities, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render,
-};
+use crate::render::{self, Capabilities, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render};
 use crate::source;
 
 /// What to assume of a cluster that is not asked: the oldest version that the operator supports.

@@ -337,7 +337,11 @@ mod tests {
         let pack = definition("apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.2.3}\n").unwrap();
         assert_eq!((pack.kind, pack.strict), (Kind::Application, true));
         assert_eq!(pack.metadata.version, semver::Version::new(1, 2, 3));
-        assert!(pack.warnings.is_empty() && pack.definitions == DefinitionWishes::default() && pack.dependencies.is_empty());
+        assert!(
+            pack.warnings.is_empty()
+                && pack.definitions == DefinitionWishes::default()
+                && pack.dependencies.is_empty()
+        );
     }
 
     #[test]

@@ -53,7 +53,9 @@ impl Step {
     #[must_use]
     pub fn wave(&self) -> Option<i32> {
         match self {
-            Self::Hook { .. } | Self::Define { .. } | Self::AwaitServed { .. } | Self::Undefine { .. } => None,
+            Self::Hook { .. } | Self::Define { .. } | Self::AwaitServed { .. } | Self::Undefine { .. } => {
+                None
+            }
             Self::Apply { wave, .. } | Self::Wait { wave, .. } | Self::Delete { wave, .. } => Some(*wave),
         }
     }

@@ -11,9 +11,9 @@ use kube::runtime::reflector::Store;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use super::memory::{Memory, Remembered};
 use super::definitions::Sharing;
 use super::evidence::Walks;
+use super::memory::{Memory, Remembered};
 use super::packs::Packs;
 use super::rights::Rights;
 use super::values::ValuesKept;

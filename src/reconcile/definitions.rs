@@ -13,11 +13,11 @@ use super::wait::{LOOK_AGAIN, bearable, describe};
 use super::{Error, Pass};
 use crate::api::{Adopt, CrdUninstall, CrdUpgrade, duration, reasons};
 use crate::cluster::{self, Holder, Mode};
+use crate::crd::policy::{self, Count, Fate, Leaving, Policy};
 use crate::crd::{self, Severity};
 use crate::manifest::{Defined, InventoryEntry, Object, ObjectId};
 use crate::pack::DefinitionWishes;
 use crate::plan;
-use crate::crd::policy::{self, Count, Fate, Leaving, Policy};
 use crate::plan::definitions::{self, Author, Writer, writer};
 use crate::release::{ReleaseKey, Shipped};
 use crate::storage::{Head, Stored};
@@ -103,7 +103,12 @@ impl Pass<'_> {
         if stopped.is_empty() { Ok(judged) } else { Err(Error::CrdBreakingChange { stopped }) }
     }
 
-    async fn judge_definition(&self, candidate: Candidate, uid: &str, lenient: bool) -> Result<Verdict, Error> {
+    async fn judge_definition(
+        &self,
+        candidate: Candidate,
+        uid: &str,
+        lenient: bool,
+    ) -> Result<Verdict, Error> {
         let Candidate { object, in_manifest, wishes } = candidate;
         let new = crd::Definition::from_value(&object.body)?;
         let policy = definitions::policy(&object)?;
@@ -194,7 +199,8 @@ impl Pass<'_> {
         shipped.verdict = Some(verdict.to_string());
         shipped.changes.clone_from(&changes);
         if crd::strategy::step(strategy, verdict, || crd::token(&old, &new), &settings.confirm_changes)
-            == crd::strategy::Step::Stop {
+            == crd::strategy::Step::Stop
+        {
             if lenient {
                 return left(shipped, format!("Kept: {verdict}"));
             }
@@ -285,8 +291,7 @@ impl Pass<'_> {
                 let revision = running.stored.record.version;
                 let mut waiting = self.unhealthy(&refs, &running.applied, revision);
                 for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
-                    let unseen =
-                        Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
+                    let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
                     waiting.insert(object.id.clone(), unseen);
                 }
                 waiting
@@ -448,7 +453,8 @@ impl Pass<'_> {
         let mut orphaned = Vec::new();
         for (name, writer) in left {
             let key = writer.split_once('/');
-            let key = key.map(|(namespace, name)| ReleaseKey { namespace: namespace.into(), name: name.into() });
+            let key =
+                key.map(|(namespace, name)| ReleaseKey { namespace: namespace.into(), name: name.into() });
             if let Some(key) = key
                 && self.ctx.departed(&key).await?
             {

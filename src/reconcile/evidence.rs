@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedSender;
-use tokio::sync::Semaphore;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Error, Pass};
@@ -78,9 +78,7 @@ impl Walks {
                 let turn = turns.acquire().await;
                 let found = walk(&cluster, &defined, (&old, &new), evidence).await;
                 drop(turn);
-                if let Some(walk) =
-                    lock(&shared).get_mut(&key).and_then(|walks| walks.get_mut(&token))
-                {
+                if let Some(walk) = lock(&shared).get_mut(&key).and_then(|walks| walks.get_mut(&token)) {
                     walk.found = Some((Instant::now(), found));
                 }
                 // Nobody listens only when the process is ending.
@@ -122,7 +120,9 @@ async fn walk(
                 }
                 match next {
                     None => return evidence.complete(),
-                    Some(_) if evidence.objects() >= OBJECTS || began.elapsed() >= DEADLINE => return evidence,
+                    Some(_) if evidence.objects() >= OBJECTS || began.elapsed() >= DEADLINE => {
+                        return evidence;
+                    }
                     next => from = next,
                 }
             }

@@ -189,8 +189,7 @@ impl Pass<'_> {
             Err(error) => return Err(error),
         };
         let (group, namespace) = (group_of(api_version), id.namespace.as_deref());
-        needed
-            .extend(verbs.iter().map(|verb| right(verb, group, &plural, namespace, &id.name)));
+        needed.extend(verbs.iter().map(|verb| right(verb, group, &plural, namespace, &id.name)));
         Ok(())
     }
 

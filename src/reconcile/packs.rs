@@ -161,10 +161,7 @@ fn weight(pack: &Pack) -> usize {
     let templates = pack.files.iter().filter(|(path, _)| path.starts_with("templates/"));
     let compiled = 8 * templates.map(|(_, content)| content.len()).sum::<usize>();
     // The texts of the values stand in a file too.
-    2 * files
-        + NODE * (pack::values::nodes(&pack.values) + schema)
-        + compiled
-        + inside
+    2 * files + NODE * (pack::values::nodes(&pack.values) + schema) + compiled + inside
 }
 
 impl Context {

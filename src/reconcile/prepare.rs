@@ -18,8 +18,7 @@ use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
 use crate::release::{
-    Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance,
-    description,
+    Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,
 };
 use crate::render::{self, Rendered, Secrets};
 use crate::storage::{Head, Records as _, Stored};
@@ -117,7 +116,8 @@ impl Pass<'_> {
         let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
         let next = plan::next_inventory(objects, revision, inventory, leftovers)
             .with_hooks(&parts.hooks, hooks_before);
-        let bodies: Vec<Value> = in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();
+        let bodies: Vec<Value> =
+            in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();
         let timeout = self.settings.timeout.as_secs().max(1);
         let record = Record {
             name: self.settings.release_name.clone(),
@@ -326,7 +326,8 @@ pub(super) fn stored_objects(stored: &Stored) -> Result<Vec<Object>, manifest::E
     let file = format!("the manifest of revision {}", stored.record.version);
     let documents = yaml::parse_documents(&stored.record.manifest, &file)?;
     let shipped: Vec<&Shipped> = stored.private.iter().flat_map(|private| &private.definitions).collect();
-    let elsewhere = shipped.iter().filter(|shipped| shipped.written).filter_map(|shipped| shipped.body.clone());
+    let elsewhere =
+        shipped.iter().filter(|shipped| shipped.written).filter_map(|shipped| shipped.body.clone());
     let objects: Vec<Object> =
         elsewhere.chain(documents).map(Object::from_value).collect::<Result<_, _>>()?;
     // A rollback may have to leave a definition of its manifest as it is.

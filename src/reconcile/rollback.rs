@@ -85,7 +85,8 @@ impl Pass<'_> {
         };
         let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
         let pinned = self.settings.rollback_to == Some(target);
-        let definitions = self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
+        let definitions =
+            self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
         let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
         let (inventory, leftovers) = before
             .as_ref()

@@ -63,11 +63,10 @@ impl Pass<'_> {
         wave: i32,
         groups: &[Vec<usize>],
     ) -> Result<Step, Error> {
-        let after_a_wait = running
-            .at
-            .checked_sub(1)
-            .and_then(|before| running.plan.steps.get(before))
-            .is_some_and(|before| matches!(before, plan::Step::Wait { .. } | plan::Step::AwaitServed { .. }));
+        let after_a_wait =
+            running.at.checked_sub(1).and_then(|before| running.plan.steps.get(before)).is_some_and(
+                |before| matches!(before, plan::Step::Wait { .. } | plan::Step::AwaitServed { .. }),
+            );
         if after_a_wait && running.saved != running.at {
             // What was waited for is not waited for again.
             self.checkpoint(running, OperationPhase::Apply, wave, None).await?;

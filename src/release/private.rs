@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::ImmutableFields;
-use crate::manifest::InventoryEntry;
 use crate::crd::policy::Policy;
+use crate::manifest::InventoryEntry;
 use crate::render::Secrets;
 
 /// The version of [`Private`] that this program writes. A higher one is refused, never guessed at.

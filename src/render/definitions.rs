@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn files_are_read_in_their_order() {
         let gadgets = WIDGETS.replace("widgets", "gadgets");
-        let pack = pack(&[("crds/b/b.yml", WIDGETS), ("crds/a.yaml", &gadgets), ("crds/README.md", "# {{ x }}")]);
+        let pack =
+            pack(&[("crds/b/b.yml", WIDGETS), ("crds/a.yaml", &gadgets), ("crds/README.md", "# {{ x }}")]);
         let found = of(&pack, "charts/db/").unwrap();
         let found: Vec<_> = found.iter().map(|one| (&*one.file, &one.body["metadata"]["name"])).collect();
         let wanted = [

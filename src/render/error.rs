@@ -74,7 +74,9 @@ pub enum Error {
     #[error(transparent)]
     DefinitionFile(manifest::Error),
     /// A file below `crds/` was meant to be rendered.
-    #[error("{file}:{line}: files below crds/ are not rendered: write the definition out, or move it to templates/")]
+    #[error(
+        "{file}:{line}: files below crds/ are not rendered: write the definition out, or move it to templates/"
+    )]
     TemplatedDefinition {
         /// Path in the pack.
         file: String,

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::{Error, Input, Rendered, Shipped, definitions, engine};
 use crate::manifest;
 use crate::pack::schema::{Fuel, Refusal};
-use crate::pack::values::Merged;
 use crate::pack::subpacks::Instance;
+use crate::pack::values::Merged;
 use crate::pack::{self, DefinitionWishes, Kind, Pack, subpacks, values, version};
 
 /// Scalars, lists and maps of the values of all packs, and of all documents. What they come from is bounded, but they take

@@ -4,7 +4,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
 
 use crate::support::harness::condition;
-use crate::support::packs::config_map;
+use crate::support::packs::{config_map, with_annotation};
 use crate::support::{Harness, Pack};
 
 /// A definition of widgets in a group of the test's own, with these properties of `spec`.
@@ -33,9 +33,8 @@ fn definition(h: &Harness, versions: &[(&str, bool, &Value)]) -> Value {
     })
 }
 
-fn with_policy(mut definition: Value, policy: &str) -> Value {
-    definition["metadata"]["annotations"] = json!({"sherpack.io/crd-policy": policy});
-    definition
+fn shared(definition: Value) -> Value {
+    with_annotation(definition, "sherpack.io/crd-policy", "shared")
 }
 
 fn group(h: &Harness) -> String {
@@ -64,9 +63,11 @@ async fn names(h: &Harness) -> Vec<String> {
     found.items.into_iter().filter_map(|widget| widget.metadata.name).collect()
 }
 
-/// Somebody else's object.
+/// Somebody else's object, with values for the properties of [`size`].
 async fn make(h: &Harness, name: &str) {
-    let object = serde_json::from_value(widget(h, name)).unwrap();
+    let mut widget = widget(h, name);
+    widget["spec"]["color"] = json!("blue");
+    let object = serde_json::from_value(widget).unwrap();
     api(h).create(&kube::api::PostParams::default(), &object).await.unwrap();
 }
 
@@ -145,11 +146,16 @@ async fn what_a_pack_defines_can_be_used_by_the_same_pack() {
 async fn a_breaking_change_stops_the_release_before_anything_is_touched() {
     let h = Harness::new("definitions-breaking").await;
     h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({})).await;
+    make(&h, "theirs").await;
     let smaller = widgets(&h, &json!({"size": {"type": "integer"}}));
     h.pack("web-pack", &shipping("2.0.0", "green", &smaller)).await;
     let held = h.condition("web", "Ready", "False", Some("CrdBreakingChange")).await;
     let told = message(&held);
-    assert!(told.contains("spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.color"), "{told}");
+    assert!(
+        told.contains("spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.color"),
+        "{told}"
+    );
+    assert!(told.contains(&format!("loses data of 1 of 1, first {}/theirs", h.namespace)), "{told}");
     let verdict = &held["status"]["crds"][0];
     assert_eq!(verdict["verdict"], "Dangerous", "{verdict}");
     let token = verdict["digest"].as_str().unwrap().to_owned();
@@ -174,12 +180,13 @@ async fn a_breaking_change_stops_the_release_before_anything_is_touched() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn force_makes_the_change_and_says_so_and_skip_leaves_it() {
     let h = Harness::new("definitions-force").await;
-    h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({"crds": {"upgrade": "Skip"}})).await;
+    h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({"crds": {"upgrade": "Skip"}}))
+        .await;
+    make(&h, "theirs").await;
     let smaller = widgets(&h, &json!({"size": {"type": "integer"}}));
     h.pack("web-pack", &shipping("2.0.0", "green", &smaller)).await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
-    let skipped = h.ready("web").await;
-    assert_eq!(skipped["status"]["crds"][0]["verdict"], "Skipped");
+    h.shows("SherpackRelease/web", "/status/crds/0/verdict", "Skipped").await;
     assert_eq!(properties(&h).await, ["color", "size"]);
     // A pack alone may not have it forced.
     let forcing = "apiVersion: sherpack/v1\nmetadata: {name: web, version: 3.0.0}\ncrds: {upgrade: {strategy: force}}\n";
@@ -188,13 +195,13 @@ async fn force_makes_the_change_and_says_so_and_skip_leaves_it() {
     h.condition("web", "Ready", "False", Some("CrdBreakingChange")).await;
     h.edit_spec("web", json!({"crds": {"upgrade": "Force"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "red").await;
+    h.shows("SherpackRelease/web", "/status/crds/0/verdict", "Dangerous (forced)").await;
     let forced = h.ready("web").await;
     assert_eq!(properties(&h).await, ["size"]);
-    assert_eq!(forced["status"]["crds"][0]["verdict"], "Dangerous (forced)");
     let released = condition(&forced, "Released")["message"].as_str().unwrap().to_owned();
     assert!(released.contains("changed by force: widgets."), "{released}");
     h.pass("web").await;
-    let later = condition(&h.status("web").await, "Released")["message"].clone();
+    let later = condition(&h.ready("web").await, "Released")["message"].clone();
     assert_eq!(later, released, "on every pass");
     h.objects.delete(&what(&h)).await;
 }
@@ -208,19 +215,23 @@ async fn a_definition_goes_only_when_asked_and_with_objects_only_when_confirmed(
     h.objects.delete("SherpackRelease/web").await;
     let held = h.condition("web", "Ready", "False", Some("CrdDeletionBlocked")).await;
     let told = message(&held);
-    assert!(told.contains(&format!("1 resource in {}", h.namespace)) && told.contains("confirmDeletion"), "{told}");
+    assert!(
+        told.contains(&format!("1 resource in {}", h.namespace)) && told.contains("confirmDeletion"),
+        "{told}"
+    );
     assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "blue", "nothing was deleted");
     let name = format!("widgets.{}", group(&h));
     h.edit_spec("web", json!({"crds": {"confirmDeletion": [name]}})).await;
     h.gone("SherpackRelease/web").await;
     assert!(h.objects.find(&what(&h)).await.is_none());
     // Without objects nothing has to be confirmed.
-    h.deploy("empty", &pack, json!({"crds": {"onUninstall": "Delete"}})).await;
+    let managed = with_annotation(widgets(&h, &size()), "sherpack.io/crd-policy", "managed");
+    h.deploy("empty", &shipping("1.0.0", "blue", &managed), json!({"crds": {"onUninstall": "Delete"}})).await;
     h.uninstall("empty").await;
     assert!(h.objects.find(&what(&h)).await.is_none());
     // What is shared never goes.
-    let shared = shipping("1.0.0", "blue", &with_policy(widgets(&h, &size()), "shared"));
-    h.deploy("shared", &shared, json!({"crds": {"onUninstall": "Delete"}})).await;
+    let pack = shipping("1.0.0", "blue", &shared(widgets(&h, &size())));
+    h.deploy("shared", &pack, json!({"crds": {"onUninstall": "Delete"}})).await;
     h.uninstall("shared").await;
     h.objects.delete(&what(&h)).await;
 }
@@ -244,15 +255,18 @@ async fn of_two_releases_with_one_shared_definition_one_writes_it() {
             .object(config_map("other", json!({})))
             .file("crds/widgets.yaml", definition.to_string())
     };
-    let shared = with_policy(widgets(&h, &size()), "shared");
-    h.deploy("web", &shipping("1.0.0", "blue", &shared), json!({})).await;
-    let more = with_policy(widgets(&h, &json!({"size": {"type": "integer"}, "color": {"type": "string"}, "shape": {"type": "string"}})), "shared");
+    let first = shared(widgets(&h, &size()));
+    h.deploy("web", &shipping("1.0.0", "blue", &first), json!({})).await;
+    let mut properties_of_more = size();
+    properties_of_more["shape"] = json!({"type": "string"});
+    let more = shared(widgets(&h, &properties_of_more));
     let second = h.deploy("other", &other("1.0.0", &more), json!({})).await;
     let told = second["status"]["crds"][0]["verdict"].as_str().unwrap().to_owned();
     assert_eq!(told, format!("WrittenBy {}/web", h.namespace));
     assert_eq!(properties(&h).await, ["color", "size"]);
     // A third that wants it for itself is told whose it is.
-    h.apply("third", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({"releaseName": "third"})).await;
+    h.apply("third", &shipping("1.0.0", "blue", &widgets(&h, &size())), json!({"releaseName": "third"}))
+        .await;
     let held = h.condition("third", "Ready", "False", Some("OwnershipConflict")).await;
     assert!(message(&held).contains(&format!("{}/web", h.namespace)), "{}", message(&held));
     h.uninstall("third").await;
@@ -285,11 +299,23 @@ async fn a_rollback_is_a_change_like_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_api_server_would_refuse_is_told_before_anything_is_touched() {
     let h = Harness::new("definitions-refused").await;
-    let mut broken = widgets(&h, &json!({"size": {"type": "number", "format": "x", "properties": {"a": {}}}}));
-    broken["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["type"] = json!("nothing");
+    let mut broken =
+        widgets(&h, &json!({"size": {"type": "number", "format": "x", "properties": {"a": {}}}}));
+    broken["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["type"] =
+        json!("nothing");
     h.apply("web", &shipping("1.0.0", "blue", &broken), json!({})).await;
-    let told = h.sees("SherpackRelease/web", |release| condition(release, "Ready")["status"] == "False").await;
-    assert!(message(&told).contains("spec.versions[0].schema.openAPIV3Schema"), "{}", message(&told));
+    let told =
+        h.sees("SherpackRelease/web", |release| condition(release, "Ready")["status"] == "False").await;
+    assert!(message(&told).contains("properties[spec].type: Unsupported value"), "{}", message(&told));
+    assert!(h.wire.writes_to("configmaps", 0).is_empty());
+    // A keyword that this API server does not know.
+    let mut unknown = widgets(&h, &size());
+    unknown["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-other"] = json!(true);
+    h.pack("web-pack", &shipping("1.0.0", "blue", &unknown)).await;
+    h.sees("SherpackRelease/web", |release| {
+        message(release).contains("openAPIV3Schema.x-other: field not declared")
+    })
+    .await;
     assert!(h.wire.writes_to("configmaps", 0).is_empty());
     // Mended, it goes on by itself.
     h.pack("web-pack", &shipping("1.0.1", "blue", &widgets(&h, &size()))).await;
@@ -339,7 +365,7 @@ async fn what_is_external_or_left_out_is_never_touched() {
         .file("charts/redis/crds/widgets.yaml", inner.to_string());
     h.deploy("web", &pack, json!({})).await;
     assert!(h.objects.find(&what(&h)).await.is_none());
-    let external = with_policy(inner, "external");
+    let external = with_annotation(inner, "sherpack.io/crd-policy", "external");
     let release = h.deploy("web", &shipping("2.0.0", "green", &external), json!({})).await;
     assert_eq!(release["status"]["crds"][0]["verdict"], "External");
     assert!(h.objects.find(&what(&h)).await.is_none());

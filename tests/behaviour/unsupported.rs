@@ -12,12 +12,6 @@ fn pack() -> Pack {
         .object(deployment("web", 0))
 }
 
-fn annotated(key: &str, value: &str) -> Value {
-    let mut object = config_map("special", json!({"a": "b"}));
-    object["metadata"]["annotations"] = json!({key: value});
-    object
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     let h = Harness::new("unsupported-fields").await;

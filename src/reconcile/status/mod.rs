@@ -19,7 +19,8 @@ use super::tally::Tally;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    CrdStatus, DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease, SherpackReleaseStatus, names,
+    CrdStatus, DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease,
+    SherpackReleaseStatus, names,
 };
 use crate::manifest::{self, ObjectId};
 use crate::plan::Step;
@@ -236,7 +237,8 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
             let plain = format!("revision {} is deployed", record.version);
             let before = conditions::find(&status.conditions, condition::RELEASED);
             let forced = forced(stored);
-            let told = before.map(|released| released.message.strip_suffix(&forced).unwrap_or(&released.message));
+            let told =
+                before.map(|released| released.message.strip_suffix(&forced).unwrap_or(&released.message));
             let told =
                 told.filter(|told| told.strip_prefix(&plain).is_some_and(|rest| rest.starts_with(':')));
             let message = match (facts.tally.of(record.version), told) {
@@ -311,7 +313,11 @@ fn definitions_stopped(status: &mut SherpackReleaseStatus, outcome: &Result<Outc
 fn forced(stored: &Stored) -> String {
     let shipped = stored.private.iter().flat_map(|private| &private.definitions);
     let forced: Vec<&str> = shipped.filter(|shipped| shipped.forced).map(|shipped| &*shipped.name).collect();
-    if forced.is_empty() { String::new() } else { format!("; definitions changed by force: {}", forced.join(", ")) }
+    if forced.is_empty() {
+        String::new()
+    } else {
+        format!("; definitions changed by force: {}", forced.join(", "))
+    }
 }
 
 /// How the tests of the deployed revision ended.
