@@ -6,6 +6,7 @@ mod support;
 mod behaviour {
     mod account_gone;
     mod annotations;
+    mod approval;
     mod cli;
     mod corpus;
     mod crash_chunked;

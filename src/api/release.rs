@@ -178,8 +178,8 @@ pub struct SherpackReleaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
 
-    /// `Automatic` rolls a change out at once. `Manual` stores the plan and goes on when annotation
-    /// `sherpack.io/approve` equals `status.plan.digest`; not supported yet. Unset: Automatic.
+    /// `Automatic` rolls a change out at once. `Manual` shows the plan in `status.plan` and goes on when annotation
+    /// `sherpack.io/approve` equals its digest; what undoes a failure and `rollbackTo` need no approval. Unset: Automatic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::validate::{crd_settings, requests, uninstall_settings};
 use super::{
-    ActsAs, Adopt, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage,
+    ActsAs, Adopt, Approval, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage,
     ImmutableFields, LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy, tenancy,
 };
 
@@ -87,6 +87,8 @@ pub struct Settings {
     pub large: LargeRevision,
     /// Whether changes made by others are put back.
     pub drift: DriftMode,
+    /// Who lets a planned change through.
+    pub approval: Approval,
     /// What was asked for by annotation.
     pub requests: Requests,
 }
@@ -186,6 +188,8 @@ pub struct Requests {
     pub reset_at: Option<String>,
     /// `sherpack.io/test-at`.
     pub test_at: Option<String>,
+    /// `sherpack.io/approve`.
+    pub approve: Option<String>,
     /// `sherpack.io/drift-pause-until`, as it was written; [`Settings::drift_pause`] judges it.
     pub drift_pause_until: Option<Timestamp>,
 }
@@ -239,6 +243,7 @@ impl Settings {
             compression: Compression::default(),
             large: LargeRevision::default(),
             drift: release.spec.drift.as_ref().and_then(|drift| drift.mode).unwrap_or_default(),
+            approval: release.spec.approval.unwrap_or_default(),
             requests: requests(release).unwrap_or_default(),
         }
     }

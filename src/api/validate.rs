@@ -8,7 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::names::{DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT, is_dns_label};
+use super::names::{
+    APPROVE, DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT, is_dns_label,
+};
 use super::settings::{
     CrdSettings, HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings,
     UninstallSettings, VALUES_FROM_MAX, VALUES_KEY, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
@@ -101,7 +103,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         crds,
         drift,
         history,
-        approval: _,
+        approval,
     } = &release.spec;
     let install = install.clone().unwrap_or_default();
     let Install { retries: install_retries, on_failure: install_failure, adopt } = install;
@@ -184,6 +186,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         compression: compression.unwrap_or_default(),
         large: large.unwrap_or_default(),
         drift: mode.unwrap_or_default(),
+        approval: approval.unwrap_or_default(),
         requests,
     })
 }
@@ -449,6 +452,7 @@ pub(super) fn requests(release: &SherpackRelease) -> Result<Requests, Invalid> {
         })
         .transpose()?;
     Ok(Requests {
+        approve: annotation(APPROVE).cloned(),
         reconcile_at: annotation(RECONCILE_AT).cloned(),
         reset_at: annotation(RESET_AT).cloned(),
         test_at: annotation(TEST_AT).cloned(),

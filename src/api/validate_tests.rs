@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
 use crate::api::{
-    ActsAs, Adopt, Compression, DependsOn, DriftMode, DriftPause, ImmutableFields, LargeRevision,
+    ActsAs, Adopt, Approval, Compression, DependsOn, DriftMode, DriftPause, ImmutableFields, LargeRevision,
     UninstallPolicy,
 };
 
@@ -84,6 +84,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         compression: Compression::Zstd,
         large: LargeRevision::Chunked,
         drift: DriftMode::Enabled,
+        approval: Approval::Automatic,
         requests: Requests::default(),
     };
     assert_eq!(settings(json!({})), expected);
@@ -115,6 +116,7 @@ fn everything_supported_is_taken_over() {
     let mut release = release(json!({
         "metadata": {"annotations": {
             "sherpack.io/reconcile-at": "a", "sherpack.io/reset-at": "b", "sherpack.io/test-at": "c",
+            "sherpack.io/approve": "d",
             "sherpack.io/drift-pause-until": "2030-01-01T01:00:00+01:00"
         }},
         "spec": {
@@ -135,7 +137,7 @@ fn everything_supported_is_taken_over() {
                 "limit": 1, "storage": "ConfigMap", "namespace": "prod", "compression": "Gzip",
                 "large": "SeparateManifests"
             },
-            "drift": {"mode": "Warn"},
+            "drift": {"mode": "Warn"}, "approval": "Manual",
             "dependsOn": [{"name": "db"}]
         }
     }));
@@ -191,7 +193,9 @@ fn everything_supported_is_taken_over() {
         compression: Compression::Gzip,
         large: LargeRevision::SeparateManifests,
         drift: DriftMode::Warn,
+        approval: Approval::Manual,
         requests: Requests {
+            approve: Some("d".to_owned()),
             reconcile_at: Some("a".into()),
             reset_at: Some("b".into()),
             test_at: Some("c".into()),
@@ -249,7 +253,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["m"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec"]}]}})),
-        ("spec.approval", json!({"approval": "Manual"})),
     ];
     for (field, patch) in cases {
         let invalid = refusal(&spec(patch.clone()), &NO_DIR);
@@ -259,11 +262,10 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
-    let drift = json!({"ignore": [{"paths": ["/spec"]}]});
-    let asks = json!({"drift": drift, "approval": "Manual"});
+    let asks = json!({"drift": {"strict": {"managers": ["m"]}, "ignore": [{"paths": ["/spec"]}]}});
     let invalid = refusal(&spec(asks), &NO_DIR);
-    assert_eq!(invalid.field, "spec.drift.ignore");
-    assert!(invalid.message.ends_with("the same goes for spec.approval"), "{invalid}");
+    assert_eq!(invalid.field, "spec.drift.strict");
+    assert!(invalid.message.ends_with("the same goes for spec.drift.ignore"), "{invalid}");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }
 

@@ -14,8 +14,6 @@ pub(super) struct About {
     pub(super) account: Option<String>,
     /// The object that is waited for first, as `kind/name`, and its namespace.
     pub(super) object: Option<(String, Option<String>)>,
-    /// The digest of the plan that waits for approval.
-    pub(super) plan: Option<String>,
     /// The only release that this one depends on: namespace and name.
     pub(super) dependency: Option<(String, String)>,
 }
@@ -241,7 +239,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
 
 impl Next {
     fn command(&self, about: &About) -> String {
-        let About { tool, namespace, name, target_namespace, account, object, plan, dependency } = about;
+        let About { tool, namespace, name, target_namespace, account, object, dependency } = about;
         let ours = |verb: &str| format!("{tool} {verb} {name} -n {namespace}");
         let release = format!("sherpackrelease/{name} -n {namespace}");
         match self {
@@ -267,10 +265,7 @@ impl Next {
             Self::Edit => format!("kubectl edit {release}"),
             Self::Show(path) => format!("kubectl get {release} -o jsonpath='{path}'"),
             Self::Merge(patch) => format!("kubectl patch {release} --type=merge -p '{patch}'"),
-            Self::Approve => {
-                let digest = plan.as_deref().unwrap_or("DIGEST");
-                format!("kubectl annotate {release} --overwrite sherpack.io/approve={digest}")
-            }
+            Self::Approve => ours("approve"),
             Self::CreateNamespace => format!("kubectl create namespace {target_namespace}"),
             Self::LookAtNamespace => format!("kubectl describe namespace {target_namespace}"),
             Self::Permissions => {

@@ -10,7 +10,6 @@ fn about() -> About {
         target_namespace: "prod".to_owned(),
         account: Some("deployer".to_owned()),
         object: Some(("deployment.apps/web".to_owned(), Some("prod".to_owned()))),
-        plan: Some("sha256:00".to_owned()),
         dependency: Some(("data".to_owned(), "db".to_owned())),
     }
 }
@@ -69,10 +68,7 @@ fn the_command_can_be_typed_as_it_stands() {
             r::PAUSED,
             r#"kubectl patch sherpackrelease/web -n apps --type=merge -p '{"spec":{"upgrade":{"paused":null}}}'"#,
         ),
-        (
-            r::AWAITING_APPROVAL,
-            "kubectl annotate sherpackrelease/web -n apps --overwrite sherpack.io/approve=sha256:00",
-        ),
+        (r::AWAITING_APPROVAL, "kubectl sherpack approve web -n apps"),
     ] {
         assert_eq!(advice(reason, &about()).command, command, "{reason}");
     }

@@ -4,6 +4,7 @@
 
 mod advice;
 mod answer;
+mod approve;
 mod cluster;
 mod crd;
 mod crd_diff;
@@ -84,6 +85,7 @@ enum Command {
     /// Forget the failures of a release, so that it is tried again at once; or give up its lost records.
     Reset(Box<request::Followed>),
     Rollback(Box<request::Rollback>),
+    Approve(Box<approve::Args>),
     /// Run the tests of a release.
     Test(Box<request::Followed>),
     /// Judge the health of every document of a file.
@@ -133,6 +135,7 @@ impl Cli {
             Command::Resume(args) => request::followed(*args, Request::Resume),
             Command::Reset(args) => request::followed(*args, Request::Reset),
             Command::Rollback(args) => request::rollback(*args),
+            Command::Approve(args) => approve::run(*args),
             Command::Test(args) => request::followed(*args, Request::Test),
             Command::Health(args) => health::run(args),
             Command::Export(args) => export::run(args),

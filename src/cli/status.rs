@@ -173,10 +173,9 @@ pub(super) fn next(release: &SherpackRelease, tool: &'static str) -> Advice {
         }
         _ => None,
     };
-    let plan = status.plan.map(|plan| plan.digest);
     let target_namespace = release.target_namespace().to_owned();
     let account = release.spec.service_account_name.clone();
-    advice(&reason, &About { tool, namespace, name, target_namespace, account, object, plan, dependency })
+    advice(&reason, &About { tool, namespace, name, target_namespace, account, object, dependency })
 }
 
 /// Reason and message of what a person should look at first.

@@ -13,6 +13,7 @@ pub mod probes;
 pub mod rights;
 mod show;
 mod steps;
+mod summary;
 
 pub use error::Error;
 pub use hooks::{DeletePolicy, FailurePolicy, Hook, Parts, Phase, name_hooks, split};
@@ -22,3 +23,4 @@ pub use inventory::{
 };
 pub use show::{Line, ProbeLine, lines};
 pub use steps::{Occasion, Plan, Step, Wait, deletion, roll_out, tests};
+pub use summary::{Changes, changes};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 
 use super::tally::Tally;
-use crate::api::HistoryEntry;
+use crate::api::{HistoryEntry, PlanStatus};
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
@@ -74,6 +74,8 @@ pub struct Remembered {
     pub shown_at: Option<Timestamp>,
     /// What the newest operation did with the objects, until the status has told it.
     pub tally: Tally,
+    /// The plan that waits for approval.
+    pub plan: Option<PlanStatus>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<String>,
     /// Revisions that were ended without an operation of ours, until the status has told it.

@@ -5,6 +5,7 @@
 
 mod act;
 mod apply;
+mod approval;
 mod archives;
 mod claimant;
 mod context;
@@ -277,6 +278,12 @@ impl Pass<'_> {
                     Some(error) => Progress::Blocked(error),
                     None => Progress::Nothing,
                 },
+                Operation::Hold(Hold::AwaitingApproval { digest, next }) => {
+                    if let Some(wanted) = &wanted {
+                        self.show_plan(wanted, digest, next).await?;
+                    }
+                    Progress::Nothing
+                }
                 Operation::Nothing => Progress::Nothing,
                 Operation::Hold(Hold::Suspended) => {
                     // Its time counts from when it goes on.

@@ -91,6 +91,7 @@ impl Pass<'_> {
             name_taken_by,
             head: self.observed_head(),
             dependency: inputs.as_ref().and_then(|_| self.blocked()),
+            unapproved: inputs.as_deref().and_then(|inputs| self.unapproved(inputs)),
             inputs,
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,

@@ -29,6 +29,8 @@ pub struct Observation {
     pub reset_requested: bool,
     /// `upgrade.paused`: keep healing, roll nothing out.
     pub paused: bool,
+    /// `approval: Manual`: the digest of the plan for the wanted inputs, as long as nobody has approved it.
+    pub unapproved: Option<String>,
     /// A release that this one depends on is not Ready.
     pub dependency: Option<Blocked>,
     /// What a failed head failed for is healthy by now.
@@ -208,6 +210,11 @@ pub enum Hold {
     RollbackTargetInvalid {
         message: String,
     },
+    /// A person has to approve the plan with this digest before `next` begins.
+    AwaitingApproval {
+        digest: String,
+        next: Box<Operation>,
+    },
     DependencyNotReady(Blocked),
     /// The inputs could not be determined; the caller knows why.
     InputsUnknown,
@@ -225,19 +232,32 @@ pub struct Decision {
 #[must_use]
 pub fn decide(seen: &Observation) -> Decision {
     let (operation, until) = operation(seen);
+    let operation = after_approval(seen, operation);
     let operation = after_dependencies(seen, operation);
     let correct = corrects(seen, &operation);
     Decision { operation, correct, until }
 }
 
-/// Nothing new begins before everything that it depends on is Ready. What has begun goes on.
-fn after_dependencies(seen: &Observation, operation: Operation) -> Operation {
-    let begins =
-        matches!(operation, Operation::Install { .. } | Operation::Upgrade { .. } | Operation::StartOver);
-    match &seen.dependency {
-        Some(blocked) if begins => Operation::Hold(Hold::DependencyNotReady(blocked.clone())),
+/// Nothing new begins unapproved. What undoes a failure needs no approval, nor what the spec pins by its number.
+fn after_approval(seen: &Observation, operation: Operation) -> Operation {
+    match &seen.unapproved {
+        Some(digest) if begins(&operation) => {
+            Operation::Hold(Hold::AwaitingApproval { digest: digest.clone(), next: Box::new(operation) })
+        }
         _ => operation,
     }
+}
+
+/// Nothing new begins before everything that it depends on is Ready. What has begun goes on.
+fn after_dependencies(seen: &Observation, operation: Operation) -> Operation {
+    match &seen.dependency {
+        Some(blocked) if begins(&operation) => Operation::Hold(Hold::DependencyNotReady(blocked.clone())),
+        _ => operation,
+    }
+}
+
+fn begins(operation: &Operation) -> bool {
+    matches!(operation, Operation::Install { .. } | Operation::Upgrade { .. } | Operation::StartOver)
 }
 
 /// Drift is acted on whenever the head is deployed and ours and nothing else runs in this pass.

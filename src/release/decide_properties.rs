@@ -72,6 +72,7 @@ prop_compose! {
         inputs in proptest::option::weighted(0.9, Just(WANTED.to_owned())),
         reset_requested: bool,
         paused: bool,
+        awaiting in proptest::bool::weighted(0.1),
         blocked in proptest::bool::weighted(0.2),
         healed: bool,
         install in 0..5_u32,
@@ -91,8 +92,9 @@ prop_compose! {
             problem: (!there).then(|| "gone".to_owned()),
         });
         let dependency = blocked.then(waits);
+        let unapproved = awaiting.then(|| "sha256:1".to_owned());
         Observation {
-            deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, dependency, healed, retries,
+            deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, unapproved, dependency, healed, retries,
             on_failure, rollback_to, test, drift, now: at(NOW),
         }
     }

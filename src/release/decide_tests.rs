@@ -20,6 +20,7 @@ pub(super) fn created() -> Observation {
         deletion: None,
         suspended: false,
         name_taken_by: None,
+        unapproved: None,
         head: Head::None { expected: false },
         inputs: Some(WANTED.to_owned()),
         reset_requested: false,

@@ -17,7 +17,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     let h = Harness::new("unsupported-fields").await;
     h.pack("web-pack", &pack()).await;
     let asks = [
-        ("spec.approval", json!({"approval": "Manual"})),
         ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})),
         ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})),
         ("spec.pack.oci", json!({"pack": {"oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})),
@@ -42,7 +41,7 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     assert!(h.objects.list("Secret", "sherpack.io/storage-driver").await.is_empty());
 
     // One of them repaired goes on.
-    h.edit_spec("web-0", json!({"approval": null})).await;
+    h.edit_spec("web-0", json!({"drift": null})).await;
     h.ready("web-0").await;
 }
 
@@ -50,7 +49,7 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
 async fn a_deployed_release_that_asks_for_something_that_is_not_built_stays_locked() {
     let h = Harness::new("unsupported-later").await;
     h.deploy("web", &pack(), json!({})).await;
-    h.edit_spec("web", json!({"approval": "Manual"})).await;
+    h.edit_spec("web", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})).await;
     h.condition("web", "Ready", "False", Some("NotSupported")).await;
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
@@ -64,7 +63,7 @@ async fn an_operation_that_has_begun_goes_on_to_its_end_when_its_spec_becomes_on
     let never = with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
     h.apply("web", &pack().object(never), json!({})).await;
     h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
-    h.edit_spec("web", json!({"approval": "Manual"})).await;
+    h.edit_spec("web", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})).await;
     h.condition("web", "Ready", "False", Some("NotSupported")).await;
     let pod = h.objects.list("Pod", "app=slow").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let cured = json!({"metadata": {"annotations": {"devcluster/unready": null}}});

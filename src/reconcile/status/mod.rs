@@ -19,12 +19,12 @@ use super::tally::Tally;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
-    CrdStatus, DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, SherpackRelease,
+    CrdStatus, DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, PlanStatus, SherpackRelease,
     SherpackReleaseStatus, names,
 };
 use crate::manifest::{self, ObjectId};
 use crate::plan::Step;
-use crate::release::decide::{Decision, Operation};
+use crate::release::decide::{Decision, Hold, Operation};
 use crate::release::dependents::Awaited;
 use crate::release::{Action, State, Tested};
 use crate::storage::{Head, Stored};
@@ -146,6 +146,8 @@ pub(super) struct Facts<'a> {
     pub ended: &'a [HistoryEntry],
     /// Who holds the release up with which pending revision.
     pub claimant: Option<&'a str>,
+    /// The plan that was shown last.
+    pub plan: Option<&'a PlanStatus>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<&'a str>,
     pub history_limit: usize,
@@ -186,6 +188,7 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     definitions(&mut status, facts, outcome);
     tests(&mut status, facts);
     status.operation = operation(outcome);
+    status.plan = awaited_plan(facts, outcome);
     facts.ended.iter().for_each(|entry| history::add(&mut status, facts, entry.clone()));
     if let Ok(Outcome { progress: Progress::Finished(finished), .. }) = outcome {
         history::finished(&mut status, facts, finished);
@@ -205,6 +208,13 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     }
     status.bound();
     (status, verdict)
+}
+
+/// The plan that waits for approval, if that is what the release waits for.
+fn awaited_plan(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> Option<PlanStatus> {
+    let Ok(Outcome { decision, progress: Progress::Nothing }) = outcome else { return None };
+    let Operation::Hold(Hold::AwaitingApproval { digest, .. }) = &decision.operation else { return None };
+    facts.plan.filter(|plan| plan.digest == *digest).cloned()
 }
 
 fn stored(head: &Head) -> Option<&Stored> {

@@ -101,6 +101,14 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 reasons::PAUSED,
                 "spec.upgrade.paused is true and other inputs are waiting",
             ),
+            Hold::AwaitingApproval { digest, .. } => {
+                let summary = facts.plan.and_then(|plan| plan.summary.as_deref()).unwrap_or("a new revision");
+                let message = format!(
+                    "{summary}; approve it with the annotation {}: {digest}, or with sherpack-operator approve",
+                    crate::api::names::APPROVE
+                );
+                Verdict::new(Standing::Held, reasons::AWAITING_APPROVAL, message)
+            }
             Hold::RollbackTargetInvalid { message } => Verdict::new(
                 Standing::Stalled,
                 reasons::ROLLBACK_TARGET_INVALID,

@@ -63,9 +63,11 @@ fn pending(seen: &Observation, head: &OurHead, uninstalling: bool) -> Operation 
     }
 }
 
-/// Inputs that cannot be read are no reason to stop what is stored and under way.
+/// Inputs that cannot be read, or that nobody has approved, are no reason to stop what is stored and under way.
 fn still_wanted(seen: &Observation, head: &OurHead) -> bool {
-    let is = |inputs: &str| seen.inputs.as_ref().is_none_or(|wanted| wanted == inputs);
+    let is = |inputs: &str| {
+        seen.unapproved.is_some() || seen.inputs.as_ref().is_none_or(|wanted| wanted == inputs)
+    };
     match (&seen.rollback_to, head.target, &head.undone) {
         (Some(to), target, _) => target == Some(to.revision),
         (None, Some(_), Some(undone)) => is(&undone.inputs),
