@@ -54,6 +54,24 @@ fn is_helper(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|name| name.starts_with('_'))
 }
 
+/// Whether a file that is named as a helper is one all the same to be rendered, as `_crd.yaml` is: it defines a kind of its own, and
+/// no other template asks for it.
+fn defines(pack: &Pack, path: &str, name: &str, source: &str) -> bool {
+    let is_yaml = [".yaml", ".yml", ".yaml.j2", ".yml.j2"].iter().any(|ending| name.ends_with(ending));
+    let kind = |line: &str| {
+        let value = line.strip_prefix("kind:").map(|value| value.split(" #").next().unwrap_or(value));
+        value.is_some_and(|value| value.trim().trim_matches(['"', '\'']) == "CustomResourceDefinition")
+    };
+    if !is_yaml || !source.lines().any(kind) {
+        return false;
+    }
+    let asked = [format!("\"{name}\""), format!("'{name}'")];
+    let others = pack.files.iter().filter(|(other, _)| *other != path && other.starts_with(TEMPLATES));
+    !others
+        .filter_map(|(_, content)| text(content))
+        .any(|other| asked.iter().any(|name| other.contains(name)))
+}
+
 impl Compiled {
     /// Compiles every template of a pack, but not of those inside of it.
     pub(super) fn of(pack: &Pack, stop: &Stop) -> Result<Self, Error> {
@@ -87,7 +105,7 @@ impl Compiled {
             made.places.insert(name.to_owned(), guarded.places);
             let added = made.engine.add_template_owned(name.to_owned(), guarded.source);
             added.map_err(|error| explain(&error, name, &made.sources(pack), budget.exceeded()))?;
-            if !helper {
+            if !helper || defines(pack, path, name, source) {
                 made.outputs.push(name.to_owned());
             }
         }

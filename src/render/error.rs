@@ -74,18 +74,22 @@ pub enum Error {
     #[error(transparent)]
     DefinitionFile(manifest::Error),
     /// A file below `crds/` was meant to be rendered.
-    #[error("{file}:{line}: files below crds/ are not rendered: write the definition out, or move it to templates/")]
+    #[error(
+        "{file}:{line}: files below crds/ are not rendered: write the definition out, or move it to templates/"
+    )]
     TemplatedDefinition {
         /// Path in the pack.
         file: String,
         /// Line from 1; 0 when unknown.
-        line: usize,
+        line: u64,
     },
     /// A file below `crds/` holds something else.
-    #[error("{file}: {found} is no CustomResourceDefinition: move it to templates/")]
+    #[error("{file}:{line}: {found} is no CustomResourceDefinition: move it to templates/")]
     NotADefinition {
         /// Path in the pack.
         file: String,
+        /// Line from 1; 0 when unknown.
+        line: u64,
         /// Kind and name.
         found: String,
     },
