@@ -11,9 +11,10 @@ mod behaviour {
     mod crash_chunked;
     mod crash_engine;
     mod crash_story;
+    mod crd_diff;
     mod crd_rules;
-    mod definitions;
     mod crowd;
+    mod definitions;
     mod deletion;
     mod depends_on;
     mod deploy;
