@@ -12,6 +12,7 @@ mod behaviour {
     mod crash_chunked;
     mod crash_engine;
     mod crash_story;
+    mod crd_diff;
     mod crd_rules;
     mod crowd;
     mod definitions;

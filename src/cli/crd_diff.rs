@@ -1,4 +1,6 @@
-//! `crd-diff`: what changes between two files of CustomResourceDefinitions, without a cluster.
+//! `crd-diff`: what changes between two files of CustomResourceDefinitions, or from what a cluster has to a file.
+
+mod live;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
@@ -8,9 +10,10 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Failure, finish, pretty, story};
+use super::cluster::{Connection, on_runtime};
 use crate::api::CrdUpgrade;
 use crate::crd::text::{Colour, text};
-use crate::crd::{Analysis, Definition, Severity, analyze, document, introduce, strategy};
+use crate::crd::{self, Analysis, Definition, Severity, analyze, document, introduce, strategy};
 use crate::manifest::yaml;
 
 /// Bytes of one file: many definitions in one.
@@ -18,11 +21,11 @@ const BYTES: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What is there: YAML or JSON, one definition or several; `-` reads standard input.
+    /// What is there: YAML or JSON, one definition or several; `-` reads standard input. Without a second file this is what
+    /// comes, and the cluster is asked for what is there.
     #[arg(required_unless_present = "kinds")]
     old: Option<String>,
     /// What comes.
-    #[arg(required_unless_present = "kinds")]
     new: Option<String>,
     /// Which changes count as findings: `safe` stops at Dangerous and Blocked, `force` at Blocked, `skip` at none.
     #[arg(long, value_enum, default_value_t = Strategy::Safe)]
@@ -33,6 +36,11 @@ pub(super) struct Args {
     /// Print a document about all kinds of change instead: severities, rules, examples.
     #[arg(long, conflicts_with_all = ["old", "new"])]
     kinds: bool,
+    /// With a cluster: do not look at the objects that exist. They tell what a change really breaks.
+    #[arg(long, conflicts_with = "new")]
+    no_evidence: bool,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -66,17 +74,14 @@ pub(super) fn run(args: Args) -> ExitCode {
 }
 
 fn answer(args: Args) -> Result<Answer, Failure> {
-    let (old, new) = match (args.old, args.new) {
-        (Some(old), Some(new)) if !args.kinds => (old, new),
-        _ => return Ok(document().into()),
+    let analyses = match (args.old, args.new) {
+        (Some(old), Some(new)) => files(&old, &new)?,
+        (Some(new), None) => {
+            let new = read(&new, |document| Ok((Definition::from_value(&document)?, document)))?;
+            on_runtime(live::compare(&args.connection, new, !args.no_evidence))?
+        }
+        (None, _) => return Ok(document().into()),
     };
-    if old == "-" && new == "-" {
-        return Err("only one of the two can come from standard input".to_owned().into());
-    }
-    let (analyses, gone) = compare(read(&old)?, read(&new)?);
-    for name in gone {
-        story(&format!("{name} is in {old} only: what its removal deletes is no matter of this comparison"));
-    }
     let colour = if std::io::stdout().is_terminal() { Colour::Yes } else { Colour::No };
     let verdict = worst(&analyses);
     let text = match args.output {
@@ -84,6 +89,28 @@ fn answer(args: Args) -> Result<Answer, Failure> {
         Output::Json => pretty(&to_json(&analyses)),
     };
     Ok(Answer { text, findings: strategy::stops(args.strategy.into(), verdict) })
+}
+
+/// Compares two files.
+fn files(old: &str, new: &str) -> Result<Vec<Analysis>, Failure> {
+    if old == "-" && new == "-" {
+        return Err("only one of the two can come from standard input".to_owned().into());
+    }
+    // Large documents are not copied.
+    let taken = |file: &str| -> Result<Vec<Definition>, Failure> {
+        let found = read(file, |document| Ok((Definition::take(document)?, ())))?;
+        Ok(found.into_iter().map(|(definition, ())| definition).collect())
+    };
+    // Reading is most of the work, and the two have nothing to do with each other.
+    let (before, after) = std::thread::scope(|scope| {
+        let after = scope.spawn(|| taken(new));
+        (taken(old), after.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let (analyses, gone) = compare(before?, after?);
+    for name in gone {
+        story(&format!("{name} is in {old} only: what its removal deletes is no matter of this comparison"));
+    }
+    Ok(analyses)
 }
 
 fn worst(analyses: &[Analysis]) -> Severity {
@@ -120,7 +147,11 @@ fn compare(mut old: Vec<Definition>, new: Vec<Definition>) -> (Vec<Analysis>, Ve
     (analyses, old.into_iter().map(|old| old.name).collect())
 }
 
-fn read(file: &str) -> Result<Vec<Definition>, Failure> {
+/// The definitions of a file, each made by `take`, which may keep something beside it.
+fn read<T>(
+    file: &str,
+    take: impl Fn(Value) -> Result<(Definition, T), crd::Error>,
+) -> Result<Vec<(Definition, T)>, Failure> {
     let mut text = String::new();
     let name = if file == "-" { "standard input" } else { file };
     let source: Box<dyn std::io::Read> = if file == "-" {
@@ -132,11 +163,15 @@ fn read(file: &str) -> Result<Vec<Definition>, Failure> {
     if text.len() as u64 > BYTES {
         return Err(format!("{name}: is larger than {} MiB", BYTES >> 20).into());
     }
-    definitions(&text, name).map_err(Failure::from)
+    definitions(&text, name, take).map_err(Failure::from)
 }
 
 /// The definitions of a text. Other objects beside them are left out.
-fn definitions(text: &str, name: &str) -> Result<Vec<Definition>, String> {
+fn definitions<T>(
+    text: &str,
+    name: &str,
+    take: impl Fn(Value) -> Result<(Definition, T), crd::Error>,
+) -> Result<Vec<(Definition, T)>, String> {
     // JSON is YAML, too, but read many times faster as what it is.
     let documents = match serde_json::from_str::<Value>(text) {
         Ok(document) if document.is_object() => yaml_items(document),
@@ -149,15 +184,12 @@ fn definitions(text: &str, name: &str) -> Result<Vec<Definition>, String> {
         if !alone && document["kind"] != "CustomResourceDefinition" {
             continue;
         }
-        let definition = Definition::take(document).map_err(|error| format!("{name}: {error}"))?;
-        if let Some(first) = seen.insert(definition.name.clone(), index + 1) {
+        let one = take(document).map_err(|error| format!("{name}: {error}"))?;
+        if let Some(first) = seen.insert(one.0.name.clone(), index + 1) {
             let index = index + 1;
-            return Err(format!(
-                "{name}: {} is there twice, as document {first} and {index}",
-                definition.name
-            ));
+            return Err(format!("{name}: {} is there twice, as document {first} and {index}", one.0.name));
         }
-        found.push(definition);
+        found.push(one);
     }
     if found.is_empty() {
         return Err(format!("{name}: has no CustomResourceDefinition"));
@@ -297,7 +329,8 @@ spec:
     fn json_lists_of_kubectl_are_read() {
         let one = yaml::parse_documents(WIDGET, "t").unwrap().remove(0);
         let list = json!({"apiVersion": "v1", "kind": "List", "items": [one]}).to_string();
-        assert_eq!(definitions(&list, "t").unwrap()[0].name, "widgets.example.com");
+        let found = definitions(&list, "t", |document| Ok((Definition::take(document)?, ()))).unwrap();
+        assert_eq!(found[0].0.name, "widgets.example.com");
     }
 
     #[test]

@@ -58,7 +58,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Print the CustomResourceDefinition of SherpackRelease as YAML.
     Crd(crd::Args),
-    /// Say what changes between two files of CustomResourceDefinitions, and how dangerous that is.
+    /// Say what changes between two files of CustomResourceDefinitions, or from what the cluster has to a file, and how
+    /// dangerous that is.
     CrdDiff(crd_diff::Args),
     /// Write the files of a new pack, ready to be installed and changed.
     Init(init::Args),

@@ -33,13 +33,13 @@ pub fn analyze(old: &Definition, new: &Definition) -> Analysis {
         let message = "the definitions differ in something that is not known".to_owned();
         changes.push(plain(Kind::Unhandled, Severity::Warning, "spec", message));
     }
-    Analysis { name: new.name.clone(), changes }
+    Analysis { name: new.name.clone(), is_new: false, changes }
 }
 
 /// A definition that does not exist yet: nothing can break, but the server may refuse it.
 #[must_use]
 pub fn introduce(new: &Definition) -> Analysis {
-    Analysis { name: new.name.clone(), changes: refusal::changes(new) }
+    Analysis { name: new.name.clone(), is_new: true, changes: refusal::changes(new) }
 }
 
 /// Whether the server would create a definition.

@@ -49,6 +49,8 @@ pub(super) enum Effect {
 pub struct Analysis {
     /// Name of the new definition.
     pub name: String,
+    /// There was no old one.
+    pub is_new: bool,
     /// In the order of the definition: the whole, then version by version.
     pub changes: Vec<Change>,
 }
@@ -58,6 +60,14 @@ impl Analysis {
     #[must_use]
     pub fn verdict(&self) -> Severity {
         self.changes.iter().map(|change| change.severity).max().unwrap_or(Severity::Safe)
+    }
+
+    /// The API server refused the new definition in a dry run: at this path, with these words.
+    #[must_use]
+    pub fn refused(mut self, path: &str, words: &str) -> Self {
+        let message = format!("the API server refuses it: {words}");
+        self.changes.push(super::analyze::plain(Kind::RefusedByServer, Severity::Blocked, path, message));
+        self
     }
 
     /// The changes of this severity.

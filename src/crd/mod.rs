@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions: what a change of one means for objects and clients that exist.
 //!
-//! May import `manifest` and `api`. Pure. Invariants: [`analyze`] of a definition with itself finds nothing; nothing that differs in
+//! May import `pack`, `manifest` and `api`. Pure. Invariants: [`analyze`] of a definition with itself finds nothing; nothing that differs in
 //! meaning is silent; whatever comes in, the work is linear in its size and bounded.
 //!
 //! * [`Definition`]: a document, read leniently, with the server's defaults.

@@ -1,7 +1,6 @@
 //! Where the definitions of a pack stand, and what is wrong with that.
 //!
-//! Files below `crds/` are never rendered. Real definitions have braces in their descriptions, though, so braces alone make no template:
-//! what matters is whether the file is YAML as it stands, and whether they stand where a description does not.
+//! What a file below `crds/` holds is for [`crds_dir`] to say, and for nobody else: a render refuses what it calls unfit.
 
 use std::fmt;
 
@@ -9,23 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::policy::Policy;
-use crate::manifest::yaml;
-
-/// What begins something of the template language.
-const SIGNS: [&str; 3] = ["{{", "{%", "{#"];
-/// Keys whose texts may have braces of their own.
-const PROSE: [&str; 10] = [
-    "description",
-    "title",
-    "example",
-    "default",
-    "enum",
-    "pattern",
-    "message",
-    "messageExpression",
-    "rule",
-    "externalDocs",
-];
+use crate::api::names::CRD_POLICY;
+use crate::manifest::is_definition;
+use crate::pack::crds_dir;
 
 /// Where a definition comes from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,18 +44,15 @@ impl Location {
     /// Where a file of a pack stands: `charts/db/crds/a.yaml` is of the dependency `db`.
     #[must_use]
     pub fn of(path: &str, line: u64) -> Self {
-        let (path_text, line) = (path.to_owned(), line);
-        // The innermost pack.
-        if let Some((before, _)) = path.rsplit_once("/crds/").or_else(|| path.rsplit_once("/templates/"))
-            && let Some(pack) = before.rsplit('/').next()
-            && before.contains("charts/")
-        {
-            return Self::Dependency { pack: pack.to_owned(), path: path_text, line };
+        let (mut rest, mut inner) = (path, None);
+        while let Some((pack, below)) = rest.strip_prefix("charts/").and_then(|rest| rest.split_once('/')) {
+            (rest, inner) = (below, Some(pack));
         }
-        if path.starts_with("crds/") {
-            Self::CrdsDir { path: path_text, line }
-        } else {
-            Self::Templates { path: path_text, line }
+        let path = path.to_owned();
+        match inner {
+            Some(pack) => Self::Dependency { pack: pack.to_owned(), path, line },
+            None if rest.starts_with("crds/") => Self::CrdsDir { path, line },
+            None => Self::Templates { path, line },
         }
     }
 
@@ -167,58 +149,58 @@ pub struct Finding {
     pub message: String,
 }
 
-/// Looks at a file below `crds/`, of the pack or of one inside.
-///
-/// A file that is not YAML and has no sign of a template is the parser's to report.
+/// A file below `crds/` that was meant to be rendered.
 #[must_use]
-pub fn file(path: &str, text: &str) -> Vec<Finding> {
-    let documents = yaml::parse_documents(text, path);
-    if let Some(line) = templated(text, documents.as_deref().ok()) {
-        let message = "files below crds/ are not rendered: move it to templates/, or write it out".to_owned();
-        return vec![Finding { code: Code::TemplatedInCrdsDir, location: Location::of(path, line), message }];
-    }
+pub fn templated(path: &str, line: u64) -> Finding {
+    let message = "files below crds/ are not rendered: move it to templates/, or write it out".to_owned();
+    Finding { code: Code::TemplatedInCrdsDir, location: Location::of(path, line), message }
+}
+
+/// Looks at a document of a file below `crds/`, of the pack or of one inside.
+#[must_use]
+pub fn shipped(path: &str, document: &crds_dir::Document) -> Vec<Finding> {
+    let location = Location::of(path, document.line);
     let mut findings = Vec::new();
-    let starts = starts(text);
-    for (index, document) in documents.unwrap_or_default().iter().enumerate() {
-        let location = Location::of(path, starts.get(index).copied().unwrap_or(0));
-        if is_definition(document) {
-            policy(document, &location, &mut findings);
-        } else {
-            let message =
-                format!("{} is no CustomResourceDefinition: move it to templates/", called(document));
-            findings.push(Finding { code: Code::NonCrdInCrdsDir, location, message });
-        }
+    if is_definition(&document.body) {
+        policy(&document.body, &location, &mut findings);
+    } else {
+        let called = called(&document.body);
+        let message = format!("{called} is no CustomResourceDefinition: move it to templates/");
+        findings.push(Finding { code: Code::NonCrdInCrdsDir, location, message });
     }
     findings
 }
 
-/// Looks at an object that was rendered from a template with this source; anything but a definition is fine.
+/// Looks at what was rendered from the template with this source; anything but definitions is fine.
 #[must_use]
-pub fn rendered(path: &str, source: &str, document: &Value) -> Vec<Finding> {
-    if !is_definition(document) {
-        return Vec::new();
+pub fn rendered(path: &str, source: &str, documents: &[&Value]) -> Vec<Finding> {
+    let definitions: Vec<&Value> =
+        documents.iter().copied().filter(|document| is_definition(document)).collect();
+    let lines = source.lines().enumerate().filter(|(_, line)| line.contains("CustomResourceDefinition"));
+    let lines: Vec<u64> = lines.map(|(line, _)| line as u64 + 1).collect();
+    let mut findings = Vec::new();
+    for (index, document) in definitions.iter().enumerate() {
+        // Loops and conditions hide which is which.
+        let index = if lines.len() == definitions.len() { index } else { 0 };
+        let location = Location::of(path, lines.get(index).copied().unwrap_or(0));
+        let name = called(document);
+        let (code, message) = if crds_dir::is_template(source) {
+            (
+                Code::TemplatedInTemplates,
+                format!(
+                    "{name} depends on values: a static file below crds/ would be installed in a predictable order, be protected from \
+                     accidental deletion and upgrade more clearly"
+                ),
+            )
+        } else {
+            (
+                Code::StaticInTemplates,
+                format!("{name} uses no value: below crds/ it would come before everything else"),
+            )
+        };
+        findings.push(Finding { code, location: location.clone(), message });
+        policy(document, &location, &mut findings);
     }
-    let line = source
-        .lines()
-        .position(|line| line.contains("CustomResourceDefinition"))
-        .map_or(0, |line| line as u64 + 1);
-    let location = Location::of(path, line);
-    let name = called(document);
-    let (code, message) = if SIGNS.iter().any(|sign| source.contains(sign)) {
-        (
-            Code::TemplatedInTemplates,
-            format!(
-                "{name} depends on values: as a static file below crds/ it would come first in a predictable order, and survive an upgrade with other values"
-            ),
-        )
-    } else {
-        (
-            Code::StaticInTemplates,
-            format!("{name} uses no value: below crds/ it would come before everything else"),
-        )
-    };
-    let mut findings = vec![Finding { code, location: location.clone(), message }];
-    policy(document, &location, &mut findings);
     findings
 }
 
@@ -227,7 +209,7 @@ fn policy(document: &Value, location: &Location, findings: &mut Vec<Finding>) {
     let (code, message) = match Policy::stated(document) {
         Ok(None) => (
             Code::MissingPolicy,
-            format!("{name} has no annotation `sherpack.io/crd-policy`: it is managed by this release"),
+            format!("{name} has no annotation `{CRD_POLICY}`: it is managed by this release"),
         ),
         Ok(Some(Policy::External)) => (
             Code::ExternalInPack,
@@ -236,70 +218,15 @@ fn policy(document: &Value, location: &Location, findings: &mut Vec<Finding>) {
         Ok(Some(Policy::Managed | Policy::Shared)) => return,
         Err(found) => (
             Code::AnnotationInvalid,
-            format!(
-                "{name}: the annotation `sherpack.io/crd-policy` is `{found}`, not managed, shared or external"
-            ),
+            format!("{name}: the annotation `{CRD_POLICY}` is `{found}`, not managed, shared or external"),
         ),
     };
     findings.push(Finding { code, location: location.clone(), message });
 }
 
-/// Whether an object defines a kind.
-#[must_use]
-pub fn is_definition(document: &Value) -> bool {
-    let api = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    api.starts_with("apiextensions.k8s.io/")
-        && document.get("kind").is_some_and(|kind| kind == "CustomResourceDefinition")
-}
-
 fn called(document: &Value) -> String {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
     super::definition::shown(&format!("{} {}", text("/kind"), text("/metadata/name")))
-}
-
-/// The line of the first sign of a template, if the file is one.
-fn templated(text: &str, documents: Option<&[Value]>) -> Option<u64> {
-    let has_sign = |line: &str| SIGNS.iter().any(|sign| line.contains(sign));
-    let code = |line: &str| !line.trim_start().starts_with('#') && has_sign(line);
-    let first = text.lines().position(code)? as u64 + 1;
-    let is_template = match documents {
-        None => true,
-        Some(documents) => documents.iter().any(signed),
-    };
-    is_template.then_some(first)
-}
-
-/// Whether there are signs where no prose stands.
-fn signed(value: &Value) -> bool {
-    let has_sign = |text: &str| SIGNS.iter().any(|sign| text.contains(sign));
-    match value {
-        Value::String(text) => has_sign(text),
-        Value::Array(items) => items.iter().any(signed),
-        Value::Object(map) => map.iter().any(|(key, value)| {
-            has_sign(key) || (!(PROSE.contains(&key.as_str()) && is_prose(value)) && signed(value))
-        }),
-        _ => false,
-    }
-}
-
-/// A field of a schema may be called `description`, too; then it is a schema.
-fn is_prose(value: &Value) -> bool {
-    value.get("type").is_none()
-}
-
-/// The lines on which the documents of a stream begin.
-fn starts(text: &str) -> Vec<u64> {
-    let mut starts = Vec::new();
-    let mut fresh = true;
-    for (line, content) in text.lines().enumerate() {
-        if content == "---" || content.starts_with("--- ") {
-            fresh = true;
-        } else if fresh && !content.trim().is_empty() && !content.trim_start().starts_with('#') {
-            starts.push(line as u64 + 1);
-            fresh = false;
-        }
-    }
-    starts
 }
 
 #[cfg(test)]
@@ -312,24 +239,26 @@ mod tests {
         findings.iter().map(|finding| (finding.code, finding.location.to_string())).collect()
     }
 
+    /// Of a file below `crds/` that can be read.
+    fn file(text: &str) -> Vec<Finding> {
+        let documents = crds_dir::read(text, "crds/a.yaml").unwrap();
+        documents.iter().flat_map(|document| shipped("crds/a.yaml", document)).collect()
+    }
+
+    fn document(text: &str) -> Value {
+        crds_dir::read(text, "t").unwrap().remove(0).body
+    }
+
     #[test]
     fn every_code_has_its_case() {
         let named = |more: &str| format!("{CRD}metadata: {{name: a.b{more}}}\n");
         let policy = |policy: &str| named(&format!(", annotations: {{sherpack.io/crd-policy: {policy}}}"));
         let rows = [
             (named(""), vec![(Code::MissingPolicy, "crds/a.yaml:1")]),
+            (named(", annotations: {helm.sh/resource-policy: keep}"), vec![]),
             (policy("managed"), vec![]),
             (policy("external"), vec![(Code::ExternalInPack, "crds/a.yaml:1")]),
             (policy("mine"), vec![(Code::AnnotationInvalid, "crds/a.yaml:1")]),
-            (named(", labels: {{ values.labels }}"), vec![(Code::TemplatedInCrdsDir, "crds/a.yaml:3")]),
-            (
-                format!("{CRD}metadata:\n  name: \"{{{{ values.name }}}}\"\n"),
-                vec![(Code::TemplatedInCrdsDir, "crds/a.yaml:4")],
-            ),
-            (
-                format!("{{% if values.x %}}\n{CRD}{{% endif %}}\n"),
-                vec![(Code::TemplatedInCrdsDir, "crds/a.yaml:1")],
-            ),
             (
                 format!(
                     "# first\n---\n{}---\napiVersion: v1\nkind: Service\nmetadata: {{name: a}}\n",
@@ -341,28 +270,17 @@ mod tests {
         for (text, wanted) in rows {
             let wanted: Vec<(Code, String)> =
                 wanted.into_iter().map(|(code, place)| (code, place.to_owned())).collect();
-            assert_eq!(said(&file("crds/a.yaml", &text)), wanted, "{text}");
+            assert_eq!(said(&file(&text)), wanted, "{text}");
         }
-    }
-
-    #[test]
-    fn braces_of_a_description_are_no_template() {
-        let text = format!(
-            "{CRD}metadata: {{name: a.b, annotations: {{helm.sh/resource-policy: keep}}}}\n# {{{{ a comment }}}}\nspec:\n  \
-             versions:\n  - schema:\n      openAPIV3Schema:\n        description: use {{{{workflow.name}}}} here\n"
-        );
-        assert_eq!(said(&file("crds/a.yaml", &text)), []);
-        // A field of that name is none.
-        let text = text.replace("description: use", "properties:\n          description: {type: object, title: x, x: \"{{ y }}\"}\n        title: use");
-        assert_eq!(file("crds/a.yaml", &text)[0].code, Code::TemplatedInCrdsDir);
+        let found = templated("charts/db/crds/a.yaml", 3);
+        assert_eq!(said(&[found]), [(Code::TemplatedInCrdsDir, "charts/db/crds/a.yaml:3".to_owned())]);
     }
 
     #[test]
     fn definitions_of_templates_are_told_apart_by_their_source() {
-        let document =
-            yaml::parse_documents(&format!("{CRD}metadata: {{name: a.b}}\n"), "t").unwrap().remove(0);
+        let document = document(&format!("{CRD}metadata: {{name: a.b}}\n"));
         let source = format!("# {{{{ values.x }}}}\n{CRD}");
-        let found = rendered("templates/_crd.yaml", &source, &document);
+        let found = rendered("templates/_crd.yaml", &source, &[&document]);
         assert_eq!(
             said(&found),
             [
@@ -370,8 +288,12 @@ mod tests {
                 (Code::MissingPolicy, "templates/_crd.yaml:3".to_owned())
             ]
         );
-        assert_eq!(rendered("templates/crd.yaml", CRD, &document)[0].code, Code::StaticInTemplates);
-        assert_eq!(rendered("templates/a.yaml", CRD, &serde_json::json!({"kind": "Service"})), []);
+        let source = format!("{{# of the language #}}\n{CRD}---\n{CRD}");
+        let found = rendered("templates/crd.yaml", &source, &[&document, &document]);
+        let wanted = [(Code::StaticInTemplates, "templates/crd.yaml:3".to_owned())];
+        assert_eq!(said(&found)[..1], wanted);
+        assert_eq!(found[2].location.line(), 6);
+        assert_eq!(rendered("templates/a.yaml", CRD, &[&serde_json::json!({"kind": "Service"})]), []);
     }
 
     #[test]
@@ -379,12 +301,11 @@ mod tests {
         let dependency =
             |pack: &str, path: &str| Location::Dependency { pack: pack.into(), path: path.into(), line: 0 };
         assert_eq!(Location::of("crds/a.yaml", 3), Location::CrdsDir { path: "crds/a.yaml".into(), line: 3 });
-        assert_eq!(
-            Location::of("templates/a.yaml", 0),
-            Location::Templates { path: "templates/a.yaml".into(), line: 0 }
-        );
+        for path in ["templates/a.yaml", "templates/charts/crds/a.yaml"] {
+            assert_eq!(Location::of(path, 0), Location::Templates { path: path.into(), line: 0 });
+        }
         assert_eq!(Location::of("charts/db/crds/a.yaml", 0), dependency("db", "charts/db/crds/a.yaml"));
-        let deep = "charts/db/charts/core/templates/x/a.yaml";
+        let deep = "charts/db/charts/core/templates/crds/a.yaml";
         assert_eq!(Location::of(deep, 0), dependency("core", deep));
     }
 }

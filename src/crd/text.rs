@@ -3,12 +3,15 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use similar::{Algorithm, DiffTag, capture_diff_slices, group_diff_ops};
 
 use super::{Analysis, Change, Kind, Severity};
 use crate::manifest::yaml;
 
 /// Lines of one value; more are counted.
 const LINES: usize = 40;
+/// Lines among which the fewest changes are searched for; of more, all of the old and all of the new stand there.
+const SEARCHED: usize = 1000;
 /// Descriptions that are shown one by one; more are counted.
 const DESCRIPTIONS: usize = 3;
 
@@ -45,8 +48,9 @@ impl Colour {
 pub fn text(analysis: &Analysis, colour: Colour) -> String {
     let name = printable(&analysis.name);
     if analysis.changes.is_empty() {
+        let what = if analysis.is_new { "+ it is new" } else { "none" };
         return format!(
-            "CRD Changes for {name}:\n\n  none\n\nVerdict: {}\n",
+            "CRD Changes for {name}:\n\n  {what}\n\nVerdict: {}\n",
             colour.severity(Severity::Safe)
         );
     }
@@ -144,18 +148,39 @@ fn cut(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// What two values have in common at their ends is shown once, and only next to what differs.
+/// What differs, with some lines round it; the lines between two such places are counted.
 fn compared(old: &[String], new: &[String]) -> Vec<(&'static str, String)> {
     const CONTEXT: usize = 2;
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let most = old.len().min(new.len()) - head;
     let tail = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
-    let same = |lines: &[String]| lines.iter().map(|line| (" ", line.clone())).collect::<Vec<_>>();
-    let mut out = same(&old[head.saturating_sub(CONTEXT)..head]);
-    out.extend(cut(old[head..old.len() - tail].to_vec()).into_iter().map(|line| ("-", line)));
-    out.extend(cut(new[head..new.len() - tail].to_vec()).into_iter().map(|line| ("+", line)));
-    let rest = &old[old.len() - tail..];
-    out.extend(same(&rest[..rest.len().min(CONTEXT)]));
+    // What differs with the lines round it: the search costs only what is searched.
+    let (begin, end) = (head.saturating_sub(CONTEXT), tail.saturating_sub(CONTEXT));
+    let (old, new) = (&old[begin..old.len() - end], &new[begin..new.len() - end]);
+    let signed = |sign: &'static str, lines: &[String]| -> Vec<(&'static str, String)> {
+        cut(lines.to_vec()).into_iter().map(|line| (sign, line)).collect()
+    };
+    if old.len().max(new.len()) > SEARCHED {
+        return [signed("-", old), signed("+", new)].concat();
+    }
+    let mut out = Vec::new();
+    let mut seen = 0;
+    for group in group_diff_ops(capture_diff_slices(Algorithm::Myers, old, new), CONTEXT) {
+        let from = group.first().map_or(0, |op| op.old_range().start);
+        if from > seen {
+            out.push((" ", format!("… {} equal lines", from - seen)));
+        }
+        for op in group {
+            let (tag, before, after) = op.as_tag_tuple();
+            seen = before.end;
+            if tag == DiffTag::Equal {
+                out.extend(signed(" ", &old[before]));
+            } else {
+                out.extend(signed("-", &old[before]));
+                out.extend(signed("+", &new[after]));
+            }
+        }
+    }
     out
 }
 

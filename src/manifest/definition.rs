@@ -60,6 +60,13 @@ impl ObjectId {
     }
 }
 
+/// Whether a document defines a kind, in whatever version of that API.
+#[must_use]
+pub fn is_definition(document: &Value) -> bool {
+    let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
+    group_of(text("apiVersion")) == GROUP && text("kind") == KIND
+}
+
 /// The definition among `objects` that makes a kind be served.
 #[must_use]
 pub fn defining<'o>(objects: &'o [Object], api_version: &str, kind: &str) -> Option<(&'o Object, Defined)> {
@@ -109,6 +116,16 @@ mod tests {
         assert_eq!(objects[0].id, ObjectId::definition("widgets.example.com"));
         assert_eq!(defining(&objects, "example.com/v1", "Widget").unwrap().1.plural, "widgets");
         assert!(defining(&objects, "example.com/v2", "Widget").is_none());
+    }
+
+    #[test]
+    fn every_version_of_the_api_defines() {
+        let document = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind});
+        assert!(is_definition(&document("apiextensions.k8s.io/v1", KIND)));
+        assert!(is_definition(&document("apiextensions.k8s.io/v1beta1", KIND)));
+        assert!(!is_definition(&document("apiextensions.k8s.io/v1", "ConversionReview")));
+        assert!(!is_definition(&document("example.com/v1", KIND)));
+        assert!(!is_definition(&json!({})));
     }
 
     #[test]

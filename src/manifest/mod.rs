@@ -20,7 +20,7 @@ mod pointer;
 mod quantity;
 mod scope;
 
-pub use definition::{Defined, defining};
+pub use definition::{Defined, defining, is_definition};
 pub use digest::{digest, hex, sha256_hex};
 pub use error::Error;
 pub use id::{ObjectId, group_of};

@@ -9,6 +9,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod archive;
+pub mod crds_dir;
 mod definitions;
 mod error;
 pub mod layers;
@@ -91,12 +92,19 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// Takes a file out. `false`: there is none of this path.
+    /// Takes a file out, also of a pack inside. `false`: there is none of this path.
     ///
     /// What else was made of the files stays as it is: values, schema, digest.
     pub fn remove(&mut self, path: &str) -> bool {
         self.compiled = Slot::default();
-        Arc::make_mut(&mut self.files).remove(path).is_some()
+        let mut found = Arc::make_mut(&mut self.files).remove(path).is_some();
+        for subpack in &mut self.subpacks {
+            let inner = path.strip_prefix(&subpack.path).and_then(|rest| rest.strip_prefix('/'));
+            if let (Some(inner), Ok(pack)) = (inner, &mut subpack.content) {
+                found |= pack.remove(inner);
+            }
+        }
+        found
     }
 }
 

@@ -204,6 +204,21 @@ pub fn enabled<'p>(pack: &'p Pack, merged: &Value) -> Result<Vec<Instance<'p>>, 
     Ok(found)
 }
 
+/// A file by the path that a render gives it: packs below `charts/` are called there by alias or name, also those in archives.
+#[must_use]
+pub fn file<'p>(pack: &'p Pack, path: &str) -> Option<&'p [u8]> {
+    if let Some(content) = pack.files.get(path) {
+        return Some(content);
+    }
+    let (name, inner) = path.strip_prefix(FOLDER)?.split_once('/')?;
+    let dependency = pack.dependencies.iter().find(|dependency| dependency.effective_name() == name);
+    let declared = dependency.map(|dependency| candidates(dependency, &pack.subpacks)).unwrap_or_default();
+    let declared = declared.into_iter().filter_map(|index| pack.subpacks.get(index));
+    let called = |subpack: &&Subpack| subpack.content.as_ref().is_ok_and(|pack| pack.metadata.name == name);
+    let packs = declared.chain(pack.subpacks.iter().filter(called));
+    packs.filter_map(|subpack| subpack.content.as_ref().ok()).find_map(|pack| file(pack, inner))
+}
+
 /// Those that the dependency means: called by the alias, else by the name, else having it in their `Pack.yaml`.
 fn candidates(dependency: &Dependency, subpacks: &[Subpack]) -> Vec<usize> {
     let name = dependency.name.as_str();

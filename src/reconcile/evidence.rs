@@ -17,9 +17,6 @@ use crate::release::ReleaseKey;
 
 /// Walks at the same time, of all releases.
 const WALKS: usize = 2;
-/// A walk that sees more than this, or takes longer, ends without having seen all.
-const OBJECTS: u64 = 50_000;
-const DEADLINE: Duration = Duration::from_secs(120);
 /// So long the answer of a walk is believed: objects may come meanwhile that would say otherwise.
 const BELIEVED: Duration = Duration::from_secs(60);
 
@@ -102,36 +99,18 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Looks at every object, as far as that can be done; what was not seen is no evidence.
+/// Looks at the objects, as far as that can be done.
 async fn walk(
     cluster: &Cluster,
     defined: &Defined,
     (old, new): (&Definition, &Definition),
-    mut evidence: Evidence,
+    evidence: Evidence,
 ) -> Evidence {
-    let Some(version) = Evidence::version(old).map(str::to_owned) else { return evidence };
-    let began = Instant::now();
-    let mut from = None;
-    loop {
-        match cluster.page_of(defined, &version, from.take()).await {
-            Ok((objects, next)) => {
-                for object in &objects {
-                    evidence.add(old, new, object);
-                }
-                match next {
-                    None => return evidence.complete(),
-                    Some(_) if evidence.objects() >= OBJECTS || began.elapsed() >= DEADLINE => {
-                        return evidence;
-                    }
-                    next => from = next,
-                }
-            }
-            Err(error) => {
-                tracing::warn!(definition = %new.name, %error, "its objects cannot all be looked at");
-                return evidence;
-            }
-        }
+    let (evidence, error) = cluster.hear(defined, (old, new), evidence).await;
+    if let Some(error) = error {
+        tracing::warn!(definition = %new.name, %error, "its objects cannot all be looked at");
     }
+    evidence
 }
 
 impl Pass<'_> {

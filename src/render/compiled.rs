@@ -1,6 +1,6 @@
 //! The templates of one pack, compiled: once for a pack, however many releases and revisions use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
@@ -54,12 +54,44 @@ fn is_helper(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|name| name.starts_with('_'))
 }
 
+/// The files that are named as helpers, and are to be rendered all the same, as `_crd.yaml` is: they define a kind of their own, and no
+/// other template asks for them.
+fn defining(pack: &Pack) -> BTreeSet<&str> {
+    let sources = || {
+        pack.files.iter().filter_map(|(path, content)| Some((path.strip_prefix(TEMPLATES)?, text(content)?)))
+    };
+    let mut found: BTreeSet<&str> = sources()
+        .filter(|(name, source)| is_helper(name) && defines(name, source))
+        .map(|(name, _)| name)
+        .collect();
+    if found.is_empty() {
+        return found;
+    }
+    for (name, source) in sources() {
+        // Whatever stands behind a quote: a name is always a whole text.
+        for asked in source.split(['"', '\'']).skip(1).filter(|asked| *asked != name) {
+            found.remove(asked);
+        }
+    }
+    found
+}
+
+fn defines(name: &str, source: &str) -> bool {
+    let kind = |line: &str| {
+        let value = line.strip_prefix("kind:").map(|value| value.split(" #").next().unwrap_or(value));
+        value.is_some_and(|value| value.trim().trim_matches(['"', '\'']) == "CustomResourceDefinition")
+    };
+    [".yaml", ".yml", ".yaml.j2", ".yml.j2"].iter().any(|ending| name.ends_with(ending))
+        && source.lines().any(kind)
+}
+
 impl Compiled {
     /// Compiles every template of a pack, but not of those inside of it.
     pub(super) fn of(pack: &Pack, stop: &Stop) -> Result<Self, Error> {
         let budget = Budget::new(stop);
         let mut made =
             Self { engine: settings(), places: BTreeMap::new(), outputs: Vec::new(), cost: 0, size: 0 };
+        let defining = defining(pack);
         for (path, content) in pack.files.iter() {
             let Some(name) = path.strip_prefix(TEMPLATES) else { continue };
             let helper = is_helper(name);
@@ -87,7 +119,7 @@ impl Compiled {
             made.places.insert(name.to_owned(), guarded.places);
             let added = made.engine.add_template_owned(name.to_owned(), guarded.source);
             added.map_err(|error| explain(&error, name, &made.sources(pack), budget.exceeded()))?;
-            if !helper {
+            if !helper || defining.contains(name) {
                 made.outputs.push(name.to_owned());
             }
         }

@@ -3,11 +3,9 @@
 use serde_json::Value;
 
 use super::{Error, Shipped};
-use crate::manifest::{ObjectId, group_of, yaml};
+use crate::manifest::is_definition;
 use crate::pack::Pack;
-
-const FOLDER: &str = "crds/";
-const SIGNS: [&str; 3] = ["{{", "{%", "{#"];
+use crate::pack::crds_dir::{self, Unfit};
 
 /// All definitions below `crds/` of a pack, but not of those inside of it, in the order of the files.
 ///
@@ -15,59 +13,21 @@ const SIGNS: [&str; 3] = ["{{", "{%", "{#"];
 /// Templates, what is not YAML, and documents that define nothing.
 pub(super) fn of(pack: &Pack, folder: &str) -> Result<Vec<Shipped>, Error> {
     let mut found = Vec::new();
-    for (path, content) in pack.files.iter().filter(|(path, _)| is_read(path)) {
+    for (path, content) in pack.files.iter().filter(|(path, _)| crds_dir::is_read(path)) {
         let file = format!("{folder}{path}");
-        let text = String::from_utf8_lossy(content);
-        let documents = match yaml::parse_documents(&text, &file) {
-            Ok(documents) => documents,
-            // Most templates are no YAML as they stand.
-            Err(_) if SIGNS.iter().any(|sign| text.contains(sign)) => return Err(templated(&file, &text)),
-            Err(error) => return Err(Error::DefinitionFile(error)),
-        };
-        for body in documents {
+        let documents =
+            crds_dir::read(&String::from_utf8_lossy(content), &file).map_err(|unfit| match unfit {
+                Unfit::Templated { line } => Error::TemplatedDefinition { file: file.clone(), line },
+                Unfit::Yaml(error) => Error::DefinitionFile(error),
+            })?;
+        for crds_dir::Document { line, body } in documents {
             if !is_definition(&body) {
-                return Err(Error::NotADefinition { file, found: called(&body) });
-            }
-            if is_templated(&body) {
-                return Err(templated(&file, &text));
+                return Err(Error::NotADefinition { file, line, found: called(&body) });
             }
             found.push(Shipped { file: file.clone(), body });
         }
     }
     Ok(found)
-}
-
-/// Whether a file below `crds/` is read at all.
-#[must_use]
-pub fn is_read(path: &str) -> bool {
-    path.starts_with(FOLDER) && (path.ends_with(".yaml") || path.ends_with(".yml"))
-}
-
-/// Whether a document is a CustomResourceDefinition, of whatever version.
-#[must_use]
-pub fn is_definition(body: &Value) -> bool {
-    let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
-    let id = ObjectId { kind: text("kind").to_owned(), ..ObjectId::default() };
-    ObjectId { group: group_of(text("apiVersion")).to_owned(), ..id }.is_definition()
-}
-
-/// Whether a definition was meant to be rendered. In its schemas such signs are texts: descriptions and patterns of real
-/// definitions are full of them.
-#[must_use]
-pub fn is_templated(body: &Value) -> bool {
-    match body {
-        Value::String(text) => SIGNS.iter().any(|sign| text.contains(sign)),
-        Value::Array(items) => items.iter().any(is_templated),
-        Value::Object(fields) => fields.iter().any(|(name, value)| {
-            SIGNS.iter().any(|sign| name.contains(sign)) || (name != "schema" && is_templated(value))
-        }),
-        _ => false,
-    }
-}
-
-fn templated(file: &str, text: &str) -> Error {
-    let line = text.lines().position(|line| SIGNS.iter().any(|sign| line.contains(sign)));
-    Error::TemplatedDefinition { file: file.to_owned(), line: line.map_or(0, |line| line + 1) }
 }
 
 fn called(body: &Value) -> String {

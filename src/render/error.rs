@@ -81,13 +81,15 @@ pub enum Error {
         /// Path in the pack.
         file: String,
         /// Line from 1; 0 when unknown.
-        line: usize,
+        line: u64,
     },
     /// A file below `crds/` holds something else.
-    #[error("{file}: {found} is no CustomResourceDefinition: move it to templates/")]
+    #[error("{file}:{line}: {found} is no CustomResourceDefinition: move it to templates/")]
     NotADefinition {
         /// Path in the pack.
         file: String,
+        /// Line from 1; 0 when unknown.
+        line: u64,
         /// Kind and name.
         found: String,
     },

@@ -37,8 +37,8 @@ use serde_json::Value;
 use crate::pack::values::Merged;
 use crate::pack::{DefinitionWishes, Kind, Pack};
 
+pub use crate::manifest::is_definition;
 pub use budget::Stop;
-pub use definitions::{is_definition, is_read as is_definition_file, is_templated};
 pub use error::Error;
 pub use excerpt::Excerpt;
 pub use generate::{Secret, Secrets, Source};
@@ -128,7 +128,8 @@ const STACK: usize = 64 << 20;
 ///
 /// Templates are `templates/**` with ending `.yaml .yml .j2 .jinja2 .txt .json`; files whose name
 /// starts with `_` (any ending) are only for `import`, `include` and `extends`, by their path below
-/// `templates/`. `NOTES.txt` (any case, also `NOTES.txt.j2`) becomes [`Rendered::notes`].
+/// `templates/`. But a `_*.yaml` that defines a CustomResourceDefinition, and that no other template names, is rendered like others.
+/// `NOTES.txt` (any case, also `NOTES.txt.j2`) becomes [`Rendered::notes`].
 ///
 /// With `engine.strict` (the default) a missing value is an error when it is printed, iterated, compared or given to a
 /// filter, but may be tested (`{% if values.x %}`) and defaulted (`values.x | default(1)`), as real packs do all the

@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::{Finding, Severity};
 use crate::api::annotations::{KNOWN, Wants};
-use crate::api::names::GROUP;
+use crate::api::names::{CRD_POLICY, GROUP};
 use crate::api::{duration, reasons};
+use crate::manifest::is_definition;
 use crate::pack;
 
 /// `Kind/name` of all objects.
-pub(super) fn names(objects: &[Value]) -> BTreeSet<String> {
-    objects.iter().map(name).collect()
+pub(super) fn names<'o>(objects: impl Iterator<Item = &'o Value>) -> BTreeSet<String> {
+    objects.map(name).collect()
 }
 
 fn name(object: &Value) -> String {
@@ -22,6 +23,7 @@ fn name(object: &Value) -> String {
 
 pub(super) fn check(object: &Value, names: &BTreeSet<String>, file: &str, findings: &mut Vec<Finding>) {
     let Some(annotations) = object["metadata"]["annotations"].as_object() else { return };
+    let is_definition = is_definition(object);
     let object = name(object);
     for (key, value) in annotations {
         let known = KNOWN.iter().find(|(known, _)| known == key).map(|(_, wants)| wants);
@@ -40,6 +42,10 @@ pub(super) fn check(object: &Value, names: &BTreeSet<String>, file: &str, findin
             findings.push(Finding::new("AnnotationInvalid", Severity::Error, file, message));
             continue;
         };
+        if key == CRD_POLICY && is_definition {
+            // Judged together with the place.
+            continue;
+        }
         if let Some(wanted) = wanted(wants, value) {
             let shown = pack::shown(value, 60);
             let message = format!("{object}: the annotation `{key}` is `{shown}`, not {wanted}");

@@ -1,101 +1,105 @@
-//! Where definitions of resources stand, and what their policy says.
+//! Where definitions of resources stand, what their policy says, and whether a server would take them.
 
 use serde_json::Value;
 
 use super::{Finding, Severity};
-use crate::api::names::CRD_POLICY;
-use crate::manifest::yaml;
-use crate::pack::Pack;
+use crate::crd::placement::{self, Level, Location};
+use crate::crd::{self, Definition};
+use crate::manifest::{self, is_definition};
+use crate::pack::crds_dir::{self, Unfit};
+use crate::pack::{Pack, subpacks};
 use crate::render::Rendered;
 
-/// Looks at the files below `crds/` of a pack and of those inside of it.
-pub(super) fn files(pack: &Pack, prefix: &str, findings: &mut Vec<Finding>) {
+impl From<placement::Finding> for Finding {
+    fn from(finding: placement::Finding) -> Self {
+        let severity = match finding.code.level() {
+            Level::Error => Severity::Error,
+            Level::Warning => Severity::Warning,
+            Level::Info => Severity::Info,
+        };
+        let (location, dependency) = match &finding.location {
+            Location::CrdsDir { .. } => ("crds", None),
+            Location::Templates { .. } => ("templates", None),
+            Location::Dependency { pack, .. } => ("dependency", Some(pack.clone())),
+        };
+        Self {
+            code: finding.code.name(),
+            severity,
+            file: finding.location.path().to_owned(),
+            line: finding.location.line(),
+            message: finding.message,
+            location: Some(location),
+            dependency,
+        }
+    }
+}
+
+/// Looks at the files below `crds/` of a pack and of those inside of it. Gives those for which a render would end.
+pub(super) fn files(pack: &Pack, prefix: &str, findings: &mut Vec<Finding>) -> Vec<String> {
+    let mut unfit = Vec::new();
     for (path, content) in pack.files.iter().filter(|(path, _)| path.starts_with("crds/")) {
         let file = format!("{prefix}{path}");
-        if !path.ends_with(".yaml") && !path.ends_with(".yml") {
+        if !crds_dir::is_read(path) {
             let message = "only files with the ending .yaml or .yml are read below crds/";
             findings.push(Finding::new("FileIgnored", Severity::Info, &file, message));
             continue;
         }
-        let text = String::from_utf8_lossy(content);
-        if ["{{", "{%", "{#"].iter().any(|sign| text.contains(sign)) {
-            let message = "files below crds/ are not templates: move it to templates/, or write it out";
-            findings.push(Finding::new("TemplatedCrdInCrdsDir", Severity::Error, &file, message));
-            continue;
-        }
-        match yaml::parse_documents(&text, &file) {
-            Err(error) => {
-                findings.push(Finding::new(error.reason(), Severity::Error, &file, error.to_string()));
-            }
+        let before = findings.len();
+        match crds_dir::read(&String::from_utf8_lossy(content), &file) {
+            Err(Unfit::Templated { line }) => findings.push(placement::templated(&file, line).into()),
+            Err(Unfit::Yaml(error)) => findings.push(of_yaml(&error, &file)),
             Ok(documents) => {
                 for document in &documents {
-                    if is_definition(document) {
-                        policy(document, &file, findings);
-                    } else {
-                        let message = format!(
-                            "{} {} is no CustomResourceDefinition: move it to templates/",
-                            text_of(&document["kind"]),
-                            text_of(&document["metadata"]["name"])
-                        );
-                        findings.push(Finding::new("NonCrdInCrdsDir", Severity::Error, &file, message));
-                    }
+                    findings.extend(placement::shipped(&file, document).into_iter().map(Finding::from));
+                    findings.extend(refused(&document.body, &Location::of(&file, document.line)));
                 }
             }
+        }
+        let ends = |finding: &Finding| finding.severity == Severity::Error;
+        if findings.iter().skip(before).any(ends) {
+            unfit.push(file);
         }
     }
     for subpack in &pack.subpacks {
         if let Ok(inner) = &subpack.content {
-            files(inner, &format!("{prefix}{}/", subpack.path), findings);
+            unfit.extend(files(inner, &format!("{prefix}{}/", subpack.path), findings));
         }
     }
+    unfit
+}
+
+fn of_yaml(error: &manifest::Error, file: &str) -> Finding {
+    let (line, message) = match error {
+        manifest::Error::Yaml { line, message, .. } => (*line, message.clone()),
+        other => (0, other.to_string()),
+    };
+    Finding { line, ..Finding::new(error.reason(), Severity::Error, file, message) }
 }
 
 /// Looks at the definitions that come from templates.
-pub(super) fn rendered(rendered: &Rendered, findings: &mut Vec<Finding>) {
-    let all = rendered.objects.iter().zip(&rendered.origins);
-    for (document, file) in all.filter(|(document, _)| is_definition(document)) {
-        let name = text_of(&document["metadata"]["name"]);
-        let message =
-            format!("{name} is installed with the other objects; below crds/ it would come before them");
-        findings.push(Finding::new("CrdInTemplates", Severity::Info, file, message));
-        if policy_of(document).is_some_and(|policy| policy.eq_ignore_ascii_case("shared")) {
-            let message =
-                format!("{name} is shared with other releases, but depends on the values of this one");
-            findings.push(Finding::new("SharedCrdInTemplates", Severity::Warning, file, message));
+pub(super) fn rendered(pack: &Pack, rendered: &Rendered, findings: &mut Vec<Finding>) {
+    let all: Vec<(&Value, &String)> = rendered.objects.iter().zip(&rendered.origins).collect();
+    // The documents of one template follow one another.
+    for of_file in all.chunk_by(|(_, one), (_, other)| one == other) {
+        let Some((_, file)) = of_file.first() else { continue };
+        let documents: Vec<&Value> = of_file.iter().map(|(document, _)| *document).collect();
+        if !documents.iter().any(|document| is_definition(document)) {
+            continue;
         }
-        policy(document, file, findings);
+        let source = subpacks::file(pack, file).map(String::from_utf8_lossy).unwrap_or_default();
+        findings.extend(placement::rendered(file, &source, &documents).into_iter().map(Finding::from));
+        for document in documents {
+            findings.extend(refused(document, &Location::of(file, 0)));
+        }
     }
 }
 
-fn policy(document: &Value, file: &str, findings: &mut Vec<Finding>) {
-    let name = text_of(&document["metadata"]["name"]);
-    match policy_of(document) {
-        None => {
-            let message = format!("{name} has no annotation `{CRD_POLICY}`: it is managed by this release");
-            findings.push(Finding::new("NoPolicyAnnotation", Severity::Info, file, message));
-        }
-        Some(policy) if policy.eq_ignore_ascii_case("external") => {
-            let message = format!("{name} is external, so it is never applied: why is it in the pack?");
-            findings.push(Finding::new("ExternalPolicyInPack", Severity::Warning, file, message));
-        }
-        Some(policy) if !["managed", "shared"].iter().any(|known| policy.eq_ignore_ascii_case(known)) => {
-            let message = format!("{name}: the annotation `{CRD_POLICY}` is not managed, shared or external");
-            findings.push(Finding::new("AnnotationInvalid", Severity::Error, file, message));
-        }
-        Some(_) => {}
+/// What the API server would say of a definition.
+fn refused(document: &Value, at: &Location) -> Option<Finding> {
+    if !is_definition(document) {
+        return None;
     }
-}
-
-fn policy_of(document: &Value) -> Option<&str> {
-    document["metadata"]["annotations"].get(CRD_POLICY)?.as_str()
-}
-
-fn is_definition(document: &Value) -> bool {
-    let group =
-        document["apiVersion"].as_str().is_some_and(|version| version.starts_with("apiextensions.k8s.io/"));
-    group && document["kind"] == "CustomResourceDefinition"
-}
-
-fn text_of(value: &Value) -> String {
-    value.as_str().unwrap_or("?").chars().take(100).collect()
+    let error = Definition::from_value(document).and_then(|definition| crd::admissible(&definition)).err()?;
+    let finding = Finding::new(error.reason(), Severity::Error, at.path(), error.to_string());
+    Some(Finding { line: at.line(), ..finding })
 }

@@ -36,7 +36,8 @@ pub(super) struct Args {
 enum Output {
     /// One line per finding.
     Table,
-    /// A JSON list of objects with `code`, `severity`, `file`, `line`, `message`.
+    /// A JSON list of objects with `code`, `severity`, `file`, `line`, `message`; for definitions also `location` (crds, templates or
+    /// dependency) and `dependency`.
     Json,
 }
 
@@ -62,11 +63,18 @@ struct Finding {
     /// From 1; 0 when unknown.
     line: u64,
     message: String,
+    /// Of a definition: `crds`, `templates` or `dependency`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location: Option<&'static str>,
+    /// The pack inside that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dependency: Option<String>,
 }
 
 impl Finding {
     fn new(code: &'static str, severity: Severity, file: &str, message: impl Into<String>) -> Self {
-        Self { code, severity, file: file.to_owned(), line: 0, message: message.into() }
+        let (file, message) = (file.to_owned(), message.into());
+        Self { code, severity, file, line: 0, message, location: None, dependency: None }
     }
 }
 
@@ -112,15 +120,19 @@ fn table(findings: &[Finding]) -> String {
 fn lint(args: &render::Args) -> Result<Vec<Finding>, String> {
     let what = format!("pack {}", args.pack.display());
     let values = render::read_values(args).map_err(|(_, message)| message)?;
-    let pack = match source::path::read(&args.pack, &what, &Limits::default()) {
+    let mut pack = match source::path::read(&args.pack, &what, &Limits::default()) {
         Ok(pack) => pack,
         Err(source::Error::Pack { error, .. }) => return Ok(vec![of_pack(&error)]),
         Err(error) => return Err(error.to_string()),
     };
     let mut findings = Vec::new();
     warnings(&pack, "", &mut findings);
-    crds::files(&pack, "", &mut findings);
-    if let Some(rendered) = rendered(args, pack, &values, &mut findings) {
+    for unfit in crds::files(&pack, "", &mut findings) {
+        // It is told of, and must not hide what else there is.
+        pack.remove(&unfit);
+    }
+    if let Some(rendered) = rendered(args, pack.clone(), &values, &mut findings) {
+        crds::rendered(&pack, &rendered, &mut findings);
         objects(rendered, &args.namespace, &mut findings);
     }
     findings
@@ -210,7 +222,7 @@ fn of_pack(error: &pack::Error) -> Finding {
     };
     let message = error.to_string();
     let message = message.strip_prefix(&format!("{file}: ")).unwrap_or(&message).to_owned();
-    Finding { code: error.reason(), severity: Severity::Error, file: file.to_owned(), line, message }
+    Finding { line, ..Finding::new(error.reason(), Severity::Error, file, message) }
 }
 
 fn of_render(error: &Error) -> Finding {
@@ -229,16 +241,18 @@ fn of_render(error: &Error) -> Finding {
         }
         _ => (String::new(), 0, error.to_string()),
     };
-    Finding { code: error.reason(), severity: Severity::Error, file, line, message }
+    Finding { line, ..Finding::new(error.reason(), Severity::Error, &file, message) }
 }
 
 /// Judges what was rendered.
 fn objects(rendered: Rendered, namespace: &str, findings: &mut Vec<Finding>) {
-    crds::rendered(&rendered, findings);
-    let names = annotations::names(&rendered.objects);
+    let shipped = rendered.definitions.into_iter().map(|shipped| (shipped.body, shipped.file));
+    let all: Vec<(Value, String)> =
+        shipped.chain(rendered.objects.into_iter().zip(rendered.origins)).collect();
+    let names = annotations::names(all.iter().map(|(document, _)| document));
     let mut seen: HashMap<String, String> = HashMap::new();
     let mut complete = Vec::new();
-    for (mut document, file) in rendered.objects.into_iter().zip(rendered.origins) {
+    for (mut document, file) in all {
         let before = findings.len();
         annotations::check(&document, &names, &file, findings);
         let wrong = findings.iter().skip(before).any(|finding| finding.code == reasons::ANNOTATION_INVALID);

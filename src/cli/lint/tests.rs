@@ -37,8 +37,15 @@ impl Drop for Scratch {
 
 const PACK: &str = "apiVersion: sherpack/v1\nkind: application\nmetadata: {name: web, version: 1.0.0}\n";
 const OBJECT: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
-const CRD: &str =
-    "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b.c}\n";
+const CRD: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: as.b.c}
+spec:
+  group: b.c
+  scope: Namespaced
+  names: {plural: as, singular: a, kind: A, listKind: AList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+";
 
 /// `code file:line` of what is found in a pack with one more file.
 fn found(name: &str, file: (&str, &str)) -> Vec<String> {
@@ -76,11 +83,31 @@ fn every_mistake_is_found_with_its_place() {
             "DependencyMissing Pack.yaml:0",
         ),
         ("charts/db/Pack.yaml", "x: 1", "DependencyInvalid Pack.yaml:0"),
-        ("crds/a.yaml", OBJECT, "NonCrdInCrdsDir crds/a.yaml:0"),
-        ("crds/a.yaml", "{{ values.a }}", "TemplatedCrdInCrdsDir crds/a.yaml:0"),
-        ("crds/a.yaml", "a: [", "InvalidYaml crds/a.yaml:0"),
-        ("crds/a.yaml", CRD, "NoPolicyAnnotation crds/a.yaml:0"),
-        ("templates/a.yaml", CRD, "CrdInTemplates templates/a.yaml:0"),
+        ("crds/a.yaml", OBJECT, "NonCrdInCrdsDir crds/a.yaml:1"),
+        ("crds/a.yaml", "\n{{ values.a }}", "TemplatedInCrdsDir crds/a.yaml:2"),
+        ("crds/a.yaml", "a: [", "InvalidYaml crds/a.yaml:1"),
+        ("crds/a.yaml", CRD, "MissingPolicy crds/a.yaml:1"),
+        ("crds/a.yaml", &CRD.replace("type: object", "type: text"), "CrdInvalid crds/a.yaml:1"),
+        ("crds/a.yaml", &CRD.replace("io/v1", "io/v1beta1"), "CrdApiRemoved crds/a.yaml:1"),
+        ("crds/a.yaml", &format!("{CRD}---\n{CRD}"), "DuplicateObject crds/a.yaml:0"),
+        (
+            "crds/a.yaml",
+            &CRD.replace("{name: as.b.c}", "{name: as.b.c, annotations: {sherpack.io/drft: x}}"),
+            "UnknownAnnotation crds/a.yaml:0",
+        ),
+        ("crds/README.md", "{{ x }}", "FileIgnored crds/README.md:0"),
+        ("templates/a.yaml", CRD, "StaticInTemplates templates/a.yaml:2"),
+        ("templates/_crd.yaml", CRD, "StaticInTemplates templates/_crd.yaml:2"),
+        (
+            "templates/_crd.yaml",
+            &CRD.replace("type: object", "type: {{ 'object' }}"),
+            "TemplatedInTemplates templates/_crd.yaml:2",
+        ),
+        (
+            "templates/_crd.yaml",
+            &CRD.replace("type: object", "type: text"),
+            "CrdInvalid templates/_crd.yaml:0",
+        ),
         ("templates/a.yaml", &format!("{OBJECT}---\n{OBJECT}"), "DuplicateObject templates/a.yaml:0"),
     ]
     .into_iter()
@@ -174,19 +201,74 @@ fn annotations_are_held_to_their_table() {
 fn policies_of_definitions_are_looked_at() {
     let with = |policy: &str| {
         CRD.replace(
-            "{name: a.b.c}",
-            &format!("{{name: a.b.c, annotations: {{sherpack.io/crd-policy: {policy}}}}}"),
+            "{name: as.b.c}",
+            &format!("{{name: as.b.c, annotations: {{sherpack.io/crd-policy: {policy}}}}}"),
         )
     };
-    let codes = |name: &str, path: &str, policy: &str| {
-        found(name, (path, &with(policy)))
-            .iter()
-            .filter_map(|one| one.split(' ').next().map(str::to_owned))
-            .collect::<Vec<_>>()
-    };
-    assert!(codes("external", "crds/a.yaml", "external").contains(&"ExternalPolicyInPack".to_owned()));
-    assert!(codes("shared", "templates/a.yaml", "shared").contains(&"SharedCrdInTemplates".to_owned()));
-    assert_eq!(codes("managed", "crds/a.yaml", "managed"), ["NotSupported"]);
+    for (index, (path, policy, expected)) in [
+        ("crds/a.yaml", "managed", vec![]),
+        ("crds/a.yaml", "Shared", vec![]),
+        ("crds/a.yaml", "external", vec!["ExternalInPack"]),
+        ("crds/a.yaml", "mine", vec!["AnnotationInvalid"]),
+        ("templates/a.yaml", "managed", vec!["StaticInTemplates"]),
+        ("templates/a.yaml", "external", vec!["ExternalInPack", "StaticInTemplates"]),
+        ("templates/a.yaml", "mine", vec!["AnnotationInvalid", "StaticInTemplates"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let found = found(&format!("policy-{index}"), (path, &with(policy)));
+        let codes: Vec<&str> = found.iter().filter_map(|one| one.split(' ').next()).collect();
+        assert_eq!(codes, expected, "{path} {policy}");
+    }
+}
+
+#[test]
+fn a_missing_policy_is_worth_knowing_and_no_finding() {
+    let scratch = Scratch::new("info", &[("Pack.yaml", PACK), ("crds/a.yaml", CRD)]);
+    let found = scratch.lint();
+    assert_eq!((found[0].code, found[0].severity), ("MissingPolicy", Severity::Info));
+    assert_eq!(found.len(), 1);
+    let line = Line::parse_from(["lint", scratch.0.to_str().unwrap()]);
+    assert_eq!(format!("{:?}", run(line.args)), format!("{:?}", ExitCode::SUCCESS));
+}
+
+#[test]
+fn definitions_of_packs_inside_are_looked_at_where_they_stand() {
+    let scratch = Scratch::new(
+        "inside",
+        &[
+            ("Pack.yaml", PACK),
+            ("charts/db/Pack.yaml", &PACK.replace("web", "db")),
+            ("charts/db/crds/a.yaml", "{{ values.a }}"),
+            ("charts/db/crds/b.yaml", CRD),
+            (
+                "charts/db/templates/_crd.yaml",
+                &CRD.replace("as", "xs").replace(": a,", ": x,").replace('A', "X"),
+            ),
+            ("templates/a.yaml", "a: {{ values.gone }}"),
+        ],
+    );
+    let found = serde_json::to_value(scratch.lint()).unwrap();
+    let rows: Vec<(&str, &str, u64)> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            (one["code"].as_str().unwrap(), one["file"].as_str().unwrap(), one["line"].as_u64().unwrap())
+        })
+        .collect();
+    // Neither mistake hides the other.
+    assert!(rows.contains(&("TemplatedInCrdsDir", "charts/db/crds/a.yaml", 1)), "{rows:?}");
+    assert!(rows.contains(&("MissingPolicy", "charts/db/crds/b.yaml", 1)), "{rows:?}");
+    assert!(rows.contains(&("RenderFailed", "templates/a.yaml", 1)), "{rows:?}");
+    assert_eq!((&found[0]["location"], &found[0]["dependency"]), (&"dependency".into(), &"db".into()));
+
+    std::fs::remove_file(scratch.0.join("templates/a.yaml")).unwrap();
+    let found = scratch.lint();
+    let places: Vec<String> =
+        found.iter().map(|one| format!("{} {}:{}", one.code, one.file, one.line)).collect();
+    assert!(places.contains(&"StaticInTemplates charts/db/templates/_crd.yaml:2".to_owned()), "{places:?}");
 }
 
 #[test]

@@ -44,6 +44,37 @@ fn nothing_is_said_in_a_few_words() {
 }
 
 #[test]
+fn several_places_of_a_text_are_shown_with_the_lines_round_them() {
+    let text_of = |changed: &[usize]| -> String {
+        let line = |line| if changed.contains(&line) { format!("{line} new\n") } else { format!("{line}\n") };
+        (0..30).map(line).collect()
+    };
+    let schema = |text: String| definition(&json!({"type": "object", "description": text}));
+    let said = text(&of(&schema(text_of(&[])), &schema(text_of(&[5, 25]))), Colour::No);
+    let wanted = "        3\n        4\n      - 5\n      + 5 new\n        6\n        7\n        … 15 equal lines\n        23\n        \
+                  24\n      - 25\n      + 25 new\n        26\n        27\n";
+    assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
+fn a_search_among_many_lines_ends() {
+    let text_of = |word: &str| (0..50_000).map(|line| format!("{word} {line}\n")).collect::<String>();
+    let schema = |text: String| definition(&json!({"type": "object", "description": text}));
+    let said = text(&of(&schema(text_of("a")), &schema(text_of("b"))), Colour::No);
+    assert!(
+        said.contains("      - a 0\n") && said.contains("      - … 49960 more lines\n      + b 0\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_definition_that_was_not_there_is_new() {
+    let new = Definition::from_value(&definition(&json!({"type": "object"}))).unwrap();
+    let said = text(&crate::crd::introduce(&new), Colour::No);
+    assert_eq!(said, "CRD Changes for widgets.example.com:\n\n  + it is new\n\nVerdict: Safe\n");
+}
+
+#[test]
 fn colours_are_escapes_and_nothing_else() {
     for example in examples() {
         let analysis = of(&example.old, &example.new);

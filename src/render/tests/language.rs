@@ -260,3 +260,23 @@ fn values_are_laid_on_the_defaults() {
     assert_eq!(rendered.notes.unwrap(), r#"{"a": {"b": 5, "c": 2}}"#);
     assert_eq!(rendered.values, json!({"a": {"b": 5, "c": 2}}));
 }
+
+#[test]
+fn a_definition_in_a_file_named_like_a_helper_is_rendered() {
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: '{{ release.name }}.b'}\n";
+    let files = |files: &[(&str, &str)]| {
+        let rendered = run(&pack("", files), &json!({})).unwrap();
+        rendered.origins
+    };
+    assert_eq!(files(&[("templates/_crd.yaml", crd)]), ["templates/_crd.yaml"]);
+    assert_eq!(files(&[("templates/deep/_crd.yml", crd)]), ["templates/deep/_crd.yml"]);
+    // Another template has a use for it, or it is no YAML, or it defines nothing.
+    let include = ("templates/crd.yaml", "{% include '_crd.yaml' %}");
+    assert_eq!(files(&[("templates/_crd.yaml", crd), include]), ["templates/crd.yaml"]);
+    assert_eq!(files(&[("templates/_crd.tpl", crd)]), [""; 0]);
+    let other = crd.replace("CustomResourceDefinition", "ConfigMap");
+    assert_eq!(files(&[("templates/_crd.yaml", &other)]), [""; 0]);
+    // Macros give nothing by themselves.
+    let helper = format!("{{% macro crd() %}}\n{crd}{{% endmacro %}}\n");
+    assert_eq!(files(&[("templates/_crd.yaml", &helper)]), [""; 0]);
+}
