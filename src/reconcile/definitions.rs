@@ -483,7 +483,7 @@ impl Pass<'_> {
             let judged = self.judge_definitions(vec![candidate], &uid, true).await?;
             objects.extend(judged.objects);
             if let Some(mut now) = judged.shipped.into_iter().next() {
-                now.body = now.body.or(shipped.body.take());
+                now.body = now.body.or_else(|| shipped.body.take());
                 *shipped = now;
             }
         }

@@ -9,7 +9,7 @@ use crate::{cluster, crd, manifest, plan, render, source, storage};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Cluster(#[from] cluster::Error),
+    Cluster(Box<cluster::Error>),
     #[error(transparent)]
     Storage(#[from] storage::Error),
     #[error(transparent)]
@@ -97,6 +97,12 @@ pub enum Error {
     Own { what: &'static str, source: Box<kube::Error> },
     #[error("write of the release's {what}: no answer within {}s", after.as_secs())]
     OwnTimeout { what: &'static str, after: Duration },
+}
+
+impl From<cluster::Error> for Error {
+    fn from(error: cluster::Error) -> Self {
+        Self::Cluster(Box::new(error))
+    }
 }
 
 impl Error {
@@ -189,7 +195,7 @@ impl Error {
     /// A kind cannot be watched: whatever else is to be done can be done.
     #[must_use]
     pub fn is_blind(&self) -> bool {
-        matches!(self, Self::Cluster(cluster::Error::Watch { .. }))
+        matches!(self, Self::Cluster(error) if matches!(**error, cluster::Error::Watch { .. }))
     }
 
     /// An API server that has just been started says this too: it counts when it stands.

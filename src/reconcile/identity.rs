@@ -185,7 +185,9 @@ impl Pass<'_> {
         let plural = match self.kind_to_be(api_version, &id.kind, definitions).await {
             Ok((_, plural)) => plural,
             // Nothing is done to what is not served.
-            Err(Error::Cluster(cluster::Error::UnknownKind { .. })) => return Ok(()),
+            Err(Error::Cluster(error)) if matches!(*error, cluster::Error::UnknownKind { .. }) => {
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         let (group, namespace) = (group_of(api_version), id.namespace.as_deref());
