@@ -127,19 +127,17 @@ async fn bad_packs_and_bad_usage_end_with_codes_of_their_own() {
     assert!(err(&broken).contains("templates/a.yaml:2"), "where it is: {}", err(&broken));
     assert_eq!(out(&broken), "", "nothing half rendered");
 
-    std::fs::write(
-        pack.join("templates/a.yaml"),
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {sherpack.io/crd-policy: shared}}\n",
-    )
-    .unwrap();
+    std::fs::create_dir_all(pack.join("crds")).unwrap();
+    std::fs::write(pack.join("crds/a.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+        .unwrap();
     let refused = operator(&["render", pack.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1), "a pack that the operator does not install");
     assert!(
-        err(&refused).contains("`sherpack.io/crd-policy` on Job/a is not supported yet"),
+        err(&refused).contains("crds/a.yaml") && err(&refused).contains("no CustomResourceDefinition"),
         "{}",
         err(&refused)
     );
-    assert!(out(&refused).contains("kind: Job"), "printed nevertheless: {}", out(&refused));
+    std::fs::remove_file(pack.join("crds/a.yaml")).unwrap();
 
     std::fs::write(
         pack.join("templates/a.yaml"),
