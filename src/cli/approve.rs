@@ -3,14 +3,12 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::answer::{Answer, Failure, finish, print, story};
-use super::cluster::{Place, Target, on_runtime};
+use super::cluster::{Target, on_runtime};
 use super::wait::{Goal, Patience, follow};
 use crate::api::{PlanStatus, SherpackRelease, names};
-use crate::cluster::describe;
 
 /// Approve the plan that a release with `approval: Manual` waits with.
 ///
@@ -60,7 +58,8 @@ async fn approve(args: Args) -> Result<Answer, Failure> {
         None if args.yes => {}
         None => ask()?,
     }
-    let patched = annotate(&place, &plan.digest).await?;
+    let annotation = json!({"metadata": {"annotations": {names::APPROVE: plan.digest}}});
+    let patched = place.change(annotation).await?;
     let done = format!("sherpackrelease/{} approved\n", place.name);
     if !args.wait {
         return Ok(done.into());
@@ -97,13 +96,6 @@ fn ask() -> Result<(), Failure> {
         "y" | "yes" => Ok(()),
         _ => Err(Failure::finding("not approved")),
     }
-}
-
-async fn annotate(place: &Place, digest: &str) -> Result<SherpackRelease, Failure> {
-    let params = PatchParams { field_manager: Some(names::MANAGER_CLI.to_owned()), ..PatchParams::default() };
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {names::APPROVE: digest}}}));
-    let patched = place.api().patch(&place.name, &params, &patch).await;
-    patched.map_err(|error| format!("SherpackRelease {}: {}", place.what(), describe(&error)).into())
 }
 
 #[cfg(test)]

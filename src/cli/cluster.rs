@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kube::Client;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::Value;
 
 use super::answer::Failure;
-use crate::api::SherpackRelease;
+use crate::api::{SherpackRelease, names};
 use crate::cluster::client::{self, ApiObserver};
 use crate::cluster::{describe, status_code};
 use crate::storage::Keeping;
@@ -80,6 +81,14 @@ impl Place {
         let found =
             found.map_err(|error| format!("SherpackRelease {}: {}", self.what(), describe(&error)))?;
         found.ok_or_else(|| Failure::finding(format!("there is no SherpackRelease {}", self.what())))
+    }
+
+    /// Changes the release by a merge patch of the field manager that owns what people ask for.
+    pub(super) async fn change(&self, patch: Value) -> Result<SherpackRelease, Failure> {
+        let params =
+            PatchParams { field_manager: Some(names::MANAGER_CLI.to_owned()), ..PatchParams::default() };
+        let patched = self.api().patch(&self.name, &params, &Patch::Merge(patch)).await;
+        patched.map_err(|error| format!("SherpackRelease {}: {}", self.what(), describe(&error)).into())
     }
 }
 

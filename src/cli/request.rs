@@ -6,7 +6,6 @@
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Failure, finish, story};
@@ -15,7 +14,6 @@ use super::gitops::Keeper;
 use super::wait::{Goal, Patience, follow};
 use crate::api::reasons::condition::READY;
 use crate::api::{SherpackRelease, conditions, names, reasons};
-use crate::cluster::describe;
 use crate::release::State;
 use crate::storage::Stores;
 use crate::storage::unsealed::{self, Found};
@@ -137,10 +135,7 @@ async fn ask(
         return Ok(Answer::default());
     }
     let now = Timestamp::now().to_string();
-    let params = PatchParams { field_manager: Some(names::MANAGER_CLI.to_owned()), ..PatchParams::default() };
-    let patch = Patch::Merge(request.patch(&now, patience.is_some()));
-    let patched = place.api().patch(&place.name, &params, &patch).await;
-    let patched = patched.map_err(|error| format!("SherpackRelease {what}: {}", describe(&error)))?;
+    let patched = place.change(request.patch(&now, patience.is_some())).await?;
     let done = format!("sherpackrelease/{} {}\n", place.name, request.done());
     let Some(patience) = patience else { return Ok(done.into()) };
     super::answer::print(&done)?;

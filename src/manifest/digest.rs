@@ -6,7 +6,13 @@ use sha2::{Digest as _, Sha256};
 /// `sha256:<hex>` of the canonical JSON: no blanks, keys in byte order.
 #[must_use]
 pub fn digest(value: &Value) -> String {
-    format!("sha256:{}", sha256_hex(canonical_json(value).as_bytes()))
+    digest_of(canonical_json(value).as_bytes())
+}
+
+/// `sha256:<hex>` of bytes as they are.
+#[must_use]
+pub fn digest_of(bytes: &[u8]) -> String {
+    format!("sha256:{}", sha256_hex(bytes))
 }
 
 /// Canonical only because `serde_json` keeps its maps sorted; a test guards that no feature changes it.

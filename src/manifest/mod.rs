@@ -21,7 +21,7 @@ mod quantity;
 mod scope;
 
 pub use definition::{Defined, defining, is_definition};
-pub use digest::{digest, hex, sha256_hex};
+pub use digest::{digest, digest_of, hex, sha256_hex};
 pub use error::Error;
 pub use id::{ObjectId, group_of};
 pub use inventory::InventoryEntry;

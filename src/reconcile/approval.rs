@@ -4,7 +4,7 @@ use super::prepare::{Wanted, stored_objects};
 use super::{Error, Pass};
 use crate::api::conditions::clip;
 use crate::api::{Approval, PlanStatus};
-use crate::manifest::{Object, sha256_hex};
+use crate::manifest::{Object, digest_of};
 use crate::plan;
 use crate::release::Action;
 use crate::release::decide::Operation;
@@ -19,22 +19,13 @@ impl Pass<'_> {
         if self.settings.approval == Approval::Automatic {
             return None;
         }
-        let digest = format!(
-            "sha256:{}",
-            sha256_hex(format!("{inputs}\n{}", self.last_deployed().unwrap_or(0)).as_bytes())
-        );
+        let digest = digest_of(format!("{inputs}\n{}", self.last_deployed().unwrap_or(0)).as_bytes());
         let approved = self.settings.requests.approve.as_ref() == Some(&digest);
         (!approved).then_some(digest)
     }
 
     fn last_deployed(&self) -> Option<u32> {
-        match &self.mem.head {
-            Some((Head::Ours(head), _)) => {
-                let private = head.private.as_ref().filter(|private| self.owns(&private.owner))?;
-                private.last_deployed
-            }
-            _ => None,
-        }
+        self.own_private()?.last_deployed
     }
 
     /// Finds out what the plan with this digest would do. What stands in its way is told instead of it.
@@ -47,10 +38,9 @@ impl Pass<'_> {
         next: &Operation,
     ) -> Result<(), Error> {
         let told = self.release.status.as_ref().and_then(|status| status.plan.as_ref());
-        let known = self.mem.plan.as_ref().or(told).filter(|plan| plan.digest == digest);
-        if let Some(known) = known {
-            let known = known.clone();
-            self.mem.plan = Some(known);
+        let known = self.mem.plan.as_ref().or(told).filter(|plan| plan.digest == digest).cloned();
+        if known.is_some() {
+            self.mem.plan = known;
             return Ok(());
         }
         let (action, revision, attempt, start_over) = match next {

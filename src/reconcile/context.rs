@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::reflector::Store;
 use kube::{Client, ResourceExt};
@@ -17,7 +17,7 @@ use super::memory::{Memory, Remembered};
 use super::packs::Packs;
 use super::rights::Rights;
 use super::values::ValuesKept;
-use super::{Error, status};
+use super::{Error, has_finalizer, status};
 use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, conditions, names};
 use crate::cluster::{Cluster, version_of};
 use crate::probe::Prober;
@@ -258,10 +258,8 @@ impl Context {
     /// Whether the API server still has this very release, with our finalizer on it.
     pub(super) async fn still_ours(&self, release: &SherpackRelease) -> Result<bool, Error> {
         let found = own("state", self.api(release).get_metadata_opt(&release.name_any())).await?;
-        Ok(found.is_some_and(|found| {
-            found.metadata.uid == release.metadata.uid
-                && found.finalizers().iter().any(|f| f == names::FINALIZER)
-        }))
+        let same = |found: &ObjectMeta| found.uid == release.metadata.uid && has_finalizer(found);
+        Ok(found.is_some_and(|found| same(&found.metadata)))
     }
 
     /// Another living release that owns the same target and name: the owner of the newest record, else one that lives

@@ -43,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use context::{Context, Report, Snapshot};
 pub use definitions::Sharing;
@@ -98,7 +99,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     };
     let now = Timestamp::now();
     let deleting = release.metadata.deletion_timestamp.is_some();
-    if deleting && !has_finalizer(&release) {
+    if deleting && !has_finalizer(&release.metadata) {
         // Somebody else's finalizer holds it; ours is done.
         ctx.forget(&key, &release);
         return Ok(None);
@@ -111,15 +112,18 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         Err(invalid) => (Settings::without_spec(&release, &ctx.policy), Some(invalid)),
     };
     let invalid = invalid.filter(|_| !deleting);
-    if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release)) {
+    if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
         return ctx
             .write_status(&release, &key, &mut mem, status::refused(&release, invalid, now))
             .await
             .map(|_| None);
     }
-    let release =
-        if has_finalizer(&release) { release } else { ctx.add_finalizer(&release, &mut mem).await? };
+    let release = if has_finalizer(&release.metadata) {
+        release
+    } else {
+        ctx.add_finalizer(&release, &mut mem).await?
+    };
     let uid = release.metadata.uid.clone().unwrap_or_default();
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
     let mut pass = Pass {
@@ -320,8 +324,7 @@ impl Pass<'_> {
             _ => false,
         };
         let Some((Head::Ours(head), _)) = &self.mem.head else { return false };
-        let ours = head.private.as_ref().is_some_and(|private| self.owns(&private.owner));
-        rests && ours && head.record.state == State::Deployed
+        rests && self.own_private().is_some() && head.record.state == State::Deployed
     }
 
     /// An operation could not even begin, so what is deployed stays as it is, and stays locked.
@@ -420,8 +423,8 @@ fn goes_on(operation: &Operation) -> bool {
     )
 }
 
-fn has_finalizer(release: &SherpackRelease) -> bool {
-    release.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == names::FINALIZER)
+fn has_finalizer(meta: &ObjectMeta) -> bool {
+    meta.finalizers.iter().flatten().any(|finalizer| finalizer == names::FINALIZER)
 }
 
 fn until(now: Timestamp, at: Timestamp) -> Duration {

@@ -11,7 +11,7 @@ use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
 use crate::api::{Class, DriftPause, Invalid, SherpackReleaseStatus};
 use crate::release::decide::{Hold, Operation};
-use crate::release::{Action, Owner, State, backoff};
+use crate::release::{Action, Owner, Private, State, backoff};
 use crate::storage::{Head, Records};
 
 /// An operation shorter than this writes its status once, at its end.
@@ -354,6 +354,14 @@ impl Pass<'_> {
         match self.mem.head.as_ref().map(|(head, _)| head) {
             Some(Head::Ours(stored)) => stored.private.as_ref().map(|private| &private.owner),
             _ => None,
+        }
+    }
+
+    /// What the newest record says beside what every tool says, if it is a record of this release.
+    pub(super) fn own_private(&self) -> Option<&Private> {
+        match self.own_head() {
+            Head::Ours(head) => head.private.as_ref(),
+            Head::None | Head::Foreign(_) | Head::Unreadable(_) => None,
         }
     }
 

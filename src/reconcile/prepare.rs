@@ -89,12 +89,7 @@ impl Pass<'_> {
         let mut rendered = self.render(wanted, action, revision, kept).await?;
         plan::name_hooks(&mut rendered.objects, &self.settings.release_name);
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
-        let before = match &self.mem.head {
-            Some((Head::Ours(stored), _)) if !start_over => {
-                stored.private.clone().filter(|private| self.owns(&private.owner))
-            }
-            _ => None,
-        };
+        let before = self.own_private().filter(|_| !start_over).cloned();
         let owner_uid = before.as_ref().map_or(&self.uid, |private| &private.owner.uid).clone();
         let (documents, candidates) = definitions(&mut rendered)?;
         let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
@@ -238,9 +233,8 @@ impl Pass<'_> {
     /// The generated secrets of the newest record of ours, also when another tool wrote one after it.
     async fn secrets(&self) -> Result<Secrets, Error> {
         match &self.mem.head {
-            Some((Head::Ours(stored), _)) => {
-                let private = stored.private.as_ref().filter(|private| self.owns(&private.owner));
-                Ok(private.map_or_else(Secrets::new, |private| private.secrets.clone()))
+            Some((Head::Ours(_), _)) => {
+                Ok(self.own_private().map_or_else(Secrets::new, |private| private.secrets.clone()))
             }
             Some((Head::Foreign(_), _)) => {
                 let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
@@ -297,7 +291,7 @@ fn definitions(rendered: &mut Rendered) -> Result<(Vec<Value>, Vec<Candidate>), 
         let annotations = body.pointer("/metadata/annotations").and_then(Value::as_object);
         let is_hook = annotations
             .is_some_and(|all| all.contains_key(names::HOOK) || all.contains_key(names::HELM_HOOK));
-        if is_hook || !render::is_definition(&body) {
+        if is_hook || !manifest::is_definition(&body) {
             documents.push(body);
             continue;
         }

@@ -79,10 +79,7 @@ impl Pass<'_> {
     ) -> Result<Progress, Error> {
         let (stored, of_target) = self.target(target).await?;
         let mut parts = stored_parts(&stored)?;
-        let before = match &self.mem.head {
-            Some((Head::Ours(head), _)) => head.private.clone().filter(|private| self.owns(&private.owner)),
-            _ => None,
-        };
+        let before = self.own_private().cloned();
         let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
         let pinned = self.settings.rollback_to == Some(target);
         let definitions =

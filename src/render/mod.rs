@@ -37,7 +37,6 @@ use serde_json::Value;
 use crate::pack::values::Merged;
 use crate::pack::{DefinitionWishes, Kind, Pack};
 
-pub use crate::manifest::is_definition;
 pub use budget::Stop;
 pub use error::Error;
 pub use excerpt::Excerpt;

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::http::Validators;
-use crate::manifest::sha256_hex;
+use crate::manifest::{digest_of, sha256_hex};
 
 /// The layout; another one gets another name.
 const VERSION: &str = "packs-v1";
@@ -74,7 +74,7 @@ impl Known {
 /// The digest of an archive: `sha256:` and hex over its bytes.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", sha256_hex(bytes))
+    digest_of(bytes)
 }
 
 /// A bounded store of archives. Every method blocks on file IO.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     api::names,
-    manifest::sha256_hex,
+    manifest::{digest_of, sha256_hex},
     release::revision_of,
     storage::unreadable::{Fault, Unreadable},
 };
@@ -185,7 +185,7 @@ pub(super) fn cut(main: &mut Secret, stream: Stream, text: &[u8], compression: &
         })
         .collect();
     let names = parts.iter().filter_map(|part| part.metadata.name.clone()).collect();
-    let listing = Listing { names, size: text.len(), checksum: checksum(text) };
+    let listing = Listing { names, size: text.len(), checksum: digest_of(text) };
     let data = main.data.get_or_insert_default();
     if stream == Stream::Release {
         let index = Index {
@@ -392,7 +392,7 @@ fn joined<'p>(
             break;
         }
     }
-    if text.len() != size || checksum(&text) != sum {
+    if text.len() != size || digest_of(&text) != sum {
         let text = "its parts are not those that it was written with: their size or checksum differs";
         return Err(damaged(main, text.to_owned()));
     }
@@ -401,10 +401,6 @@ fn joined<'p>(
 
 fn damaged(main: &Secret, message: String) -> Unreadable {
     Unreadable::of(&main.metadata, Fault::Damaged, message)
-}
-
-fn checksum(text: &[u8]) -> String {
-    format!("sha256:{}", sha256_hex(text))
 }
 
 /// Structs of strings and numbers always serialise.
