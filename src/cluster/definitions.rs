@@ -1,7 +1,7 @@
 //! What definitions of resources define: how many objects there are, and where.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -9,6 +9,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
 use super::{Cluster, Error};
+use crate::crd::policy::Count;
+use crate::crd::{Definition, Evidence};
 use crate::manifest::{Defined, ObjectId};
 
 /// How long one page may take.
@@ -17,6 +19,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const PAGE: u32 = 500;
 /// Objects of one page that are read whole: each may have more than a megabyte.
 const WHOLE: u32 = 50;
+/// A walk that sees more than this, or takes longer, ends without having seen all.
+const OBJECTS: u64 = 50_000;
+const WALK: Duration = Duration::from_secs(120);
 
 impl Cluster {
     /// How many objects of a definition exist, by namespace; those without one under the empty name.
@@ -49,6 +54,49 @@ impl Cluster {
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(counts),
+            }
+        }
+    }
+
+    /// The same as what speaks for or against a deletion: whoever cannot count must not take it for none.
+    pub async fn count_for_deletion(&self, name: &str) -> Count {
+        match self.count_defined(name).await {
+            Ok(counts) => {
+                let counts = counts.into_iter();
+                Count::Known(counts.map(|(namespace, count)| (namespace, count as u64)).collect())
+            }
+            Err(error) => Count::Failed(error.to_string()),
+        }
+    }
+
+    /// Looks at every object of a definition, as far as that can be done; what was not seen is no evidence.
+    pub async fn walk(
+        &self,
+        defined: &Defined,
+        (old, new): (&Definition, &Definition),
+        mut evidence: Evidence,
+    ) -> Evidence {
+        let Some(version) = Evidence::version(old).map(str::to_owned) else { return evidence };
+        let began = Instant::now();
+        let mut from = None;
+        loop {
+            match self.page_of(defined, &version, from.take()).await {
+                Ok((objects, next)) => {
+                    for object in &objects {
+                        evidence.add(old, new, object);
+                    }
+                    match next {
+                        None => return evidence.complete(),
+                        Some(_) if evidence.objects() >= OBJECTS || began.elapsed() >= WALK => {
+                            return evidence;
+                        }
+                        next => from = next,
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(definition = %new.name, %error, "its objects cannot all be looked at");
+                    return evidence;
+                }
             }
         }
     }

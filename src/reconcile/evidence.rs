@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedSender;
-use tokio::sync::Semaphore;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Error, Pass};
@@ -17,9 +17,6 @@ use crate::release::ReleaseKey;
 
 /// Walks at the same time, of all releases.
 const WALKS: usize = 2;
-/// A walk that sees more than this, or takes longer, ends without having seen all.
-const OBJECTS: u64 = 50_000;
-const DEADLINE: Duration = Duration::from_secs(120);
 /// So long the answer of a walk is believed: objects may come meanwhile that would say otherwise.
 const BELIEVED: Duration = Duration::from_secs(60);
 
@@ -76,11 +73,9 @@ impl Walks {
             async move {
                 // Closed never.
                 let turn = turns.acquire().await;
-                let found = walk(&cluster, &defined, (&old, &new), evidence).await;
+                let found = cluster.walk(&defined, (&old, &new), evidence).await;
                 drop(turn);
-                if let Some(walk) =
-                    lock(&shared).get_mut(&key).and_then(|walks| walks.get_mut(&token))
-                {
+                if let Some(walk) = lock(&shared).get_mut(&key).and_then(|walks| walks.get_mut(&token)) {
                     walk.found = Some((Instant::now(), found));
                 }
                 // Nobody listens only when the process is ending.
@@ -102,36 +97,6 @@ impl Walks {
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     // Valid at every step, so a panic elsewhere while it was held does no harm.
     state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Looks at every object, as far as that can be done; what was not seen is no evidence.
-async fn walk(
-    cluster: &Cluster,
-    defined: &Defined,
-    (old, new): (&Definition, &Definition),
-    mut evidence: Evidence,
-) -> Evidence {
-    let Some(version) = Evidence::version(old).map(str::to_owned) else { return evidence };
-    let began = Instant::now();
-    let mut from = None;
-    loop {
-        match cluster.page_of(defined, &version, from.take()).await {
-            Ok((objects, next)) => {
-                for object in &objects {
-                    evidence.add(old, new, object);
-                }
-                match next {
-                    None => return evidence.complete(),
-                    Some(_) if evidence.objects() >= OBJECTS || began.elapsed() >= DEADLINE => return evidence,
-                    next => from = next,
-                }
-            }
-            Err(error) => {
-                tracing::warn!(definition = %new.name, %error, "its objects cannot all be looked at");
-                return evidence;
-            }
-        }
-    }
 }
 
 impl Pass<'_> {

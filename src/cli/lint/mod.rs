@@ -121,7 +121,7 @@ fn lint(args: &render::Args) -> Result<Vec<Finding>, String> {
     warnings(&pack, "", &mut findings);
     crds::files(&pack, "", &mut findings);
     if let Some(rendered) = rendered(args, pack, &values, &mut findings) {
-        objects(rendered, &args.namespace, &mut findings);
+        objects(rendered, args.namespace(), &mut findings);
     }
     findings
         .sort_by(|a, b| (a.severity, &a.file, a.line, a.code).cmp(&(b.severity, &b.file, b.line, b.code)));
