@@ -1,6 +1,7 @@
 //! `plan`: what an operation with a pack would do, in its order; without a cluster, or by asking one.
 
 mod against;
+mod before;
 mod definitions;
 mod objects;
 mod report;

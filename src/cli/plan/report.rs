@@ -204,7 +204,7 @@ impl Report {
             (count(Would::Change), "to change"),
             (count(Would::Unchanged), "unchanged"),
             (count(Would::Leave), "left alone"),
-            (count(Would::Run), "hooks to run"),
+            (count(Would::Run), "to run"),
             (pruned, "to prune"),
             (count(Would::Unchecked), "not checked"),
             (bad, "in the way"),
