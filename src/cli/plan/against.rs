@@ -14,7 +14,7 @@ use super::objects::{Around, Asked, line};
 use super::report::{DefinitionLine, ObjectLine, Problem, PruneLine, Report, Would};
 use super::{Args, Output};
 use crate::api::names;
-use crate::cli::answer::{Answer, Failure, pretty};
+use crate::cli::answer::{Answer, Failure, pretty, story};
 use crate::cli::render;
 use crate::cluster::{self, Cluster, Mode, capabilities, describe, status_code};
 use crate::crd::Evidence;
