@@ -376,7 +376,8 @@ async fn what_is_external_or_left_out_is_never_touched() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_definition_outlives_its_release_when_the_namespace_goes() {
     let h = Harness::new("definitions-namespace").await;
-    let spec = json!({"crds": {"onUninstall": "Delete", "confirmDeletion": [format!("widgets.{}", group(&h))]}});
+    let spec =
+        json!({"crds": {"onUninstall": "Delete", "confirmDeletion": [format!("widgets.{}", group(&h))]}});
     h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), spec).await;
     h.objects.delete(&format!("Namespace/{}", h.namespace)).await;
     h.gone(&format!("Namespace/{}", h.namespace)).await;
@@ -399,7 +400,8 @@ async fn a_new_definition_gets_its_webhook_after_the_waves_and_its_ca_bundle_is_
     let place = |found: &dyn Fn(&crate::support::wire::Request) -> bool| {
         writes.iter().position(found).unwrap_or_else(|| panic!("not in {writes:#?}"))
     };
-    let strategy = |request: &crate::support::wire::Request| request.body["spec"]["conversion"]["strategy"].clone();
+    let strategy =
+        |request: &crate::support::wire::Request| request.body["spec"]["conversion"]["strategy"].clone();
     let first = place(&|request| request.is_about(&about) && strategy(request) != "Webhook");
     let object = place(&|request| request.is_about("widgets/small"));
     let webhook = place(&|request| request.is_about(&about) && strategy(request) == "Webhook");
@@ -447,23 +449,33 @@ async fn a_definition_that_is_none_is_told_by_its_path_and_nothing_is_touched() 
             "$ref".to_owned(),
         ),
         ("twice", format!("{good}\n---\n{good}\n"), name.clone()),
+        ("large", with(schema, json!({"type": "object", "description": "x".repeat(5 << 20)})), name.clone()),
         (
-            "large",
-            with(schema, json!({"type": "object", "description": "x".repeat(5 << 20)})),
-            name.clone(),
+            "template",
+            format!("# as it stands\n{}", good.replace("\"integer\"", "{{ values.kind }}")),
+            "crds/widgets.yaml:2".to_owned(),
         ),
-        ("template", format!("# as it stands\n{}", good.replace("\"integer\"", "{{ values.kind }}")), "crds/widgets.yaml:2".to_owned()),
         ("another-kind", config_map("a", json!({})).to_string(), "crds/widgets.yaml".to_owned()),
     ];
     for (name, text, wanted) in &cases {
         h.apply(name, &pack("1.0.0", "blue").file("crds/widgets.yaml", text.as_str()), json!({})).await;
-        let held = h.sees(&format!("SherpackRelease/{name}"), |release| condition(release, "Ready")["status"] == "False").await;
+        let held = h
+            .sees(&format!("SherpackRelease/{name}"), |release| {
+                condition(release, "Ready")["status"] == "False"
+            })
+            .await;
         let told = condition(&held, "Ready");
         assert!(told["message"].as_str().unwrap().contains(wanted), "{name}: {told}");
-        crate::support::tell(&format!("{name}: {} {}", told["reason"], message(&held).chars().take(200).collect::<String>()));
+        crate::support::tell(&format!(
+            "{name}: {} {}",
+            told["reason"],
+            message(&held).chars().take(200).collect::<String>()
+        ));
     }
-    let written = ["configmaps", "customresourcedefinitions", "secrets"];
-    assert!(written.iter().all(|kind| h.wire.writes_to(kind, 0).is_empty()));
+    for kind in ["configmaps", "customresourcedefinitions"] {
+        assert!(h.wire.writes_to(kind, 0).is_empty(), "{kind} were written");
+    }
+    assert!(h.objects.list("Secret", "sherpack.io/storage-driver").await.is_empty(), "a revision was stored");
     for (name, ..) in &cases {
         h.uninstall(name).await;
     }

@@ -225,7 +225,7 @@ impl DefinitionLine {
         *out += &format!("  {} {name} ({policy}) {}", would.sign(), would.phrase());
         end(self.problem.as_ref(), self.file.as_deref(), *would, out);
         if !self.changes.is_empty() {
-            let analysis = Analysis { name: name.clone(), changes: self.changes.clone() };
+            let analysis = Analysis { name: name.clone(), changes: self.changes.clone(), is_new: false };
             for line in changes_of(&analysis, colour).lines() {
                 *out += format!("    {line}").trim_end();
                 out.push('\n');
