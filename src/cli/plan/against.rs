@@ -185,10 +185,13 @@ impl Asking {
                 }
             };
             let kind = reached(self.cluster.kind(&object.api_version, &object.id.kind).await)?;
-            let namespaced = kind.map(|kind| kind.namespaced).or_else(|error| {
-                let defined = defining(definitions, &object.api_version, &object.id.kind);
-                defined.map(|(_, defined)| defined.namespaced).ok_or(error)
-            });
+            let namespaced = match kind {
+                Ok(kind) => Ok(kind.namespaced),
+                Err(error) => match defining(definitions, &object.api_version, &object.id.kind) {
+                    Some((_, defined)) => Ok(defined.namespaced),
+                    None => Err(error),
+                },
+            };
             let object = match (namespaced, &object.id.namespace) {
                 (Ok(true), None) => object.with_namespace(Some(&self.before.namespace)),
                 (Ok(true), Some(_)) | (Ok(false), None) => object,
