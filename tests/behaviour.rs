@@ -47,6 +47,7 @@ mod behaviour {
     mod people;
     mod people_asking;
     mod people_waiting;
+    mod plan;
     mod probes;
     mod probes_bounds;
     mod process;

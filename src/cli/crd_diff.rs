@@ -44,7 +44,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Strategy {
+pub(super) enum Strategy {
     Safe,
     Force,
     Skip,

@@ -38,16 +38,16 @@ const API_VERSIONS: [&str; 20] = [
     "storage.k8s.io/v1",
 ];
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// Pack: a directory with Pack.yaml, or an archive.
     pub(super) pack: PathBuf,
     /// Name of the release; default: the name of the pack.
     #[arg(long)]
-    name: Option<String>,
-    /// Namespace of the release.
-    #[arg(short, long, default_value = "default")]
-    pub(super) namespace: String,
+    pub(super) name: Option<String>,
+    /// Namespace of the release [default: `default`; with a cluster that of the kubeconfig's context]
+    #[arg(short, long)]
+    pub(super) namespace: Option<String>,
     /// File with values, laid on the defaults of the pack; may be repeated, the last one wins.
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -108,9 +108,25 @@ pub(super) fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
     let values = read_values(args)?;
     let mut rendered = render_with(args, &pack, &values).map_err(|error| (1, shown(&error)))?;
     for document in &mut rendered.objects {
-        complete(document, &args.namespace).map_err(|error| (1, error.to_string()))?;
+        complete(document, args.namespace()).map_err(|error| (1, error.to_string()))?;
     }
     Ok((pack, rendered))
+}
+
+impl Args {
+    /// Namespace of the release.
+    pub(super) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("default")
+    }
+}
+
+/// What a render sees beside the pack and the arguments.
+pub(super) struct Around {
+    pub(super) capabilities: Capabilities,
+    pub(super) lookup: Arc<dyn Lookup>,
+    pub(super) revision: u32,
+    /// Generated before.
+    pub(super) kept: Secrets,
 }
 
 /// Renders for the release and cluster that the arguments describe.
@@ -123,17 +139,29 @@ pub(super) fn render_with(args: &Args, pack: &Pack, values: &Value) -> Result<Re
             .chain(args.api_versions.clone())
             .collect(),
     };
+    let around = Around { capabilities, lookup: Arc::new(NoCluster), revision: 1, kept: Secrets::new() };
+    render_within(args, pack, values, &around)
+}
+
+/// Renders for the release that the arguments describe, and for the given cluster.
+pub(super) fn render_within(
+    args: &Args,
+    pack: &Pack,
+    values: &Value,
+    around: &Around,
+) -> Result<Rendered, render::Error> {
+    let Around { capabilities, lookup, revision, kept } = around;
     let input = Input {
         release_name: args.name.as_deref().unwrap_or(&pack.metadata.name),
-        namespace: &args.namespace,
-        revision: 1,
-        is_upgrade: false,
+        namespace: args.namespace(),
+        revision: *revision,
+        is_upgrade: *revision > 1,
         values,
-        capabilities: &capabilities,
+        capabilities,
         now: args.now,
         seed: &args.seed,
-        secrets: Source { kept: &Secrets::new(), random: &Sha256::digest(&args.seed).into() },
-        lookup: &(Arc::new(NoCluster) as Arc<dyn Lookup>),
+        secrets: Source { kept, random: &Sha256::digest(&args.seed).into() },
+        lookup,
         // Whoever waits at the terminal can end it.
         stop: &Stop::default(),
     };
@@ -143,7 +171,7 @@ pub(super) fn render_with(args: &Args, pack: &Pack, values: &Value) -> Result<Re
 }
 
 /// The error, and the line of the template with carets below what failed.
-fn shown(error: &render::Error) -> String {
+pub(super) fn shown(error: &render::Error) -> String {
     error.excerpt().map_or_else(|| error.to_string(), |excerpt| format!("{error}\n{excerpt}"))
 }
 

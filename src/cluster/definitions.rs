@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::objects::within;
 use super::{Applied, Cluster, Error, Mode};
 use crate::api::names;
+use crate::crd::policy::Count;
 use crate::crd::{Definition, Evidence};
 use crate::manifest::{Defined, ObjectId};
 
@@ -58,6 +59,17 @@ impl Cluster {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(counts),
             }
+        }
+    }
+
+    /// The same as what speaks for or against a deletion: whoever cannot count must not take it for none.
+    pub async fn count_for_deletion(&self, name: &str) -> Count {
+        match self.count_defined(name).await {
+            Ok(counts) => {
+                let counts = counts.into_iter();
+                Count::Known(counts.map(|(namespace, count)| (namespace, count as u64)).collect())
+            }
+            Err(error) => Count::Failed(error.to_string()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The client and the objects of releases. IO only: what to apply and in which order is decided elsewhere.
 
 mod account;
+mod capabilities;
 mod contents;
 mod crowded;
 mod definitions;
@@ -17,6 +18,7 @@ mod ready;
 mod rights;
 
 pub use account::Account;
+pub use capabilities::capabilities;
 pub use contents::{Contents, Reference, Referent, Unread};
 pub use error::{Error, Holder, Instead, describe, namespace_terminating, status_code};
 pub use exec::Ran;

@@ -118,7 +118,7 @@ impl Process<'_> {
         let gates = start::Gates::new(readiness);
         drop(begun);
         let capabilities = tokio::select! {
-            capabilities = start::capabilities(&client) => {
+            capabilities = crate::cluster::capabilities(&client) => {
                 capabilities.map_err(|error| self.unreachable(error))?
             }
             () = shutdown.cancelled() => return Ok(()),

@@ -158,20 +158,6 @@ async fn fetcher(config: &Config, metrics: &Arc<Metrics>, wake_tx: UnboundedSend
     Fetcher::new(client, Arc::new(cache), wake_tx, on_fetch)
 }
 
-/// What templates are told of the cluster: its version and the group versions that it serves, as of now.
-///
-/// # Errors
-/// The API server does not answer, or not with that.
-pub(super) async fn capabilities(client: &Client) -> kube::Result<Capabilities> {
-    let kube_version = client.apiserver_version().await?.git_version;
-    let mut api_versions = client.list_core_api_versions().await?.versions;
-    let groups = client.list_api_groups().await?.groups;
-    api_versions
-        .extend(groups.into_iter().flat_map(|group| group.versions).map(|served| served.group_version));
-    api_versions.sort();
-    Ok(Capabilities { kube_version, api_versions })
-}
-
 /// Waits until the API server serves SherpackRelease to us.
 async fn await_crd(client: &Client, config: &Config) {
     let api: Api<SherpackRelease> = match &config.watch_namespace {

@@ -1,5 +1,7 @@
 //! CustomResourceDefinitions of a pack: which release writes one.
 
+use std::collections::BTreeMap;
+
 use super::Error;
 use super::annotations::wrong;
 use crate::api::names;
@@ -26,6 +28,17 @@ pub enum Author {
     Departed,
     /// Something else; what, as far as it is known.
     Unknown(Option<String>),
+}
+
+/// Who wrote a live object, by the marker in its annotations; `whose` tells what became of the release with a uid.
+pub fn author(annotations: Option<&BTreeMap<String, String>>, whose: impl FnOnce(&str) -> Author) -> Author {
+    match super::marked_by(annotations) {
+        Some(by) => whose(by),
+        None => {
+            let helm = annotations.and_then(|all| all.get("meta.helm.sh/release-name"));
+            Author::Unknown(helm.cloned())
+        }
+    }
 }
 
 /// Which release is to write a definition.

@@ -11,9 +11,9 @@ use super::memory::{Running, Stage, Waiting};
 use super::steps::Step;
 use super::wait::{LOOK_AGAIN, bearable, describe};
 use super::{Error, Pass};
-use crate::api::{Adopt, CrdUninstall, CrdUpgrade, duration, reasons};
+use crate::api::{Adopt, CrdUpgrade, duration, reasons};
 use crate::cluster::{self, Holder, Mode};
-use crate::crd::policy::{self, Count, Fate, Leaving, Policy};
+use crate::crd::policy::{self, Count, Fate, Policy};
 use crate::crd::{self, Severity};
 use crate::manifest::{Defined, InventoryEntry, Object, ObjectId};
 use crate::pack::DefinitionWishes;
@@ -222,18 +222,12 @@ impl Pass<'_> {
 
     /// Who wrote a live definition.
     fn author(&self, annotations: &Option<BTreeMap<String, String>>, uid: &str) -> Author {
-        match plan::marked_by(annotations.as_ref()) {
-            Some(by) if by == uid => Author::Us,
-            Some(by) => match self.ctx.living(by) {
-                Some(owner) if owner == self.key => Author::Us,
-                Some(owner) => Author::Release(owner.to_string()),
-                None => Author::Departed,
-            },
-            None => {
-                let helm = annotations.as_ref().and_then(|all| all.get("meta.helm.sh/release-name"));
-                Author::Unknown(helm.cloned())
-            }
-        }
+        definitions::author(annotations.as_ref(), |by| match self.ctx.living(by) {
+            _ if by == uid => Author::Us,
+            Some(owner) if owner == self.key => Author::Us,
+            Some(owner) => Author::Release(owner.to_string()),
+            None => Author::Departed,
+        })
     }
 
     /// Applies definitions: without the webhook of a new one, or with `conversion` with it.
@@ -351,11 +345,7 @@ impl Pass<'_> {
     pub(super) async fn judge_deletion(&self, shipped: &mut [Shipped]) -> Result<(), Error> {
         let mut blocked = Vec::new();
         for one in shipped.iter_mut() {
-            let goes = match self.settings.crds.on_uninstall {
-                Some(CrdUninstall::Delete) => true,
-                Some(CrdUninstall::Keep) => false,
-                None => one.goes,
-            };
+            let goes = one.goes_with_release(self.settings.crds.on_uninstall);
             one.deleted = false;
             let fate = self.fate_of(one, goes).await;
             match fate {
@@ -371,28 +361,12 @@ impl Pass<'_> {
     async fn fate_of(&self, shipped: &Shipped, goes: bool) -> Fate {
         let confirmed = &self.settings.crds.confirm_deletion;
         let counts = goes && shipped.written && !confirmed.contains(&shipped.name);
-        let count = if counts { self.count(&shipped.name).await } else { Count::Known(Vec::new()) };
-        policy::fate(&Leaving {
-            name: &shipped.name,
-            policy: shipped.policy,
-            delete: goes,
-            own: shipped.written,
-            // Such a release is let go before anybody asks for its definitions.
-            namespace_terminating: false,
-            count: &count,
-            confirmed,
-        })
-    }
-
-    async fn count(&self, name: &str) -> Count {
-        match self.cluster.count_defined(name).await {
-            Ok(counts) => {
-                let counts = counts.into_iter();
-                Count::Known(counts.map(|(namespace, count)| (namespace, count as u64)).collect())
-            }
-            // Nobody knows, so nobody may take it for none.
-            Err(error) => Count::Failed(error.to_string()),
-        }
+        let count = if counts {
+            self.cluster.count_for_deletion(&shipped.name).await
+        } else {
+            Count::Known(Vec::new())
+        };
+        policy::fate(&shipped.leaving(goes, &count, confirmed))
     }
 
     /// Deletes definitions, after a last look at what would go along.

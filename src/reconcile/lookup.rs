@@ -12,7 +12,7 @@ use crate::render::{Asked, Lookup, Refusal};
 use crate::storage::RECORD_KEY_SECRET;
 
 /// The cluster as the templates of one release see it. It reads as whoever acts for the release.
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub cluster: Arc<Cluster>,
     /// Of the operator: the async work runs there while the render waits.
     pub runtime: Handle,

@@ -49,9 +49,11 @@ pub use context::{Context, Report, Snapshot};
 pub use definitions::Sharing;
 pub use error::Error;
 pub use evidence::Walks;
+pub(crate) use lookup::Seen;
 pub use memory::Memory;
 pub use observe::slim_head;
 pub use packs::Packs;
+pub(crate) use prepare::stored_parts;
 pub use rights::Rights;
 pub use values::ValuesKept;
 

@@ -330,7 +330,7 @@ pub(super) fn stored_objects(stored: &Stored) -> Result<Vec<Object>, manifest::E
 }
 
 /// The objects and hooks of a stored revision.
-pub(super) fn stored_parts(stored: &Stored) -> Result<Parts, plan::Error> {
+pub(crate) fn stored_parts(stored: &Stored) -> Result<Parts, plan::Error> {
     let mut objects = stored_objects(stored)?;
     let file = format!("the hooks of revision {}", stored.record.version);
     for hook in &stored.record.hooks {

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::ImmutableFields;
-use crate::crd::policy::Policy;
+use crate::api::{CrdUninstall, ImmutableFields};
+use crate::crd::policy::{Count, Leaving, Policy};
 use crate::manifest::InventoryEntry;
 use crate::render::Secrets;
 
@@ -108,6 +108,33 @@ pub struct Shipped {
     /// The change was made although it may break what exists.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
+}
+
+impl Shipped {
+    /// Whether it goes with the release, as far as the spec and the pack say; `wish` is `spec.crds.onUninstall`.
+    #[must_use]
+    pub fn goes_with_release(&self, wish: Option<CrdUninstall>) -> bool {
+        match wish {
+            Some(CrdUninstall::Delete) => true,
+            Some(CrdUninstall::Keep) => false,
+            None => self.goes,
+        }
+    }
+
+    /// What speaks for and against its deletion. `confirmed` is `spec.crds.confirmDeletion`.
+    #[must_use]
+    pub fn leaving<'a>(&'a self, delete: bool, count: &'a Count, confirmed: &'a [String]) -> Leaving<'a> {
+        Leaving {
+            name: &self.name,
+            policy: self.policy,
+            delete,
+            own: self.written,
+            // Such a release is let go before anybody asks for its definitions.
+            namespace_terminating: false,
+            count,
+            confirmed,
+        }
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -9,6 +9,7 @@ use super::codec::{Because, KEY_BYTES};
 use super::shelf::bounded;
 use super::{Error, Head, MacKey, Provenance, Records, Stored, Unreadable};
 use crate::api::{HistoryStorage, names};
+use crate::release::Private;
 
 /// What there is of one revision.
 #[derive(Clone, Debug)]
@@ -63,8 +64,39 @@ pub struct Claim {
 /// What the API server answered.
 pub async fn claim(client: &Client, storage: HistoryStorage, stored: &Stored) -> Result<Claim, Error> {
     let foreign = stored.provenance == Provenance::Foreign(Because::NoPrivatePart);
+    let (managers, private) = sealed(client, storage, stored).await?;
+    let holder = if foreign {
+        last_writer(&managers.unwrap_or_default())
+    } else {
+        holder(&private.unwrap_or_default())
+    };
+    Ok(Claim { foreign, holder })
+}
+
+/// The private part of a revision as it says itself to be; `None` where there is none, or none that can be seen here: it
+/// stands in other objects or in a file. Nothing of it is proved.
+///
+/// # Errors
+/// What the API server answered.
+pub async fn private(
+    client: &Client,
+    storage: HistoryStorage,
+    stored: &Stored,
+) -> Result<Option<Private>, Error> {
+    let (_, sealed) = sealed(client, storage, stored).await?;
+    let envelope: Option<Value> = sealed.and_then(|sealed| serde_json::from_slice(&sealed).ok());
+    let private = envelope.and_then(|mut envelope| envelope.get_mut("private").map(Value::take));
+    Ok(private.and_then(|private| serde_json::from_value(private).ok()))
+}
+
+/// Who wrote the object of a revision, and the private part in it.
+async fn sealed(
+    client: &Client,
+    storage: HistoryStorage,
+    stored: &Stored,
+) -> Result<(Option<Vec<ManagedFieldsEntry>>, Option<Vec<u8>>), Error> {
     let (namespace, name) = (&stored.namespace, &stored.secret_name);
-    let (managers, private) = match storage {
+    Ok(match storage {
         HistoryStorage::File => (None, None),
         HistoryStorage::Secret => {
             let what = format!("get Secret {namespace}/{name}");
@@ -80,13 +112,7 @@ pub async fn claim(client: &Client, storage: HistoryStorage, stored: &Stored) ->
             let private = found.data.unwrap_or_default().remove(names::DATA_PRIVATE);
             (found.metadata.managed_fields, private.map(String::into_bytes))
         }
-    };
-    let holder = if foreign {
-        last_writer(&managers.unwrap_or_default())
-    } else {
-        holder(&private.unwrap_or_default())
-    };
-    Ok(Claim { foreign, holder })
+    })
 }
 
 fn last_writer(managers: &[ManagedFieldsEntry]) -> Option<String> {

@@ -371,3 +371,112 @@ async fn what_is_external_or_left_out_is_never_touched() {
     assert!(h.objects.find(&what(&h)).await.is_none());
     assert!(h.wire.writes_to("customresourcedefinitions", 0).is_empty());
 }
+
+/// Nobody is asked on the way out of a namespace, so nothing is lost there but what is in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_outlives_its_release_when_the_namespace_goes() {
+    let h = Harness::new("definitions-namespace").await;
+    let spec =
+        json!({"crds": {"onUninstall": "Delete", "confirmDeletion": [format!("widgets.{}", group(&h))]}});
+    h.deploy("web", &shipping("1.0.0", "blue", &widgets(&h, &size())), spec).await;
+    h.objects.delete(&format!("Namespace/{}", h.namespace)).await;
+    h.gone(&format!("Namespace/{}", h.namespace)).await;
+    assert!(h.objects.find(&what(&h)).await.is_some());
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_definition_gets_its_webhook_after_the_waves_and_its_ca_bundle_is_the_injector_s() {
+    let h = Harness::new("definitions-conversion").await;
+    let mut both = definition(&h, &[("v1", true, &size()), ("v2", false, &size())]);
+    both["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": "convert", "namespace": h.namespace, "path": "/"}},
+    }});
+    let pack = |version: &str, color: &str| shipping(version, color, &both).object(widget(&h, "small"));
+    h.deploy("web", &pack("1.0.0", "blue"), json!({})).await;
+    let about = format!("customresourcedefinitions/widgets.{}", group(&h));
+    let writes = h.wire.writes_since(0);
+    let place = |found: &dyn Fn(&crate::support::wire::Request) -> bool| {
+        writes.iter().position(found).unwrap_or_else(|| panic!("not in {writes:#?}"))
+    };
+    let strategy =
+        |request: &crate::support::wire::Request| request.body["spec"]["conversion"]["strategy"].clone();
+    let first = place(&|request| request.is_about(&about) && strategy(request) != "Webhook");
+    let object = place(&|request| request.is_about("widgets/small"));
+    let webhook = place(&|request| request.is_about(&about) && strategy(request) == "Webhook");
+    assert!(first < object && object < webhook, "{first}, {object}, {webhook}");
+
+    let kubeconfig = kube::config::Kubeconfig::read_from(&h.settings.kubeconfig).unwrap();
+    let ca = kubeconfig.clusters[0].cluster.as_ref().unwrap().certificate_authority_data.clone().unwrap();
+    let path = "/spec/conversion/webhook/clientConfig/caBundle";
+    let inject = json!([{"op": "add", "path": path, "value": ca}]);
+    h.objects.json_patch(&what(&h), "cert-manager-cainjector", inject).await;
+    let mark = h.wire.mark();
+    h.pass("web").await;
+    assert!(h.wire.writes_to(&about, mark).is_empty(), "the bundle was touched");
+    let astray = json!([{"op": "replace", "path": "/spec/conversion/webhook/clientConfig/service/name", "value": "other"}]);
+    h.objects.json_patch(&what(&h), "kubectl-edit", astray).await;
+    h.shows(&what(&h), "/spec/conversion/webhook/clientConfig/service/name", "convert").await;
+    h.deploy("web", &pack("2.0.0", "green"), json!({})).await;
+    h.shows(&what(&h), path, ca).await;
+    h.uninstall("web").await;
+    h.objects.delete(&what(&h)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_that_is_none_is_told_by_its_path_and_nothing_is_touched() {
+    let h = Harness::new("definitions-bad").await;
+    let with = |pointer: &str, value: Value| {
+        let mut definition = widgets(&h, &size());
+        let place = definition.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+        *place = value;
+        definition.to_string()
+    };
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let name = format!("widgets.{}", group(&h));
+    let good = widgets(&h, &size()).to_string();
+    let cases = [
+        ("old-api", with("/apiVersion", json!("apiextensions.k8s.io/v1beta1")), "v1beta1".to_owned()),
+        (
+            "not-structural",
+            with(schema, json!({"properties": {"size": {"type": "integer"}}})),
+            "properties[spec].type: Required value".to_owned(),
+        ),
+        (
+            "recursion",
+            with(schema, json!({"type": "object", "properties": {"self": {"$ref": "#/properties/spec"}}})),
+            "$ref".to_owned(),
+        ),
+        ("twice", format!("{good}\n---\n{good}\n"), name.clone()),
+        ("large", with(schema, json!({"type": "object", "description": "x".repeat(5 << 20)})), name.clone()),
+        (
+            "template",
+            format!("# as it stands\n{}", good.replace("\"integer\"", "{{ values.kind }}")),
+            "crds/widgets.yaml:2".to_owned(),
+        ),
+        ("another-kind", config_map("a", json!({})).to_string(), "crds/widgets.yaml".to_owned()),
+    ];
+    for (name, text, wanted) in &cases {
+        h.apply(name, &pack("1.0.0", "blue").file("crds/widgets.yaml", text.as_str()), json!({})).await;
+        let held = h
+            .sees(&format!("SherpackRelease/{name}"), |release| {
+                condition(release, "Ready")["status"] == "False"
+            })
+            .await;
+        let told = condition(&held, "Ready");
+        assert!(told["message"].as_str().unwrap().contains(wanted), "{name}: {told}");
+        crate::support::tell(&format!(
+            "{name}: {} {}",
+            told["reason"],
+            message(&held).chars().take(200).collect::<String>()
+        ));
+    }
+    for kind in ["configmaps", "customresourcedefinitions"] {
+        assert!(h.wire.writes_to(kind, 0).is_empty(), "{kind} were written");
+    }
+    assert!(h.objects.list("Secret", "sherpack.io/storage-driver").await.is_empty(), "a revision was stored");
+    for (name, ..) in &cases {
+        h.uninstall(name).await;
+    }
+}

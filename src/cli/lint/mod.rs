@@ -133,7 +133,7 @@ fn lint(args: &render::Args) -> Result<Vec<Finding>, String> {
     }
     if let Some(rendered) = rendered(args, pack.clone(), &values, &mut findings) {
         crds::rendered(&pack, &rendered, &mut findings);
-        objects(rendered, &args.namespace, &mut findings);
+        objects(rendered, args.namespace(), &mut findings);
     }
     findings
         .sort_by(|a, b| (a.severity, &a.file, a.line, a.code).cmp(&(b.severity, &b.file, b.line, b.code)));

@@ -1,21 +1,47 @@
-//! `plan`: what an operation with a pack would do, in its order, without a cluster.
+//! `plan`: what an operation with a pack would do, in its order; without a cluster, or by asking one.
 
-use std::collections::BTreeSet;
+mod against;
+mod before;
+mod definitions;
+mod objects;
+mod report;
+mod uninstall;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::render;
-use crate::manifest::Object;
+use super::answer::finish;
+use super::cluster::{Connection, on_runtime};
+use super::crd_diff::Strategy;
+use super::{render, stale};
+use crate::manifest::{InventoryEntry, Object};
 use crate::plan::{self, Line, Occasion, Parts, Plan};
 
 #[derive(Debug, clap::Args)]
 // The flattened arguments have the group of this name.
 #[group(skip)]
 pub(super) struct Args {
+    /// Takes PACK for the name of a SherpackRelease and says what its deletion would delete, by asking the cluster:
+    /// `plan --uninstall RELEASE`. Nothing is written.
+    #[arg(long, conflicts_with_all = ["against_cluster", "action"])]
+    uninstall: bool,
+    /// Also ask the cluster: every object and definition as a dry run, what changes of definitions mean for their objects, what would
+    /// be pruned. Nothing is written. A SherpackRelease with the name of the release says what else applies, but for its values:
+    /// give those with -f and --set.
+    #[arg(long, conflicts_with = "action")]
+    against_cluster: bool,
+    /// What is done with a change of a definition that exists [default: as the SherpackRelease or the pack says, else safe]
+    #[arg(long, value_enum, requires = "against_cluster")]
+    crd_strategy: Option<Strategy>,
     #[command(flatten)]
     render: render::Args,
+    #[command(flatten)]
+    records: stale::Records,
+    #[command(flatten)]
+    connection: Connection,
     /// Which operation.
     #[arg(long, value_enum, default_value_t = Action::Install)]
     action: Action,
@@ -36,9 +62,9 @@ enum Action {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Output {
-    /// Waves with their objects, hooks, and what is waited for.
+    /// For people.
     Text,
-    /// A JSON object with `action`, `waves` and `steps`; each step has a `do`: hook, apply, wait or delete.
+    /// For programs: `action`, `waves` and `steps`, each with a `do`; or what the cluster was asked.
     Json,
 }
 
@@ -50,9 +76,16 @@ struct Shown {
     steps: Vec<Line>,
 }
 
-/// Exit code 1 when the pack, the values or the plan are at fault, 2 for usage and IO.
+/// Exit code 1 when the pack, the values or the plan are at fault, or when the cluster would refuse or hold it; 2 for usage
+/// and IO.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "stdout is the result, stderr the story")]
 pub(super) fn run(args: Args) -> ExitCode {
+    if args.uninstall {
+        return finish(on_runtime(uninstall::answer(&args)));
+    }
+    if args.against_cluster {
+        return finish(on_runtime(against::answer(args)));
+    }
     let shown = match shown(&args) {
         Ok(shown) => shown,
         Err((code, message)) => {
@@ -91,4 +124,20 @@ fn planned(objects: Vec<Object>, action: Action) -> Result<(Parts, Plan), plan::
         Action::Test => plan::tests(&parts.hooks),
     };
     Ok((parts, plan))
+}
+
+/// Why a live object of an inventory is not deleted; `None` when it is.
+fn kept(
+    entry: &InventoryEntry,
+    annotations: Option<&BTreeMap<String, String>>,
+    uid: &str,
+) -> Option<&'static str> {
+    if plan::may_delete(entry, annotations, uid) {
+        return None;
+    }
+    Some(if plan::is_marked(annotations, uid) {
+        "its resource policy is keep"
+    } else {
+        "it does not belong to this release any more"
+    })
 }
