@@ -100,6 +100,9 @@ pub const DESCRIPTION: &str = "sherpack.io/description";
 
 /// `<release uid>.<revision in which this object last changed>`, on everything that is applied.
 pub const APPLIED: &str = "sherpack.io/applied";
+/// `namespace/name` of the release that writes a CustomResourceDefinition, on that. Of manager [`MANAGER_OWN`], so that it outlives
+/// what the release applies: it still tells whose a definition was when that is kept.
+pub const OWNER: &str = "sherpack.io/owner";
 /// `uid.revision.phase.attempt`, on a hook's object: which run it is.
 pub const HOOK_RUN: &str = "sherpack.io/hook-run";
 

@@ -108,6 +108,7 @@ impl Error {
                 Some(401 | 403) => Class::FixCluster,
                 _ => Class::Retry,
             },
+            Self::Api { source, .. } if is_mistyped(source) => Class::FixSpec,
             Self::Api { source, .. } => match status_code(source) {
                 Some(400 | 413 | 422) => Class::FixSpec,
                 Some(401 | 403) => Class::FixCluster,
@@ -127,8 +128,9 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "ApiTimeout",
+            Self::Api { source, .. } if is_mistyped(source) => reasons::OBJECT_INVALID,
             Self::Api { source, .. } => match status_code(source) {
-                Some(400 | 413 | 422) => "ObjectInvalid",
+                Some(400 | 413 | 422) => reasons::OBJECT_INVALID,
                 Some(401 | 403) if namespace_terminating(source) => "NamespaceTerminating",
                 Some(401 | 403) => reasons::FORBIDDEN,
                 _ if is_not_permitted(source.as_ref()) => reasons::NOT_LEADER,
@@ -153,7 +155,9 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Api { source, .. } | Self::Review { source, .. } => {
-                matches!(status_code(source), Some(401 | 403)) && !namespace_terminating(source)
+                // It may not know yet what a definition that has just been changed defines.
+                is_mistyped(source)
+                    || matches!(status_code(source), Some(401 | 403)) && !namespace_terminating(source)
             }
             Self::UnknownKind { .. } => true,
             _ => false,
@@ -184,6 +188,13 @@ impl Error {
     pub fn is_crowded(&self) -> bool {
         matches!(self, Self::Api { source, .. } if crowded::is_crowded(source))
     }
+}
+
+/// The API server refused to merge an object into its type: a field that the type does not have, or with another kind of value.
+/// It answers 500 for that, as if it were at fault itself.
+fn is_mistyped(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status)
+        if status.code == 500 && status.message.starts_with("failed to create typed patch object"))
 }
 
 /// The HTTP status that the API server answered, when it answered.

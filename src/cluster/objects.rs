@@ -200,6 +200,31 @@ impl Cluster {
         self.patch(api_version, id, &params, &Patch::Apply(fields)).await.map(drop)
     }
 
+    /// Writes an annotation on an object that exists, by manager `sherpack-operator`: it is no part of what the release applies.
+    ///
+    /// # Errors
+    /// As [`Cluster::apply`].
+    pub async fn mark(
+        &self,
+        id: &ObjectId,
+        applied: &Applied,
+        annotation: &str,
+        value: &str,
+    ) -> Result<Applied, Error> {
+        let live = &applied.live;
+        if live.annotations().get(annotation).is_some_and(|marked| marked == value) {
+            return Ok(applied.clone());
+        }
+        let types = live.types.clone().unwrap_or_default();
+        let body = json!({
+            "apiVersion": types.api_version, "kind": types.kind,
+            // With the uid nothing is created that has gone meanwhile.
+            "metadata": {"name": id.name, "namespace": id.namespace, "uid": live.uid(), "annotations": {annotation: value}},
+        });
+        let params = PatchParams::apply(names::MANAGER_OWN).force();
+        self.patch(&types.api_version, id, &params, &Patch::Apply(body)).await
+    }
+
     /// Takes ownership of fields away from the tools that managed an adopted object before, so that fields
     /// which are dropped later really go. Ends with `Conflict` when the object changed meanwhile.
     ///

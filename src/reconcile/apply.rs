@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use super::handover::Found;
 use super::memory::{Running, Waiting};
 use super::{Error, Pass};
-use crate::api::Adopt;
+use crate::api::{Adopt, names};
 use crate::cluster::{self, Applied, Holder, Mode};
 use crate::manifest::{InventoryEntry, Object, ObjectId, defining};
 use crate::plan;
@@ -125,6 +125,11 @@ impl Pass<'_> {
                 Ok(stripped) => result = Ok(stripped),
                 Err(error) => result = Err(error),
             }
+        }
+        if let Ok(applied) = &result
+            && id.is_definition()
+        {
+            result = self.cluster.mark(id, applied, names::OWNER, &self.key.to_string()).await;
         }
         match &mut result {
             Ok(applied) => {

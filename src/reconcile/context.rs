@@ -11,11 +11,11 @@ use kube::runtime::reflector::Store;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use super::definitions::Sharing;
 use super::evidence::Walks;
 use super::memory::{Memory, Remembered};
 use super::packs::Packs;
 use super::rights::Rights;
+use super::sharing::Sharing;
 use super::values::ValuesKept;
 use super::{Error, has_finalizer, status};
 use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, conditions, names};

@@ -1,26 +1,21 @@
 //! CustomResourceDefinitions of a pack: judged before anything is stored, applied before all else, awaited until served.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
-use super::memory::{Running, Stage, Waiting};
+use super::memory::Running;
 use super::steps::Step;
-use super::wait::{LOOK_AGAIN, bearable, describe};
 use super::{Error, Pass};
-use crate::api::{Adopt, CrdUpgrade, duration, reasons};
+use crate::api::{Adopt, CrdUpgrade};
 use crate::cluster::{self, Holder, Mode};
 use crate::crd::policy::{self, Count, Fate, Policy};
 use crate::crd::{self, Severity};
-use crate::manifest::{Defined, InventoryEntry, Object, ObjectId};
+use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::pack::DefinitionWishes;
-use crate::plan;
 use crate::plan::definitions::{self, Author, Writer, writer};
-use crate::release::{ReleaseKey, Shipped};
-use crate::storage::{Head, Stored};
+use crate::release::Shipped;
 
 /// How long what a definition defines is waited for.
 const SERVED_WITHIN: Duration = Duration::from_secs(60);
@@ -72,6 +67,9 @@ impl std::fmt::Display for Stopped {
     }
 }
 
+/// How many changes there are of each severity.
+type Severities = [(Severity, usize); 4];
+
 /// How one definition came out.
 enum Verdict {
     Ships(Box<Shipped>, Option<Object>),
@@ -84,15 +82,16 @@ impl Pass<'_> {
     /// `uid` is that of this line of revisions. With `lenient` a change that is not made unasked is left out instead of
     /// standing in the way: a failed upgrade has to be undone even if its definitions cannot be.
     pub(super) async fn judge_definitions(
-        &self,
+        &mut self,
         candidates: Vec<Candidate>,
         uid: &str,
         lenient: bool,
     ) -> Result<Judged, Error> {
         let mut judged = Judged::default();
         let mut stopped = Vec::new();
+        let mut weighed = Vec::new();
         for candidate in candidates.into_iter().filter(|candidate| !candidate.wishes.left_out) {
-            match self.judge_definition(candidate, uid, lenient).await? {
+            match self.judge_definition(candidate, uid, lenient, &mut weighed).await? {
                 Verdict::Ships(shipped, object) => {
                     judged.objects.extend(object);
                     judged.shipped.push(*shipped);
@@ -100,7 +99,20 @@ impl Pass<'_> {
                 Verdict::Stopped(one) => stopped.push(one),
             }
         }
+        self.count_changes(weighed);
         if stopped.is_empty() { Ok(judged) } else { Err(Error::CrdBreakingChange { stopped }) }
+    }
+
+    /// Counts what was asked for, once: a release that is stopped asks for the same in each pass.
+    fn count_changes(&mut self, weighed: Vec<(String, String, Severities)>) {
+        for (name, token, severities) in weighed {
+            if self.mem.counted.insert(name, token.clone()).is_some_and(|before| before == token) {
+                continue;
+            }
+            for (severity, count) in severities.into_iter().filter(|(_, count)| *count > 0) {
+                self.ctx.report.definition_changes(&self.key, severity.name(), count);
+            }
+        }
     }
 
     async fn judge_definition(
@@ -108,6 +120,7 @@ impl Pass<'_> {
         candidate: Candidate,
         uid: &str,
         lenient: bool,
+        weighed: &mut Vec<(String, String, Severities)>,
     ) -> Result<Verdict, Error> {
         let Candidate { object, in_manifest, wishes } = candidate;
         let new = crd::Definition::from_value(&object.body)?;
@@ -183,12 +196,8 @@ impl Pass<'_> {
         }
         let analysis = self.weigh((&old, &new), &body, analysis)?;
         let verdict = analysis.verdict();
-        for severity in [Severity::Safe, Severity::Warning, Severity::Dangerous, Severity::Blocked] {
-            let count = analysis.of(severity).count();
-            if count > 0 {
-                self.ctx.report.definition_changes(&self.key, severity.name(), count);
-            }
-        }
+        let token = crd::token(&old, &new);
+        weighed.push((object.id.name.clone(), token.clone(), severities(&analysis)));
         let mut changes: Vec<&crd::Change> = analysis.changes.iter().collect();
         changes.sort_by_key(|change| std::cmp::Reverse(change.severity));
         let changes: Vec<String> = changes
@@ -198,18 +207,18 @@ impl Pass<'_> {
             .collect();
         shipped.verdict = Some(verdict.to_string());
         shipped.changes.clone_from(&changes);
-        if crd::strategy::step(strategy, verdict, || crd::token(&old, &new), &settings.confirm_changes)
+        if crd::strategy::step(strategy, verdict, || token.clone(), &settings.confirm_changes)
             == crd::strategy::Step::Stop
         {
             if lenient {
                 return left(shipped, format!("Kept: {verdict}"));
             }
-            let token = (verdict != Severity::Blocked).then(|| crd::token(&old, &new));
+            let token = (verdict != Severity::Blocked).then_some(token);
             let name = object.id.name;
             return Ok(Verdict::Stopped(Stopped { name, policy, verdict, changes, token }));
         }
         self.try_definition(&object).await?;
-        let confirmed = settings.confirm_changes.contains(&crd::token(&old, &new));
+        let confirmed = settings.confirm_changes.contains(&token);
         shipped.forced = verdict == Severity::Dangerous && !confirmed;
         Ok(written(shipped, object, in_manifest))
     }
@@ -261,84 +270,6 @@ impl Pass<'_> {
             }
         }
         result
-    }
-
-    /// Waits until what was applied is established, and discovery tells of it.
-    pub(super) async fn served_step(
-        &mut self,
-        running: &mut Running,
-        definitions: &[usize],
-    ) -> Result<Step, Error> {
-        let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
-        let waits: BTreeMap<&str, u64> =
-            shipped.filter_map(|shipped| Some((&*shipped.name, shipped.wait?))).collect();
-        let Some(longest) = waits.values().max().copied() else { return Ok(Step::Done) };
-        let objects: Vec<Object> = definitions
-            .iter()
-            .map(|index| &running.parts.objects[*index])
-            .filter(|object| waits.contains_key(&*object.id.name))
-            .cloned()
-            .collect();
-        if !matches!(running.stage, Stage::Wait { .. }) {
-            let waiting: BTreeMap<ObjectId, Waiting> = {
-                let refs: Vec<&Object> = objects.iter().collect();
-                let revision = running.stored.record.version;
-                let mut waiting = self.unhealthy(&refs, &running.applied, revision);
-                for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
-                    let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
-                    waiting.insert(object.id.clone(), unseen);
-                }
-                waiting
-            };
-            self.wake_on(&waiting);
-            let deadline = self.later(Duration::from_secs(longest));
-            running.stage = Stage::Wait { waiting, looked_at: Timestamp::MIN, deadline };
-        }
-        let Stage::Wait { waiting, looked_at, deadline } = &mut running.stage else { return Ok(Step::Done) };
-        let deadline = running.deadline.min(*deadline);
-        let due = looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MIN);
-        if !waiting.is_empty() {
-            if self.now < due {
-                return Ok(Step::Wait { until: due });
-            }
-            *looked_at = self.now;
-            self.look_again(waiting).await?;
-        }
-        if !bearable(waiting) {
-            if self.now >= deadline {
-                let first = waiting.iter().next().map(|(id, one)| describe(id, one)).unwrap_or_default();
-                return Ok(not_ready(&first, longest));
-            }
-            let until = deadline.min(self.later(super::wait::LOOK_ANYWAY));
-            return Ok(Step::Wait { until });
-        }
-        if let Some(missing) = self.not_served(&objects).await? {
-            if self.now >= deadline {
-                return Ok(not_ready(&format!("discovery does not tell of {missing}"), longest));
-            }
-            return Ok(Step::Wait { until: self.later(LOOK_AGAIN) });
-        }
-        self.wake_on(&BTreeMap::new());
-        Ok(Step::Done)
-    }
-
-    /// The first kind that is defined and not served yet.
-    async fn not_served(&self, objects: &[Object]) -> Result<Option<String>, Error> {
-        for defined in objects.iter().filter_map(|object| Defined::of(&object.body)) {
-            for version in &defined.versions {
-                let api_version = format!("{}/{version}", defined.group);
-                // What was believed absent a moment ago may be there now.
-                self.cluster.doubt_absence(&api_version, &defined.kind);
-                match self.cluster.kind(&api_version, &defined.kind).await {
-                    Ok(_) => {}
-                    Err(cluster::Error::UnknownKind { .. }) => {
-                        return Ok(Some(format!("{api_version} {}", defined.kind)));
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Which definitions go with the release; refuses while objects would go along that nobody agreed to lose.
@@ -410,125 +341,13 @@ impl Pass<'_> {
     }
 }
 
-impl Pass<'_> {
-    /// Shared definitions whose writer is gone are this release's to write; and so is what a process before had begun to.
-    ///
-    /// No new revision and no hook: what the release asks for is the same as before.
-    pub(super) async fn take_over_definitions(&mut self) -> Result<(), Error> {
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
-        let Some(private) = &head.private else { return Ok(()) };
-        let left: Vec<(String, String)> = private
-            .definitions
-            .iter()
-            .filter(|shipped| !shipped.written)
-            .filter_map(|shipped| Some((shipped.name.clone(), shipped.writer.clone()?)))
-            .collect();
-        self.ctx.sharing.leaves(&self.key, left.iter().map(|(_, writer)| writer.clone()));
-        let mut orphaned = Vec::new();
-        for (name, writer) in left {
-            let key = writer.split_once('/');
-            let key =
-                key.map(|(namespace, name)| ReleaseKey { namespace: namespace.into(), name: name.into() });
-            if let Some(key) = key
-                && self.ctx.departed(&key).await?
-            {
-                orphaned.push(name);
-            }
-        }
-        let begun = private.inventory.iter().any(|entry| entry.id.is_definition() && entry.uid.is_none());
-        if orphaned.is_empty() && !begun {
-            return Ok(());
-        }
-        self.require_account().await?;
-        let mut stored = self.read_head_whole().await?;
-        let Some(private) = stored.private.as_mut() else { return Ok(()) };
-        let uid = private.owner.uid.clone();
-        let mut objects = Vec::new();
-        for shipped in private.definitions.iter_mut().filter(|shipped| orphaned.contains(&shipped.name)) {
-            let Some(body) = shipped.body.clone() else { continue };
-            let wait = shipped.wait;
-            let wishes = DefinitionWishes {
-                wait_ready: Some(wait.is_some()),
-                wait_timeout: wait.map(Duration::from_secs),
-                keep: Some(!shipped.goes),
-                ..DefinitionWishes::default()
-            };
-            let candidate = Candidate { object: Object::from_value(body)?, in_manifest: false, wishes };
-            let judged = self.judge_definitions(vec![candidate], &uid, true).await?;
-            objects.extend(judged.objects);
-            if let Some(mut now) = judged.shipped.into_iter().next() {
-                now.body = now.body.or_else(|| shipped.body.take());
-                *shipped = now;
-            }
-        }
-        let next = plan::next_inventory(&objects, stored.record.version, &private.inventory, &[]);
-        private.inventory.retain(|entry| objects.iter().all(|object| object.id != entry.id));
-        private.inventory.extend(next.wanted);
-        if !objects.is_empty() {
-            // Intent before effect.
-            stored = self.save(&stored, true).await?;
-            self.wrote(&stored);
-        }
-        self.apply_begun(stored).await
-    }
-
-    /// Applies the definitions of a deployed revision that nobody has seen applied yet.
-    async fn apply_begun(&mut self, mut stored: Stored) -> Result<(), Error> {
-        let objects = super::prepare::stored_objects(&stored)?;
-        let Some(private) = stored.private.as_mut() else { return Ok(()) };
-        let uid = private.owner.uid.clone();
-        self.watch(&private.inventory).await?;
-        for entry in private.inventory.iter_mut() {
-            if !entry.id.is_definition() || entry.uid.is_some() {
-                continue;
-            }
-            let Some(object) = objects.iter().find(|object| object.id == entry.id) else { continue };
-            let applied = self.apply_one(object, entry, &uid).await.1?;
-            entry.uid = applied.uid();
-            entry.fingerprint.clone_from(&applied.fingerprint);
-        }
-        let stored = self.save(&stored, true).await?;
-        self.wrote(&stored);
-        Ok(())
-    }
-}
-
-/// Which releases leave a shared definition to which: whom to wake when one of these goes.
-#[derive(Default)]
-pub struct Sharing {
-    left_to: Mutex<HashMap<ReleaseKey, BTreeSet<String>>>,
-}
-
-impl Sharing {
-    fn leaves(&self, key: &ReleaseKey, writers: impl Iterator<Item = String>) {
-        let writers: BTreeSet<String> = writers.collect();
-        let mut left_to = self.lock();
-        if writers.is_empty() {
-            left_to.remove(key);
-        } else {
-            left_to.insert(key.clone(), writers);
-        }
-    }
-
-    /// Those that leave one to this release.
-    pub(super) fn of(&self, writer: &ReleaseKey) -> Vec<ReleaseKey> {
-        let writer = writer.to_string();
-        let left_to = self.lock();
-        left_to.iter().filter(|(_, writers)| writers.contains(&writer)).map(|(key, _)| key.clone()).collect()
-    }
-
-    pub(super) fn forget(&self, key: &ReleaseKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, BTreeSet<String>>> {
-        // Valid at every step, so a panic elsewhere while it was held does no harm.
-        self.left_to.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Where a definition names its webhook.
 const CONVERSION: &str = "/spec/conversion";
+
+fn severities(analysis: &crd::Analysis) -> Severities {
+    [Severity::Safe, Severity::Warning, Severity::Dangerous, Severity::Blocked]
+        .map(|severity| (severity, analysis.of(severity).count()))
+}
 
 fn has_webhook(body: &Value) -> bool {
     body.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook")
@@ -538,13 +357,4 @@ fn written(mut shipped: Shipped, object: Object, in_manifest: bool) -> Verdict {
     shipped.written = true;
     shipped.body = (!in_manifest).then(|| object.body.clone());
     Verdict::Ships(Box::new(shipped), Some(object))
-}
-
-fn not_ready(what: &str, seconds: u64) -> Step {
-    let within = duration::format(Duration::from_secs(seconds));
-    Step::Failed {
-        reason: reasons::CRD_NOT_READY,
-        message: format!("not served within {within}: {what}"),
-        undo: false,
-    }
 }

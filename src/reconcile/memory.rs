@@ -74,6 +74,8 @@ pub struct Remembered {
     pub shown_at: Option<Timestamp>,
     /// What the newest operation did with the objects, until the status has told it.
     pub tally: Tally,
+    /// The changes of definitions that were counted last, by name: a release that is stopped asks for the same ones in each pass.
+    pub counted: BTreeMap<String, String>,
     /// The plan that waits for approval.
     pub plan: Option<PlanStatus>,
     /// Why what failed cannot be undone.

@@ -31,6 +31,8 @@ mod probes;
 mod references;
 mod rights;
 mod rollback;
+mod served;
+mod sharing;
 mod status;
 mod steps;
 mod tally;
@@ -46,7 +48,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use context::{Context, Report, Snapshot};
-pub use definitions::Sharing;
 pub use error::Error;
 pub use evidence::Walks;
 pub(crate) use lookup::Seen;
@@ -55,6 +56,7 @@ pub use observe::slim_head;
 pub use packs::Packs;
 pub(crate) use prepare::stored_parts;
 pub use rights::Rights;
+pub use sharing::Sharing;
 pub use values::ValuesKept;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};

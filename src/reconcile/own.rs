@@ -237,8 +237,11 @@ impl Pass<'_> {
         self.mem.errors = self.mem.errors.saturating_add(1);
         self.mem.blind = error.is_blind();
         let wait = match error.class() {
-            Class::FixSpec => self.settings.interval.max(backoff::error(self.mem.errors)),
-            Class::Retry | Class::FixCluster => backoff::error(self.mem.errors),
+            // An operation that bears it for a while looks again soon.
+            Class::FixSpec if !(error.may_pass() && self.mem.running.is_some()) => {
+                self.settings.interval.max(backoff::error(self.mem.errors))
+            }
+            Class::FixSpec | Class::Retry | Class::FixCluster => backoff::error(self.mem.errors),
         };
         self.mem.retry_at = Some(self.later(wait));
         wait

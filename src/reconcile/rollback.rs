@@ -140,7 +140,7 @@ impl Pass<'_> {
     /// Judges the definitions of a stored revision against those of the cluster: the way back is a change like others. One
     /// that may not go back leaves the parts; `undoes` says that this must not hold the rest up.
     async fn definitions_of(
-        &self,
+        &mut self,
         parts: &mut Parts,
         known: &[Shipped],
         uid: &str,

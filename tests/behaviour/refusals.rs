@@ -261,3 +261,20 @@ async fn a_record_that_stands_in_the_way_is_named_and_not_run_against_for_ever()
     h.sees("ConfigMap/fourth", |_| true).await;
     h.ready("web").await;
 }
+
+/// The API server answers 500 for a field that a type does not have, and yet it is the pack that has to change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_field_that_a_kind_does_not_have_is_the_fault_of_the_pack_and_is_not_tried_like_an_outage() {
+    let h = Harness::new("refusals-mistyped").await;
+    let mut wrong = config_map("second", json!({"a": "b"}));
+    wrong["datas"] = json!({"a": "c"});
+    let broken = Pack::new("web", "1.0.0").object(config_map("first", json!({"a": "b"}))).object(wrong);
+    h.apply("web", &broken, json!({"install": {"retries": 0}, "timeout": "10m"})).await;
+    let told = h.condition("web", "Released", "False", None).await;
+    let released = condition(&told, "Released")["message"].as_str().unwrap().to_owned();
+    assert!(released.contains(".datas: field not declared in schema"), "{released}");
+    assert!(released.contains("ConfigMap") && released.contains("second"), "{released}");
+    // Mended, it goes on by itself.
+    h.pack("web-pack", &pack()).await;
+    h.sees("ConfigMap/second", |live| live["data"]["a"] == "b").await;
+}

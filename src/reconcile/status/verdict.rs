@@ -27,8 +27,8 @@ impl Verdict {
     pub(in crate::reconcile) fn of(error: &Error) -> Self {
         let standing = match error.class() {
             _ if error.fetching_since().is_some() => Standing::Progressing,
-            Class::FixSpec => Standing::Stalled,
-            Class::Retry | Class::FixCluster => Standing::Retrying,
+            Class::FixSpec if !error.may_pass() => Standing::Stalled,
+            Class::FixSpec | Class::Retry | Class::FixCluster => Standing::Retrying,
         };
         Self::new(standing, error.reason(), error.to_string())
     }
