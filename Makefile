@@ -8,6 +8,8 @@ MAKEFLAGS += --no-print-directory
 
 N ?= 200
 SERVICE_ACCOUNT ?= 0
+CRDS ?= 0
+NOISE ?= 0
 CLUSTER ?= own
 TARGET ?= archive
 TIME ?= 600
@@ -31,10 +33,10 @@ test: control-plane-and-helm lint ## all checks and all tests
 	cargo test
 
 .PHONY: scale
-scale: control-plane ## speed and cost with N=200 releases, as one JSON object; about 5 minutes. SERVICE_ACCOUNT=1: all in the name of one account, =n: of n
+scale: control-plane ## speed and cost with N=200 releases, as one JSON object; about 5 minutes. SERVICE_ACCOUNT=1: all in the name of one account, =n: of n; CRDS=500 NOISE=10000: beside so much of others
 	@cargo build --release
 	@cargo build --test stage
-	@SHERPACK_OPERATOR=$${SHERPACK_OPERATOR:-$(target)/release/sherpack-operator} N=$(N) SERVICE_ACCOUNT=$(SERVICE_ACCOUNT) $(stage) scale
+	@SHERPACK_OPERATOR=$${SHERPACK_OPERATOR:-$(target)/release/sherpack-operator} N=$(N) SERVICE_ACCOUNT=$(SERVICE_ACCOUNT) CRDS=$(CRDS) NOISE=$(NOISE) $(stage) scale
 
 .PHONY: cluster cluster-stop clean-cluster
 cluster: ## leave a control plane running and print its KUBECONFIG

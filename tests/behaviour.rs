@@ -64,6 +64,7 @@ mod behaviour {
     mod schema;
     mod secret_packs;
     mod served_versions;
+    mod shards;
     mod subpacks;
     mod templates;
     mod tenancy;

@@ -15,6 +15,7 @@ pub mod names;
 mod operations;
 pub mod reasons;
 mod release;
+pub mod selector;
 mod settings;
 mod source;
 mod status;

@@ -3,9 +3,11 @@
 //! The API server refuses most of this already (schema and CEL); it is checked again because objects can be older
 //! than the rules, and because a few things cannot be said there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::core::{Selector, SelectorExt as _};
 use serde_json::Value;
 
 use super::names::{
@@ -32,12 +34,23 @@ pub struct Policy {
     pub storage_namespaces: Vec<String>,
     /// The only namespace whose releases are watched, if there is one.
     pub watch_namespace: Option<String>,
+    /// Only releases with such labels are worked on: one shard of several.
+    pub watch_labels: Option<Selector>,
     /// The service account of releases that name none, in the namespace of each.
     pub default_service_account: Option<String>,
     /// Whether every release needs one, and none may refer to another namespace.
     pub tenancy: Tenancy,
     /// Whether a pack alone may have definitions changed at any cost, or deleted.
     pub trust_pack_crds: bool,
+}
+
+impl Policy {
+    /// Whether a release is this operator's to work on.
+    #[must_use]
+    pub fn selects(&self, release: &SherpackRelease) -> bool {
+        let labels = release.metadata.labels.as_ref();
+        self.watch_labels.as_ref().is_none_or(|selector| selector.matches(labels.unwrap_or(&BTreeMap::new())))
+    }
 }
 
 /// A release that cannot be acted on until its author changes it.

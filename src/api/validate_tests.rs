@@ -16,6 +16,7 @@ const fn policy(pack_dir_enabled: bool) -> Policy {
         storage_dir_enabled: false,
         storage_namespaces: Vec::new(),
         watch_namespace: None,
+        watch_labels: None,
         default_service_account: None,
         tenancy: Tenancy::Single,
         trust_pack_crds: false,

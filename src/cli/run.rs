@@ -24,6 +24,13 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_WATCH_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     watch_namespace: Option<Namespace>,
 
+    /// Work only on the SherpackReleases with such labels, such as `shard=a` [default: on all]
+    ///
+    /// One of several operators that share the releases; with --leader-elect each selector has a lease of its own. Every
+    /// release has to be of exactly one of them: one that none selects is left alone, its objects unlocked.
+    #[arg(long, env = "SHERPACK_WATCH_LABEL_SELECTOR", value_name = "SELECTOR", value_parser = api::selector::parse)]
+    watch_label_selector: Option<kube::core::Selector>,
+
     /// Where the operator keeps what is its own: the key that signs revision records, its lease
     #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE", default_value = "sherpack-system", value_parser = namespace)]
     operator_namespace: Namespace,
@@ -99,8 +106,8 @@ pub(super) struct Args {
 
     /// Act only while holding the leader lease, for several replicas of which one acts
     ///
-    /// The Lease is in the operator's namespace and named sherpack-operator, with the watched namespace behind it if
-    /// there is one. A process that loses it ends with an error and has to be started again.
+    /// The Lease is in the operator's namespace and named sherpack-operator, with the watched namespace and a digest of the
+    /// label selector behind it if there are such. A process that loses it ends with an error and has to be started again.
     #[arg(long, env = "SHERPACK_LEADER_ELECT", value_parser = BoolishValueParser::new())]
     leader_elect: bool,
 
@@ -177,6 +184,7 @@ fn config(
 ) -> Result<Config, operator::Error> {
     let Args {
         watch_namespace,
+        watch_label_selector,
         operator_namespace,
         pack_dir,
         allow_source,
@@ -212,6 +220,7 @@ fn config(
     Ok(Config {
         cluster: Cluster { kubeconfig, context },
         watch_namespace: watch_namespace.map(|namespace| namespace.0),
+        watch_labels: watch_label_selector,
         operator_namespace: operator_namespace.0,
         pack_dir,
         sources: Options {

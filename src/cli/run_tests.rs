@@ -71,6 +71,7 @@ fn every_flag_reaches_its_setting() {
 fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
     let config = parse(&["--operator-namespace=sherpack-system"]).unwrap();
     assert_eq!(config.watch_namespace, None);
+    assert_eq!(config.watch_labels, None);
     assert!(config.sources.allow.is_empty());
     assert_eq!(config.sources.cache_dir, Some(std::env::temp_dir().join("sherpack-operator")));
     assert_eq!(config.sources.cache_bytes, 256 << 20);
@@ -90,6 +91,8 @@ fn values_that_cannot_work_are_refused() {
     for wrong in [
         "--watch-namespace=Apps",
         "--watch-namespace=-a",
+        "--watch-label-selector=",
+        "--watch-label-selector=shard of (a)",
         "--operator-namespace=",
         "--allow-storage-namespace=Vault",
         "--allow-lookup=a*",

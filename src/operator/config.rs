@@ -19,6 +19,8 @@ pub struct Config {
     pub cluster: Cluster,
     /// Only releases of this namespace are looked at; `None`: of all. Their objects may be elsewhere.
     pub watch_namespace: Option<String>,
+    /// Only releases with such labels are worked on; `None`: all. The others are known, so that dependencies and ownership count.
+    pub watch_labels: Option<kube::core::Selector>,
     /// Where the operator keeps what is its own: the key of the records' MAC, the lease.
     pub operator_namespace: String,
     /// The directory below which `spec.pack.path` is looked up; `None`: such releases are refused.
@@ -63,6 +65,7 @@ impl fmt::Debug for Config {
         let Self {
             cluster,
             watch_namespace,
+            watch_labels,
             operator_namespace,
             pack_dir,
             sources,
@@ -81,6 +84,7 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("cluster", cluster)
             .field("watch_namespace", watch_namespace)
+            .field("watch_labels", &watch_labels.as_ref().map(ToString::to_string))
             .field("operator_namespace", operator_namespace)
             .field("pack_dir", pack_dir)
             .field("sources", sources)

@@ -1,11 +1,12 @@
 //! Runs passes: kube's controller over the releases, fed by our own watches.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{StreamExt, TryStreamExt};
+use kube::core::{Selector, SelectorExt as _};
 use kube::runtime::controller::{Action, Config as Limits, Error};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
@@ -36,10 +37,22 @@ pub(super) fn new(
     };
     let concurrency = u16::try_from(config.concurrency.get()).unwrap_or(u16::MAX);
     let (releases, writer) = reflector::store();
+    let selector = config.watch_labels.clone();
     let events = watcher(api, watcher::Config::default().page_size(PAGE))
+        .modify(move |release| slim(release, selector.as_ref()))
         .inspect_ok(move |event| dependencies.take(event));
     Controller::for_stream(reflector(writer, events).applied_objects(), releases)
         .with_config(Limits::default().concurrency(concurrency))
+}
+
+/// Leaves out of a release what nobody asks for: all of them are kept in memory.
+fn slim(release: &mut SherpackRelease, selector: Option<&Selector>) {
+    release.metadata.managed_fields = None;
+    let labels = release.metadata.labels.as_ref();
+    if selector.is_some_and(|selector| !selector.matches(labels.unwrap_or(&BTreeMap::new()))) {
+        // Another operator's: it counts as a dependency, and for what it owns.
+        release.spec.values = None;
+    }
 }
 
 /// Runs until `shutdown`, then lets running passes finish.

@@ -84,14 +84,14 @@ impl Process<'_> {
 
     /// Stands by, leads, hands over. While it stands by it is ready and holds nothing in memory.
     async fn run_elected(&self, timing: Timing, begun: Gate) -> Result<(), Error> {
-        let Config { operator_namespace, watch_namespace, holder, .. } = self.config;
+        let Config { operator_namespace, watch_namespace, watch_labels, holder, .. } = self.config;
         let client = self.client(None)?;
         let answers = async { client.apiserver_version().await.map_err(|error| self.unreachable(error)) };
         tokio::select! {
             version = answers => drop(version?),
             () = self.shutdown.cancelled() => return Ok(()),
         }
-        let name = lease::name(watch_namespace.as_deref());
+        let name = lease::name(watch_namespace.as_deref(), watch_labels.as_ref());
         let mut lease = Lease::new(client, operator_namespace, name, holder.clone(), timing);
         let mut begun = Some(begun);
         if !lease.acquire(&self.shutdown, || drop(begun.take())).await {

@@ -95,6 +95,7 @@ pub(super) async fn work(
         storage_dir_enabled: config.storage_dir.is_some(),
         storage_namespaces: config.storage_namespaces.clone(),
         watch_namespace: config.watch_namespace.clone(),
+        watch_labels: config.watch_labels.clone(),
         default_service_account: config.default_service_account.clone(),
         tenancy: config.tenancy,
         trust_pack_crds: config.trust_pack_crds,

@@ -219,6 +219,12 @@ impl Context {
         }
     }
 
+    /// Ends everything that is kept for a release that another operator works on. Who waits for its name waits on.
+    pub(super) fn leave(&self, key: &ReleaseKey, records: &RecordsOf) {
+        self.forget_key(key);
+        drop((self.preloaded(records), self.outdated(records)));
+    }
+
     /// Ends everything that is kept for a release that is not there any more.
     pub fn forget_key(&self, key: &ReleaseKey) {
         self.record_watch.unclaim(key);
@@ -251,6 +257,20 @@ impl Context {
             Ok(found) => Ok(found.is_none()),
             // Not ours to know, so not ours to take.
             Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(403) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a release that we do not watch is there, with this uid.
+    pub(super) async fn lives_elsewhere(&self, key: &ReleaseKey, uid: &str) -> Result<bool, Error> {
+        if self.releases.find(|release| ReleaseKey::of(release) == *key).is_some() {
+            return Ok(false);
+        }
+        let api: Api<SherpackRelease> = Api::namespaced(self.as_operator.client().clone(), &key.namespace);
+        match own("state", api.get_metadata_opt(&key.name)).await {
+            Ok(found) => Ok(found.is_some_and(|found| found.metadata.uid.as_deref() == Some(uid))),
+            // Not ours to know, so not ours to take.
+            Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(403) => Ok(true),
             Err(error) => Err(error),
         }
     }

@@ -8,14 +8,15 @@ use serde_json::Value;
 use super::memory::Running;
 use super::steps::Step;
 use super::{Error, Pass};
-use crate::api::{Adopt, CrdUpgrade};
+use crate::api::{Adopt, CrdUpgrade, names};
 use crate::cluster::{self, Holder, Mode};
 use crate::crd::policy::{self, Count, Fate, Policy};
 use crate::crd::{self, Severity};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::pack::DefinitionWishes;
+use crate::plan;
 use crate::plan::definitions::{self, Author, Writer, writer};
-use crate::release::Shipped;
+use crate::release::{ReleaseKey, Shipped};
 
 /// How long what a definition defines is waited for.
 const SERVED_WITHIN: Duration = Duration::from_secs(60);
@@ -164,7 +165,8 @@ impl Pass<'_> {
         let body = live.value();
         let adopt = self.settings.adopt == Adopt::Unowned;
         let live_policy = Policy::of(&body).unwrap_or_default();
-        match writer(policy, live_policy, self.author(&live.live.metadata.annotations, uid), adopt) {
+        let author = self.author(live.live.metadata.annotations.as_ref(), uid).await?;
+        match writer(policy, live_policy, author, adopt) {
             Writer::Us => {}
             Writer::Another(by) => {
                 // For when it is this one's turn.
@@ -229,14 +231,25 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Who wrote a live definition.
-    fn author(&self, annotations: &Option<BTreeMap<String, String>>, uid: &str) -> Author {
-        definitions::author(annotations.as_ref(), |by| match self.ctx.living(by) {
+    /// Who wrote a live definition. Of releases that this operator does not watch, the definition tells itself.
+    async fn author(
+        &self,
+        annotations: Option<&BTreeMap<String, String>>,
+        uid: &str,
+    ) -> Result<Author, Error> {
+        let author = definitions::author(annotations, |by| match self.ctx.living(by) {
             _ if by == uid => Author::Us,
             Some(owner) if owner == self.key => Author::Us,
             Some(owner) => Author::Release(owner.to_string()),
             None => Author::Departed,
-        })
+        });
+        let owner = annotations.and_then(|all| ReleaseKey::parse(all.get(names::OWNER)?));
+        match (author, owner, plan::marked_by(annotations)) {
+            (Author::Departed, Some(owner), Some(by)) if self.ctx.lives_elsewhere(&owner, by).await? => {
+                Ok(Author::Release(owner.to_string()))
+            }
+            (author, ..) => Ok(author),
+        }
     }
 
     /// Applies definitions: without the webhook of a new one, or with `conversion` with it.

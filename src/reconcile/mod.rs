@@ -115,6 +115,11 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         }
         Err(invalid) => (Settings::without_spec(&release, &ctx.policy), Some(invalid)),
     };
+    if !ctx.policy.selects(&release) {
+        // Another shard's, or that of none.
+        ctx.leave(&key, &records_of(&settings));
+        return Ok(None);
+    }
     let invalid = invalid.filter(|_| !deleting);
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
@@ -392,13 +397,7 @@ impl Pass<'_> {
     }
 
     fn records_of(&self) -> RecordsOf {
-        let Settings { history_storage, history_namespace, target_namespace, release_name, .. } =
-            &self.settings;
-        RecordsOf {
-            storage: *history_storage,
-            namespace: history_namespace.clone(),
-            stem: storage::stem(history_namespace, target_namespace, release_name),
-        }
+        records_of(&self.settings)
     }
 
     /// A request by annotation that the status does not acknowledge yet.
@@ -434,4 +433,13 @@ fn has_finalizer(meta: &ObjectMeta) -> bool {
 fn until(now: Timestamp, at: Timestamp) -> Duration {
     // A little late is better than a little early: an early pass would find nothing to do and come back.
     Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO) + Duration::from_millis(5)
+}
+
+fn records_of(settings: &Settings) -> RecordsOf {
+    let Settings { history_storage, history_namespace, target_namespace, release_name, .. } = settings;
+    RecordsOf {
+        storage: *history_storage,
+        namespace: history_namespace.clone(),
+        stem: storage::stem(history_namespace, target_namespace, release_name),
+    }
 }

@@ -62,10 +62,7 @@ impl Pass<'_> {
         self.ctx.sharing.leaves(&self.key, left.iter().map(|(_, writer)| writer.clone()));
         let mut orphaned = Vec::new();
         for (name, writer) in left {
-            let key = writer.split_once('/');
-            let key =
-                key.map(|(namespace, name)| ReleaseKey { namespace: namespace.into(), name: name.into() });
-            if let Some(key) = key
+            if let Some(key) = ReleaseKey::parse(&writer)
                 && self.ctx.departed(&key).await?
             {
                 orphaned.push(name);

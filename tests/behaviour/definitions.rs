@@ -519,3 +519,21 @@ async fn a_definition_that_is_none_is_told_by_its_path_and_nothing_is_touched() 
         h.uninstall(name).await;
     }
 }
+
+/// An operator that looks at one namespace only knows nothing of the releases of the others but what their definitions say.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_of_a_release_that_is_not_watched_is_not_taken_over() {
+    let (theirs, ours) =
+        (Harness::new("definitions-theirs").await, Harness::new("definitions-unwatched").await);
+    let definition = widgets(&theirs, &size());
+    theirs.deploy("web", &shipping("1.0.0", "blue", &definition), json!({})).await;
+    ours.apply("rival", &shipping("1.0.0", "blue", &definition), json!({})).await;
+    let held = ours.condition("rival", "Ready", "False", Some("OwnershipConflict")).await;
+    assert!(message(&held).contains("definitions-theirs/web"), "{}", message(&held));
+    assert!(ours.wire.writes_to("customresourcedefinitions", 0).is_empty());
+    // When it has gone, the definition is free.
+    theirs.uninstall("web").await;
+    ours.annotate("rival", "sherpack.io/reconcile-at", "now").await;
+    ours.ready("rival").await;
+    ours.objects.delete(&what(&theirs)).await;
+}

@@ -154,6 +154,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     system.edit("ClusterRole/sherpack-operator-releases", "test", json!({"rules": rules})).await;
 
     let settings = Settings {
+        watch_labels: None,
         kubeconfig: as_account(control_plane, "sherpack-system", "sherpack-operator").await,
         watch_namespace: None,
         operator_namespace: "sherpack-system".to_owned(),

@@ -1,16 +1,18 @@
 //! `make scale N=200`: how fast and how cheap the operator is, beside the same objects applied bare.
 //!
 //! One control plane with etcd waiting for the disk and no node; everything shares the machine's cores. In
-//! order: warm-up, bare applies, install, idle, upgrade, drift, dependents, restart, crowd. Nothing is asserted about
+//! order: warm-up, bare applies, install, idle, upgrade, drift, storm, dependents, restart, crowd. Nothing is asserted about
 //! time; the run fails only when something does not happen at all, or when the two counts of requests disagree.
 //!
-//! With SERVICE_ACCOUNT=1 every release is worked on as one account, with SERVICE_ACCOUNT=n as one of n.
+//! With SERVICE_ACCOUNT=1 every release is worked on as one account, with SERVICE_ACCOUNT=n as one of n. CRDS=500 NOISE=10000:
+//! beside so many definitions, ConfigMaps and Secrets of others.
 
 mod accounts;
 mod counts;
 mod crowd;
 mod depends;
 mod drift;
+mod noise;
 mod process;
 mod report;
 mod workload;
@@ -67,7 +69,8 @@ pub(crate) async fn run() -> Result<()> {
     let client = cluster.client.clone();
     say(format!("control plane {} up, {n} releases to come", cluster.version().await?));
     let settings = Settings::new(&cluster.kubeconfig, "sherpack-system", None, "scale.log")?;
-    let measured = measure(&cluster, &client, &settings, n, accounts, idle).await;
+    let asked = Asked { n, accounts, idle, definitions: from_env("CRDS", 0)?, noise: from_env("NOISE", 0)? };
+    let measured = measure(&cluster, &client, &settings, &asked).await;
     let report = measured.map_err(|failure| Failure::new(format!("{failure}\n{}", settings.log_tail())))?;
     let text = report.json()?;
     println!("{text}");
@@ -77,20 +80,26 @@ pub(crate) async fn run() -> Result<()> {
     cluster.end().await
 }
 
-async fn measure(
-    cluster: &Cluster,
-    client: &Client,
-    settings: &Settings,
+/// What the environment asks for.
+struct Asked {
     n: usize,
     accounts: usize,
     idle: Duration,
-) -> Result<Report> {
+    /// Of others.
+    definitions: usize,
+    /// ConfigMaps and Secrets of others.
+    noise: usize,
+}
+
+async fn measure(cluster: &Cluster, client: &Client, settings: &Settings, asked: &Asked) -> Result<Report> {
+    let Asked { n, accounts, idle, definitions, noise } = *asked;
     let clock = Clock::new(cluster);
     release::install_crd(client, &operator::output(&["crd"]).await?, None).await?;
     for namespace in ["sherpack-system", NAMESPACE] {
         release::create_namespace(client, namespace).await?;
     }
     accounts::make(client, NAMESPACE, accounts).await?;
+    noise::make(client, definitions, noise).await?;
 
     // Ten untimed sets first: the API server fills its caches and opens its connections.
     workload::apply_bare(client, "warm", 10).await?;
@@ -106,6 +115,7 @@ async fn measure(
     operator.ready().await?;
     say(format!("operator ready {:.2} s after its start", operator.spawned.elapsed().as_secs_f64()));
     let base = quiet(&operator).await?;
+    let (rss_empty, _) = process::memory(operator.pid()?)?;
     let server_base = counts::server(client).await?;
 
     let before = clock.read(Some(operator.pid()?));
@@ -136,12 +146,23 @@ async fn measure(
 
     let deployments = drift::deployments(client, NAMESPACE, 100).await?;
     let services = drift::services(client, NAMESPACE, 50).await?;
+    let at_once = drift::deployments_at_once(client, NAMESPACE, n.min(20)).await?;
     let drifted = quiet(&operator).await?;
     say(format!(
         "requests of {} reverts: {}",
-        deployments.count() + services.count(),
+        deployments.count() + services.count() + at_once.count(),
         drifted.minus(&upgraded)
     ));
+    let storm_bare = workload::apply_services(client, "bare", n).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let storm = drift::storm(client, NAMESPACE, n).await?;
+    say(format!(
+        "storm: {n} edits sent in {} s, the last one back after {} s; {n} bare applies {} s",
+        seconds(storm.edits),
+        seconds(storm.reverted),
+        seconds(storm_bare)
+    ));
+    quiet(&operator).await?;
     let dependents = depends::measure(client, 20).await?;
     let (_, peak) = process::memory(operator.pid()?)?;
 
@@ -160,12 +181,16 @@ async fn measure(
     Ok(Report {
         n,
         service_accounts: accounts,
+        other_definitions: definitions,
+        other_objects: noise,
         objects_per_release: bare.objects,
         ready_s,
         bare_s,
         ratio: (ready_s / bare_s * 100.0).round() / 100.0,
         connections,
+        rss_empty_mib: rss_empty,
         rss_idle_mib: rss_idle,
+        rss_per_release_mib: ((rss_idle - rss_empty) / n as f64 * 10_000.0).round() / 10_000.0,
         rss_peak_mib: peak.max(peak_after_restart),
         writes_per_release: per_release(install_counts.writes()),
         reads_per_release: per_release(install_counts.reads()),
@@ -177,6 +202,11 @@ async fn measure(
         drift_p50_ms: deployments.percentile(50),
         drift_p99_ms: deployments.percentile(99),
         drift_service_p50_ms: services.percentile(50),
+        drift_20_at_once_p50_ms: at_once.percentile(50),
+        storm_edits_s: seconds(storm.edits),
+        storm_s: seconds(storm.reverted),
+        storm_bare_s: seconds(storm_bare),
+        storm_ratio: (storm.reverted.as_secs_f64() / storm_bare.as_secs_f64() * 100.0).round() / 100.0,
         dependent_p50_ms: dependents.percentile(50),
         dependent_p99_ms: dependents.percentile(99),
         crowd,

@@ -53,6 +53,7 @@ impl Harness {
         let settings = Settings {
             kubeconfig: control_plane.kubeconfig.clone(),
             watch_namespace: Some(name.to_owned()),
+            watch_labels: None,
             operator_namespace: name.to_owned(),
             pack_dir: None,
             sources: Options::default(),

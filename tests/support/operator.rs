@@ -22,6 +22,7 @@ use super::wire::Wire;
 pub struct Settings {
     pub kubeconfig: PathBuf,
     pub watch_namespace: Option<String>,
+    pub watch_labels: Option<kube::core::Selector>,
     pub operator_namespace: String,
     pub pack_dir: Option<PathBuf>,
     pub sources: Options,
@@ -59,6 +60,7 @@ impl Operator {
         let config = Config {
             cluster: config::Cluster { kubeconfig: Some(settings.kubeconfig.clone()), context: None },
             watch_namespace: settings.watch_namespace.clone(),
+            watch_labels: settings.watch_labels.clone(),
             operator_namespace: settings.operator_namespace.clone(),
             pack_dir: settings.pack_dir.clone(),
             sources: settings.sources.clone(),

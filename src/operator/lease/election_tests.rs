@@ -223,6 +223,9 @@ fn a_lease_is_read_as_others_write_it() {
 
 #[test]
 fn operators_of_different_namespaces_have_leases_of_their_own() {
-    assert_eq!(name(None), "sherpack-operator");
-    assert_eq!(name(Some("apps")), "sherpack-operator-apps");
+    assert_eq!(name(None, None), "sherpack-operator");
+    assert_eq!(name(Some("apps"), None), "sherpack-operator-apps");
+    let [a, b] = ["shard=a", "shard in (b,c)"].map(|text| crate::api::selector::parse(text).unwrap());
+    assert_ne!(name(None, Some(&a)), name(None, Some(&b)));
+    assert!(name(Some("apps"), Some(&b)).starts_with("sherpack-operator-apps-"));
 }

@@ -28,6 +28,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams, WatchEvent, WatchParams};
+use kube::core::Selector;
 use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +39,7 @@ use self::validity::{Validity, uptime};
 use crate::api::names;
 use crate::cluster::client::Permission;
 use crate::cluster::{describe, status_code};
+use crate::manifest::digest_of;
 
 /// After the end was asked for, what runs may send requests for this long. Then the lease can soon be given away.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
@@ -58,9 +60,19 @@ pub(super) struct Lease {
     complained: bool,
 }
 
-/// The name of the Lease: operators that look at different namespaces do not stand in each other's way.
-pub(super) fn name(watch_namespace: Option<&str>) -> String {
-    watch_namespace.map_or_else(|| names::MANAGER_OWN.to_owned(), |of| format!("{}-{of}", names::MANAGER_OWN))
+/// The name of the Lease: operators that look at different namespaces or labels do not stand in each other's way.
+pub(super) fn name(watch_namespace: Option<&str>, watch_labels: Option<&Selector>) -> String {
+    let mut name = names::MANAGER_OWN.to_owned();
+    if let Some(namespace) = watch_namespace {
+        name = format!("{name}-{namespace}");
+    }
+    if let Some(labels) = watch_labels {
+        // Not every selector may be part of a name.
+        let digest = digest_of(labels.to_string().as_bytes());
+        let short = digest.trim_start_matches("sha256:").get(..10).unwrap_or_default();
+        name = format!("{name}-{short}");
+    }
+    name
 }
 
 impl Lease {

@@ -1,7 +1,9 @@
 //! Drift: one object at a time is edited by hand, and the watch tells when the old value is back.
 
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
+use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams};
@@ -48,41 +50,142 @@ struct Edit {
 
 const BY_HAND: &str = "by-hand";
 
-/// Edits the first environment value of up to `most` Deployments.
-pub(crate) async fn deployments(client: &Client, namespace: &str, most: usize) -> Result<Latencies> {
+/// Edits under way at the same time.
+const AT_ONCE: usize = 100;
+
+/// The Deployments, and how to edit the first environment value of one.
+fn deployments_api(client: &Client, namespace: &str) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
-    let api = Api::namespaced_with(client.clone(), namespace, &resource);
-    measure("env value of a Deployment", &api, most, |object| {
-        let containers = object.data.pointer("/spec/template/spec/containers")?.as_array()?;
-        containers.iter().enumerate().find_map(|(at, container)| {
-            let env = container["env"].as_array()?;
-            let (entry, variable) =
-                env.iter().enumerate().find(|(_, variable)| variable["value"].is_string())?;
-            let changed = json!([{"name": text(&variable["name"]), "value": BY_HAND}]);
-            let changed = json!([{"name": text(&container["name"]), "env": changed}]);
-            Some(Edit {
-                patch: json!({"spec": {"template": {"spec": {"containers": changed}}}}),
-                pointer: format!("/spec/template/spec/containers/{at}/env/{entry}/value"),
-                old: variable["value"].clone(),
-            })
-        })
-    })
-    .await
+    Api::namespaced_with(client.clone(), namespace, &resource)
 }
 
-/// Renames the first port of up to `most` Services.
-pub(crate) async fn services(client: &Client, namespace: &str, most: usize) -> Result<Latencies> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Service"));
-    let api = Api::namespaced_with(client.clone(), namespace, &resource);
-    measure("port name of a Service", &api, most, |object| {
-        let port = object.data.pointer("/spec/ports/0")?;
+fn env_value(object: &DynamicObject) -> Option<Edit> {
+    let containers = object.data.pointer("/spec/template/spec/containers")?.as_array()?;
+    containers.iter().enumerate().find_map(|(at, container)| {
+        let env = container["env"].as_array()?;
+        let (entry, variable) = env.iter().enumerate().find(|(_, variable)| variable["value"].is_string())?;
+        let changed = json!([{"name": text(&variable["name"]), "value": BY_HAND}]);
+        let changed = json!([{"name": text(&container["name"]), "env": changed}]);
         Some(Edit {
-            patch: json!({"spec": {"ports": [{"port": port["port"], "name": BY_HAND}]}}),
-            pointer: "/spec/ports/0/name".to_owned(),
-            old: port["name"].clone(),
+            patch: json!({"spec": {"template": {"spec": {"containers": changed}}}}),
+            pointer: format!("/spec/template/spec/containers/{at}/env/{entry}/value"),
+            old: variable["value"].clone(),
         })
     })
-    .await
+}
+
+fn services_api(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Service"));
+    Api::namespaced_with(client.clone(), namespace, &resource)
+}
+
+fn port_name(object: &DynamicObject) -> Option<Edit> {
+    let port = object.data.pointer("/spec/ports/0")?;
+    Some(Edit {
+        patch: json!({"spec": {"ports": [{"port": port["port"], "name": BY_HAND}]}}),
+        pointer: "/spec/ports/0/name".to_owned(),
+        old: port["name"].clone(),
+    })
+}
+
+/// Edits the first environment value of up to `most` Deployments, one after the other.
+pub(crate) async fn deployments(client: &Client, namespace: &str, most: usize) -> Result<Latencies> {
+    measure("env value of a Deployment", &deployments_api(client, namespace), most, env_value).await
+}
+
+/// Renames the first port of up to `most` Services, one after the other.
+pub(crate) async fn services(client: &Client, namespace: &str, most: usize) -> Result<Latencies> {
+    measure("port name of a Service", &services_api(client, namespace), most, port_name).await
+}
+
+/// Edits up to `most` Deployments at the same moment.
+pub(crate) async fn deployments_at_once(client: &Client, namespace: &str, most: usize) -> Result<Latencies> {
+    let all =
+        at_once("env value of a Deployment", &deployments_api(client, namespace), most, env_value).await?;
+    let [p50, max] = [50, 100].map(|percent| all.latencies.percentile(percent));
+    say(format!("drift of {} Deployments at once: p50 {p50}, max {max} ms", all.latencies.count()));
+    Ok(all.latencies)
+}
+
+/// One edit in every release at the same moment.
+pub(crate) struct Storm {
+    /// From the first edit sent to the answer to the last one.
+    pub(crate) edits: Duration,
+    /// From the first edit sent to the event that shows the last old value back.
+    pub(crate) reverted: Duration,
+}
+
+pub(crate) async fn storm(client: &Client, namespace: &str, n: usize) -> Result<Storm> {
+    let all = at_once("port name of a Service", &services_api(client, namespace), n, port_name).await?;
+    Ok(Storm { edits: all.edits, reverted: all.took })
+}
+
+/// Edits that were sent together.
+struct Together {
+    latencies: Latencies,
+    edits: Duration,
+    took: Duration,
+}
+
+async fn at_once(
+    what: &str,
+    api: &Api<DynamicObject>,
+    most: usize,
+    edit: impl Fn(&DynamicObject) -> Option<Edit>,
+) -> Result<Together> {
+    let mut edits = BTreeMap::new();
+    for object in api.list(&ListParams::default().labels(RELEASE_LABEL)).await.during(what)?.items {
+        let name = object.name_any();
+        let edit = edit(&object).ok_or_else(|| Failure::new(format!("{name} has no {what}")))?;
+        edits.insert(name, edit);
+        if edits.len() == most {
+            break;
+        }
+    }
+    check(edits.len() == most, || format!("{what}: only {} of {most} to edit", edits.len()))?;
+    let mut sight = Sight::open(api.clone()).await?;
+    let params = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..Default::default() };
+    let began = Instant::now();
+    let send = stream::iter(&edits)
+        .map(|(name, edit)| {
+            let (api, params) = (api.clone(), &params);
+            async move {
+                let sent = Instant::now();
+                api.patch(name, params, &Patch::Strategic(&edit.patch)).await.during(name)?;
+                Ok::<_, Failure>((name.clone(), sent))
+            }
+        })
+        .buffer_unordered(AT_ONCE);
+    let send = async {
+        let sent: BTreeMap<String, Instant> = send.try_collect().await?;
+        Ok::<_, Failure>((sent, began.elapsed()))
+    };
+    let by_hand = json!(BY_HAND);
+    let watch = async {
+        let mut edited = BTreeSet::new();
+        let mut back: BTreeMap<String, Instant> = BTreeMap::new();
+        while back.len() < most {
+            let standstill = format!("{} of {most} times {what} put back", back.len());
+            let next = sight.until(&standstill, LIMIT, |change| {
+                let object = change.present()?;
+                let name = object.name_any();
+                let Edit { pointer, old, .. } = edits.get(&name)?;
+                let value = object.data.pointer(pointer);
+                if value == Some(&by_hand) {
+                    edited.insert(name);
+                    return None;
+                }
+                (value == Some(old) && edited.contains(&name) && !back.contains_key(&name)).then_some(name)
+            });
+            let (at, name) = next.await?;
+            back.insert(name, at);
+        }
+        Ok(back)
+    };
+    let ((sent, edits), back) = tokio::try_join!(send, watch)?;
+    let latencies = back.iter().filter_map(|(name, at)| Some(*at - *sent.get(name)?)).collect();
+    let took = back.values().max().map(|last| *last - began).unwrap_or_default();
+    Ok(Together { latencies: Latencies::new(latencies), edits, took })
 }
 
 async fn measure(

@@ -75,6 +75,31 @@ async fn template(namespace: &str) -> Result<Vec<Value>> {
     Ok(documents)
 }
 
+/// Applies the Services of so many sets once more, with another name of the first port: what putting a storm of edits back has to be
+/// measured by. From the first request to the last answer.
+pub(crate) async fn apply_services(client: &Client, namespace: &str, n: usize) -> Result<Duration> {
+    let template = template(namespace).await?;
+    let service = template.into_iter().find(|value| value["kind"] == "Service");
+    let mut service = service.ok_or_else(|| Failure::new("the pack has no Service"))?;
+    service["spec"]["ports"][0]["name"] = json!("another");
+    let text = serde_json::to_string(&service)?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Service"));
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+    let params = PatchParams::apply("bare").force();
+    let began = Instant::now();
+    let apply = |index: usize| {
+        let (api, params, text) = (api.clone(), &params, text.replace(TEMPLATE, &name(index)));
+        async move {
+            let value: Value = serde_json::from_str(&text)?;
+            let object = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            api.patch(&object, params, &Patch::Apply(&value)).await.during(&object)?;
+            Ok::<_, Failure>(())
+        }
+    };
+    stream::iter((0..n).map(apply)).buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
+    Ok(began.elapsed())
+}
+
 /// Waits until the controller manager has seen every Deployment, then a little more: nothing of the bare
 /// round runs into the next one.
 pub(crate) async fn settle(client: &Client, namespace: &str, n: usize) -> Result<()> {
