@@ -2,15 +2,16 @@ use serde_json::{Number, Value};
 use serde_saphyr::UserMessageFormatter;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
+use super::direct;
 use crate::manifest::{Error, object::is_list};
 
 /// Nesting that is still read. Reading recurses, and an unoptimised build needs some 20 KiB of stack for each level,
 /// of which a thread has 2 MiB. The deepest schemas of real CRDs, those that embed pod templates, stay below 50.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 /// Documents of one stream: a joined manifest of a large release.
-const MAX_DOCUMENTS: usize = 10_000;
+pub(super) const MAX_DOCUMENTS: usize = 10_000;
 /// Scalars, lists and maps of one stream. Bounds the memory of the result to some hundred bytes for each.
-const MAX_NODES: usize = 300_000;
+pub(super) const MAX_NODES: usize = 300_000;
 /// The same for a stream that a person reads with own hands, such as all objects of a namespace.
 const MAX_LENIENT_NODES: usize = 500_000;
 /// The same for a text of one document: it is read before anybody has paid for it.
@@ -65,6 +66,19 @@ fn documents(
 ) -> Result<Vec<Value>, Error> {
     // Kubernetes' tools skip a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match direct::read(text, max_nodes) {
+        Some(documents) => Ok(documents),
+        None => carefully(text, file, duplicates, max_nodes),
+    }
+}
+
+/// Reads all of YAML that is read here, and finds the words for what is not.
+pub(super) fn carefully(
+    text: &str,
+    file: &str,
+    duplicates: DuplicateKeyPolicy,
+    max_nodes: usize,
+) -> Result<Vec<Value>, Error> {
     let mut limits = serde_saphyr::options::AliasLimits::default();
     limits.max_total_replayed_events = MAX_ALIAS_EVENTS.min(max_nodes);
     let options = serde_saphyr::options! {

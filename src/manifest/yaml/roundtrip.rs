@@ -86,7 +86,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn object() -> impl Strategy<Value = Value> {
+pub(super) fn object() -> impl Strategy<Value = Value> {
     prop::collection::btree_map(text(), value(), 1..5).prop_map(|map| {
         let mut map: Map<String, Value> = map.into_iter().collect();
         // A generated kind must not turn the object into a list.
