@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
@@ -92,6 +92,10 @@ pub struct Snapshot<'a> {
     pub state: Option<&'static str>,
 }
 
+/// How often, and how far apart, the cache is asked for what we wrote before the API server is.
+const LOOKS_AT_CACHE: usize = 4;
+const CACHE_CATCHES_UP: Duration = Duration::from_millis(5);
+
 impl Context {
     /// The release as it is now: the cached one, or a read when the cache is older than our own last write.
     pub(super) async fn current(
@@ -101,6 +105,14 @@ impl Context {
     ) -> Result<Option<Arc<SherpackRelease>>, Error> {
         if version_of(&cached.metadata) >= own_version {
             return Ok(Some(Arc::clone(cached)));
+        }
+        // Mostly the watch brings it in a moment.
+        for _ in 0..LOOKS_AT_CACHE {
+            tokio::time::sleep(CACHE_CATCHES_UP).await;
+            let newer = self.releases.get(&ObjectRef::from_obj(cached.as_ref()));
+            if let Some(newer) = newer.filter(|newer| version_of(&newer.metadata) >= own_version) {
+                return Ok(Some(newer).filter(|newer| newer.uid() == cached.uid()));
+            }
         }
         let name = cached.name_any();
         let found = own("state", self.api(cached).get_opt(&name)).await?;

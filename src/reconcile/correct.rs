@@ -112,9 +112,17 @@ impl Pass<'_> {
         if due.is_empty() {
             return Ok(());
         }
-        let stored = self.read_head_whole().await?;
+        let (stored, objects) = match self.kept_objects() {
+            Some(kept) => kept,
+            None => {
+                let stored = self.read_head_whole().await?;
+                self.keep(&stored);
+                let objects = stored_objects(&stored)?;
+                (stored, objects)
+            }
+        };
         let objects: BTreeMap<ObjectId, Object> =
-            stored_objects(&stored)?.into_iter().map(|object| (object.id.clone(), object)).collect();
+            objects.into_iter().map(|object| (object.id.clone(), object)).collect();
         let Some(mut private) = stored.private.clone() else { return Ok(()) };
         let entries: BTreeMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
@@ -150,7 +158,7 @@ impl Pass<'_> {
         }
         if changed {
             // What is expected of an object is another now: a restart must know.
-            let mut stored = stored;
+            let mut stored = self.read_head_whole().await?;
             stored.private = Some(private);
             let stored = self.save(&stored, true).await?;
             self.wrote(&stored);

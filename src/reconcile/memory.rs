@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use super::kept::Kept;
 use super::tally::Tally;
 use crate::api::{HistoryEntry, PlanStatus};
 use crate::cluster::Applied;
@@ -47,6 +48,8 @@ pub struct Remembered {
     /// The last record of ours that is not the newest any more: in a namespace on its way out it may go before the
     /// release does.
     pub departed: Option<Box<Stored>>,
+    /// The manifest of the newest revision, if that is deployed.
+    pub kept: Option<Kept>,
     /// Who holds the release up with a pending revision, and when the record said so.
     pub claimant: Option<(Newest, String)>,
     /// The operation under way.
@@ -159,6 +162,8 @@ pub struct Waiting {
     /// What was wrong with them then.
     pub pods: Option<Health>,
     pub probe: Option<Probing>,
+    /// When it was looked at last.
+    pub looked_at: Timestamp,
 }
 
 impl Waiting {
@@ -181,6 +186,7 @@ impl Waiting {
             pods_at: now,
             pods: None,
             probe: None,
+            looked_at: Timestamp::MIN,
         }
     }
 }

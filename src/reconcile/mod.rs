@@ -21,6 +21,7 @@ mod history;
 mod hooks;
 mod identity;
 mod immutable;
+mod kept;
 mod lookup;
 mod memory;
 mod observe;

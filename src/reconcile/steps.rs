@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::immutable::skipped;
 use super::memory::{Running, Stage, Waiting};
 use super::probes::probing;
-use super::wait::{LOOK_AGAIN, LOOK_ANYWAY, bearable, describe};
+use super::wait::{LOOK_ANYWAY, bearable, describe};
 use super::{Error, Pass};
 use crate::api::WAVE_TIMEOUT;
 use crate::manifest::Object;
@@ -114,13 +114,14 @@ impl Pass<'_> {
             return Ok(Step::Done);
         };
         let deadline = deadline.min(*own);
-        let due = looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
-        if !bearable(waiting) && *looked_at < self.now {
+        if !bearable(waiting)
+            && let Some(due) = self.look_due(waiting, *looked_at)
+        {
             if self.now < due {
                 return Ok(Step::Wait { until: due });
             }
             *looked_at = self.now;
-            self.look_again(waiting).await?;
+            self.look_at_news(waiting).await?;
         }
         if bearable(waiting) {
             running.ailing = waiting.iter().next().map(|(id, object)| describe(id, object));

@@ -20,6 +20,13 @@ use crate::manifest::{Object, ObjectId};
 const PARALLEL: usize = 8;
 /// A health rule that says "failed" must say so for this long: some failures pass when a dependency arrives.
 pub(super) const FAILED_FOR: Duration = Duration::from_secs(10);
+/// A look at what an event was about comes when no other one followed for this long: a controller writes the status of an object
+/// several times in a row.
+const SETTLED_FOR: Duration = Duration::from_millis(25);
+/// Or this long after the first one.
+const SETTLES_WITHIN: Duration = Duration::from_millis(150);
+/// What no event was about is looked at again after this long, if at all.
+const LOOK_AT_ALL: Duration = Duration::from_secs(1);
 /// Two looks at the same waiting objects are at least this far apart.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The pods of a workload are looked at after this time, and so often.
@@ -83,6 +90,7 @@ impl Pass<'_> {
                 pods_at: self.later(LOOK_AT_PODS),
                 pods: None,
                 probe: probing(object, revision),
+                looked_at: self.now,
             };
             if !settled(entry.health.status) || !self.probed(&object.id, &mut entry, &live) {
                 waiting.insert(object.id.clone(), entry);
@@ -91,7 +99,48 @@ impl Pass<'_> {
         waiting
     }
 
+    /// When what is waited for is to be looked at: soon after an event; a timer looks when it is due.
+    pub(super) fn look_due(
+        &self,
+        waiting: &BTreeMap<ObjectId, Waiting>,
+        looked_at: Timestamp,
+    ) -> Option<Timestamp> {
+        let table = self.ctx.objects.table();
+        let settles = waiting.keys().filter_map(|id| {
+            let news = table.news(id)?;
+            let settled = SETTLED_FOR.saturating_sub(news.last.elapsed());
+            Some(settled.min(SETTLES_WITHIN.saturating_sub(news.first.elapsed())))
+        });
+        match settles.min() {
+            Some(left) => Some(self.later(left)),
+            None => {
+                (looked_at < self.now).then(|| looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX))
+            }
+        }
+    }
+
+    /// Looks at those that an event was about, and now and then at the others.
+    pub(super) async fn look_at_news(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
+        let (mut looked, rest) = {
+            let table = self.ctx.objects.table();
+            let due = |id: &ObjectId, object: &Waiting| {
+                let long_ago = object.looked_at.checked_add(LOOK_AT_ALL).is_ok_and(|at| at <= self.now);
+                let by_time = object.probe.is_some() || object.health.recheck_in.is_some();
+                long_ago || by_time || table.news(id).is_some()
+            };
+            std::mem::take(waiting).into_iter().partition(|(id, object)| due(id, object))
+        };
+        *waiting = rest;
+        let result = self.look_again(&mut looked).await;
+        if result.is_err() {
+            looked.values_mut().for_each(|object| object.looked_at = Timestamp::MIN);
+        }
+        waiting.append(&mut looked);
+        result
+    }
+
     pub(super) async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
+        waiting.values_mut().for_each(|object| object.looked_at = self.now);
         let looks = waiting
             .iter()
             .map(|(id, object)| async move { (id.clone(), self.cluster.get(&object.api_version, id).await) });
@@ -107,6 +156,7 @@ impl Pass<'_> {
                 continue;
             };
             let Some(object) = waiting.get_mut(&id) else { continue };
+            self.ctx.objects.table().looked(&id, live.version);
             let live = live.value();
             let mut health = health::assess(&live, object.generation, self.now);
             if settled(health.status) {

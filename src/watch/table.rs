@@ -53,6 +53,10 @@ struct Tracked {
     in_flight: bool,
     /// The release waits for this object: any event wakes it.
     wake: bool,
+    /// Events that nobody has looked into yet.
+    news: Option<News>,
+    /// The newest version in which the object was read.
+    looked_version: u64,
     /// Applied or seen since the running list of its kind began, so that list cannot say that it is gone.
     fresh: bool,
 }
@@ -71,6 +75,14 @@ pub struct Suspicion {
     pub version: u64,
     /// When the event arrived.
     pub since: Option<Instant>,
+}
+
+/// Events of an object since it was applied or looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct News {
+    pub first: Instant,
+    pub last: Instant,
+    version: u64,
 }
 
 /// Objects by id, each owned by one release.
@@ -96,6 +108,8 @@ impl Table {
             since: None,
             in_flight: false,
             wake: false,
+            news: None,
+            looked_version: 0,
             fresh: true,
         });
         if tracked.owner != *owner {
@@ -151,8 +165,23 @@ impl Table {
         }
         tracked.evidence = Vec::new();
         tracked.since = None;
+        tracked.news = None;
         tracked.seen = Seen::Live { fingerprint, version, uid, terminating: false };
         false
+    }
+
+    /// Events of an object that was neither applied nor looked at since.
+    #[must_use]
+    pub fn news(&self, id: &ObjectId) -> Option<News> {
+        self.objects.get(id)?.news
+    }
+
+    /// The object was read in this version: what events tell of it up to that is no news.
+    pub fn looked(&mut self, id: &ObjectId, version: u64) {
+        if let Some(tracked) = self.objects.get_mut(id) {
+            tracked.looked_version = version;
+            tracked.news = tracked.news.filter(|news| news.version > version);
+        }
     }
 
     /// The release waits for `ids` and for no others of its objects.
@@ -246,12 +275,13 @@ impl Table {
         if sighting.version != 0 && sighting.version <= tracked.applied_version {
             return None;
         }
+        let news = tracked.hears(sighting.version);
         let Sighting { fingerprint, version, uid, terminating, managed_fields } = sighting;
         tracked.seen = Seen::Live { fingerprint, version, uid, terminating };
         let suspicious = suspicious(tracked);
         tracked.since = if suspicious { tracked.since.or_else(|| Some(Instant::now())) } else { None };
         tracked.evidence = if suspicious || tracked.in_flight { managed_fields } else { Vec::new() };
-        (tracked.wake || (suspicious && !tracked.in_flight)).then(|| tracked.owner.clone())
+        ((tracked.wake && news) || (suspicious && !tracked.in_flight)).then(|| tracked.owner.clone())
     }
 
     /// An event that says the object left the watch: deleted, or without our label.
@@ -261,6 +291,7 @@ impl Table {
             return None;
         }
         tracked.fresh = true;
+        tracked.hears(version);
         tracked.seen = Seen::Gone { version };
         tracked.evidence = Vec::new();
         tracked.since.get_or_insert_with(Instant::now);
@@ -290,6 +321,19 @@ impl Table {
             }
         }
         owners
+    }
+}
+
+impl Tracked {
+    /// Whether an event is news.
+    fn hears(&mut self, version: u64) -> bool {
+        let newer = version == 0 || version > self.looked_version;
+        if newer {
+            let last = Instant::now();
+            let first = self.news.map_or(last, |news| news.first);
+            self.news = Some(News { first, last, version });
+        }
+        newer
     }
 }
 
