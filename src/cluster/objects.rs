@@ -231,7 +231,7 @@ impl Cluster {
     }
 
     /// Changes exactly the object that was `seen`; `Conflict` when it changed meanwhile.
-    async fn json_patch(
+    pub(super) async fn json_patch(
         &self,
         api_version: &str,
         id: &ObjectId,
@@ -246,7 +246,7 @@ impl Cluster {
         self.patch(api_version, id, &params, &Patch::Json::<()>(patch)).await
     }
 
-    async fn patch<P: serde::Serialize + std::fmt::Debug>(
+    pub(super) async fn patch<P: serde::Serialize + std::fmt::Debug>(
         &self,
         api_version: &str,
         id: &ObjectId,
