@@ -39,6 +39,7 @@ mod behaviour {
     mod lock_handover;
     mod lock_ignore;
     mod lock_modes;
+    mod lock_pitfalls;
     mod lock_restart;
     mod lock_rivals;
     mod lock_strict;

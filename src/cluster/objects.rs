@@ -239,7 +239,8 @@ impl Cluster {
         mut operations: Vec<Value>,
     ) -> Result<Applied, Error> {
         let version = seen.live.metadata.resource_version.clone();
-        operations.insert(0, json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}));
+        // Set, and not tested: a test that fails is a refusal, and this is a conflict.
+        operations.insert(0, json!({"op": "add", "path": "/metadata/resourceVersion", "value": version}));
         let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations)).unwrap_or_default();
         let params =
             PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };

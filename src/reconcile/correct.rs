@@ -271,7 +271,9 @@ impl Pass<'_> {
         if again {
             self.ctx.objects.wake(&self.key);
         }
-        let taught = entry.fingerprint != applied.fingerprint || entry.uid != applied.uid();
+        let taught = entry.fingerprint != applied.fingerprint
+            || entry.uid != applied.uid()
+            || entry.ignored != ignored_before;
         entry.fingerprint = applied.fingerprint.clone();
         entry.uid = applied.uid();
         if let (Some(before), true) = (&left.live, left.object.is_some())

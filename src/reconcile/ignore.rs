@@ -182,10 +182,11 @@ impl Pass<'_> {
         }
         let fields = |applied: &Applied| applied.live.metadata.managed_fields.clone().unwrap_or_default();
         for tries in 1.. {
-            let Some(claimed) = fingerprint::taken_back(&fields(&applied), managers, wishes.as_ref()) else {
-                break;
-            };
-            match self.cluster.take_away(api_version, id, &applied, &claimed, &body).await {
+            let before = fields(&applied);
+            let Some(claimed) = fingerprint::taken_back(&before, managers, wishes.as_ref()) else { break };
+            let give_back =
+                |now: &[ManagedFieldsEntry]| fingerprint::given_back(now, &before, managers, wishes.as_ref());
+            match self.cluster.take_away(api_version, id, &applied, &claimed, &body, give_back).await {
                 // What has come back with the same write is for nobody to take away.
                 Ok(done) => {
                     applied = done;

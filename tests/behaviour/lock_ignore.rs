@@ -98,7 +98,8 @@ async fn a_field_of_ours_is_handed_over_before_it_is_left_out() {
     h.shows("Deployment/web", "/spec/replicas", 2).await;
     scale(&h, 6).await;
     assert_eq!(image_is_put_back(&h).await["spec"]["replicas"], 6);
-    h.deploy("web", &pack("3.0.0", [deployment("web", 2)]), json!({"drift": {"ignore": null}})).await;
+    h.edit_spec("web", json!({"drift": null})).await;
+    h.deploy("web", &pack("3.0.0", [deployment("web", 2)]), json!({})).await;
     h.shows("Deployment/web", "/spec/replicas", 2).await;
 }
 
@@ -108,7 +109,13 @@ async fn a_first_apply_and_an_upgrade_leave_out_what_a_rule_came_for_at_the_same
     h.deploy("web", &pack("1.0.0", [deployment("web", 3)]), json!({})).await;
     let before = h.objects.get("Deployment/web").await;
     let annotated = with_annotation(deployment("web", 1), "example.com/release", "next");
-    h.deploy("web", &pack("2.0.0", [annotated]), ignore(replicas())).await;
+    let next = pack("2.0.0", [annotated]);
+    h.pack("next-pack", &next).await;
+    let mut spec = ignore(replicas());
+    spec["pack"] = json!({"configMap": {"name": "next-pack"}});
+    h.edit_spec("web", spec).await;
+    let digest = next.digest();
+    h.sees("SherpackRelease/web", |release| release["status"]["pack"]["digest"] == digest.as_str()).await;
     let after = h.objects.get("Deployment/web").await;
     assert_eq!((&after["spec"]["replicas"], writes(&before, &after)), (&json!(3), 1));
 

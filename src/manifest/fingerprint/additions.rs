@@ -79,6 +79,35 @@ pub fn taken_back(
     Some(entries)
 }
 
+/// Undoes [`taken_back`]: what the managers had `before` is theirs again in the managedFields of `now`.
+#[must_use]
+pub fn given_back(
+    now: &[ManagedFieldsEntry],
+    before: &[ManagedFieldsEntry],
+    managers: &[String],
+    wishes: Option<&Wishes<'_>>,
+) -> Vec<ManagedFieldsEntry> {
+    let mut entries = now.to_vec();
+    for (at, fields) in all(before, managers, wishes) {
+        let Some(theirs) = before.get(at) else { continue };
+        if let Some(ours) = entries.iter_mut().find(|entry| is_ours(entry)).and_then(|e| e.fields_v1.as_mut())
+        {
+            without(&mut ours.0, &fields);
+        }
+        let same = |entry: &&mut ManagedFieldsEntry| {
+            entry.manager == theirs.manager
+                && entry.operation == theirs.operation
+                && entry.api_version == theirs.api_version
+                && entry.subresource == theirs.subresource
+        };
+        match entries.iter_mut().find(same).map(|entry| entry.fields_v1.as_mut()) {
+            Some(Some(known)) => with(&mut known.0, &fields),
+            _ => entries.push(ManagedFieldsEntry { fields_v1: Some(FieldsV1(fields)), ..theirs.clone() }),
+        }
+    }
+    entries
+}
+
 /// For each entry of `managers`, by its index, what it has and we have not.
 fn all(
     managed_fields: &[ManagedFieldsEntry],
@@ -284,7 +313,10 @@ mod tests {
             })
         );
         assert_eq!(taken_back(&taken, &managers(), None), None, "once");
+        assert_eq!(given_back(&taken, &fields, &managers(), None), fields);
         let all = taken_back(&web(json!({"f:data": {"f:a": {}}})), &managers(), None).unwrap();
         assert_eq!(all.len(), 1, "an entry of which nothing is left goes");
+        let before = web(json!({"f:data": {"f:a": {}}}));
+        assert_eq!(given_back(&all, &before, &managers(), None), before);
     }
 }

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use super::digest::{canonical_json, sha256_hex};
 use crate::api::names;
 
-pub use additions::{added, taken_back, with_additions};
+pub use additions::{added, given_back, taken_back, with_additions};
 pub(super) use rivals::covers;
 pub use rivals::{Taken, autoscaled, lost_paths, rivals, taken_ca_bundles};
 
