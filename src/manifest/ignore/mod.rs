@@ -4,6 +4,7 @@
 //! A field that we own and leave out is reset by the API server, so its live value gets another owner before. A field
 //! inside of a list that the API server takes as one value cannot be left out: there the live value is applied.
 
+mod landing;
 mod places;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value, json};
 
+use self::landing::{land, steps};
 use self::places::{Path, Place, at, at_mut, expand, pointer, sorted};
 use super::Object;
 use super::fingerprint::fields::{Child, Fields, Step, key_fields, names_element};
@@ -225,79 +227,6 @@ fn shared(body: &Value, fields: Fields<'_>, here: &mut Path, found: &mut Vec<Pat
         }
         _ => {}
     }
-}
-
-/// What the API server takes a place for.
-#[derive(Default)]
-struct Landing {
-    /// It lies inside of something that is one value.
-    atomic: bool,
-    /// It is one of the fields that tell a list item from others.
-    is_key: bool,
-    /// The same place in the other body, as far as that has it.
-    there: Option<Path>,
-}
-
-/// `sets` are those of all managers: each of them knows how the lists that it has fields of are kept.
-fn land(body: &Value, path: &[Place], sets: &[Fields<'_>], other: Option<&Value>) -> Landing {
-    let mut landing = Landing::default();
-    let mut sets = sets.to_vec();
-    let (mut here, mut there, mut to) = (Some(body), other, Path::new());
-    let mut keys: Option<Map<String, Value>> = None;
-    for (n, place) in path.iter().enumerate() {
-        let next = here.and_then(|here| at(here, std::slice::from_ref(place)));
-        let step = match (place, next) {
-            (Place::Key(key), _) => Step::Field(key),
-            (Place::Index(index), Some(item)) => Step::Element(*index, item),
-            (Place::Index(_), None) => return landing,
-        };
-        let last = n + 1 == path.len();
-        let mut known_as = None;
-        if !landing.atomic {
-            if let Place::Key(key) = place {
-                landing.is_key = last && keys.as_ref().is_some_and(|keys| keys.contains_key(key));
-            }
-            known_as = sets.iter().find_map(|set| set.element_key(step));
-            keys = known_as.and_then(key_fields);
-            let mut leaf = false;
-            let mut inner = Vec::new();
-            for set in &sets {
-                match set.child(step) {
-                    Child::Absent => {}
-                    Child::Leaf => leaf = true,
-                    Child::Inner(set) => inner.push(set),
-                }
-            }
-            landing.atomic = leaf && inner.is_empty() && !last;
-            sets = inner;
-        }
-        let place = match (place, known_as, there.and_then(Value::as_array)) {
-            (Place::Index(_), Some(key), Some(items)) => {
-                let mut all = items.iter().enumerate();
-                all.find(|(i, item)| names_element(key, *i, item)).map(|(i, _)| Place::Index(i))
-            }
-            _ => Some(place.clone()),
-        };
-        there = place.as_ref().and_then(|place| at(there?, std::slice::from_ref(place)));
-        to.extend(place);
-        here = next;
-    }
-    landing.there = there.is_some().then_some(to);
-    landing
-}
-
-fn steps<'b>(body: &'b Value, path: &'b [Place]) -> Vec<Step<'b>> {
-    let mut here = body;
-    let mut steps = Vec::with_capacity(path.len());
-    for place in path {
-        let Some(next) = at(here, std::slice::from_ref(place)) else { break };
-        steps.push(match place {
-            Place::Key(key) => Step::Field(key),
-            Place::Index(index) => Step::Element(*index, next),
-        });
-        here = next;
-    }
-    steps
 }
 
 /// Adds what we own at `path` of the live object to the fields that get another owner.

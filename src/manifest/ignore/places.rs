@@ -58,7 +58,8 @@ fn go(segments: &[Segment], value: &Value, here: &mut Path, found: &mut Vec<Path
 fn reads(value: &Value, text: &str) -> bool {
     match value {
         Value::String(value) => value == text,
-        Value::Number(_) | Value::Bool(_) => value.to_string() == text,
+        Value::Number(number) => number.to_string() == text,
+        Value::Bool(yes) => text == if *yes { "true" } else { "false" },
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
 }
