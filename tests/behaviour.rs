@@ -37,9 +37,12 @@ mod behaviour {
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
+    mod lock_ignore;
     mod lock_modes;
+    mod lock_pitfalls;
     mod lock_restart;
     mod lock_rivals;
+    mod lock_strict;
     mod lost_records;
     mod own_crd;
     mod ownership;

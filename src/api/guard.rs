@@ -10,11 +10,13 @@ pub struct Drift {
     /// `Enabled` puts changes back at once, `Warn` only reports them, `Disabled` does not look. Unset: Enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<DriftMode>,
-    /// Puts back what others add, too. Not supported yet.
+    /// Takes away what some field managers add, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict: Option<StrictDrift>,
-    /// Fields that are left to others, on upgrades as well. Not supported yet.
+    /// Fields that are left to others: neither looked at nor put back, and not applied on upgrades. An object that does
+    /// not exist is created as the manifest has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub ignore: Option<Vec<DriftIgnore>>,
 }
 
@@ -31,20 +33,29 @@ pub enum DriftMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StrictDrift {
-    /// Field managers whose additions are taken away, such as `kubectl-edit`.
+    /// Field managers whose additions are taken away, such as `kubectl-edit`. What they write to status, finalizers and
+    /// owner references stays, and so do their changes of CustomResourceDefinitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub managers: Option<Vec<String>>,
 }
 
-/// Fields of some objects that are left to others.
+/// Fields of some objects that are left to others. Without paths and managers: the objects as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftIgnore {
     /// Objects that the rule is about. Unset: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<DriftTarget>,
-    /// JSON pointers to the fields, such as `/spec/replicas`.
-    pub paths: Vec<String>,
+    /// JSON pointers to the fields, such as `/spec/replicas`. `*` stands for any key or list item, and
+    /// `/spec/template/spec/containers[name=web]/image` finds an item by its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub paths: Option<Vec<String>>,
+    /// Field managers: what they own is left to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub managers: Option<Vec<String>>,
 }
 
 /// Selects objects; what is unset selects all.
@@ -63,6 +74,9 @@ pub struct DriftTarget {
     /// Name; `*` stands for any characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Labels in the manifest, such as `app=web,tier in (front, back)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
 }
 
 /// How revisions are stored.

@@ -11,6 +11,7 @@ mod crd;
 mod dependencies;
 pub mod duration;
 mod guard;
+mod ignore;
 pub mod names;
 mod operations;
 pub mod reasons;
@@ -30,6 +31,7 @@ pub use guard::{
     Compression, Drift, DriftIgnore, DriftMode, DriftTarget, History, HistoryStorage, LargeRevision,
     StrictDrift,
 };
+pub use ignore::{BadRule, FieldPath, IgnoreRule, Segment};
 pub use operations::{
     Adopt, CrdUninstall, CrdUpgrade, Crds, ImmutableFields, Install, InstallFailure, Test, Uninstall,
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,

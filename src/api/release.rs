@@ -216,6 +216,12 @@ impl SherpackRelease {
         namespace.unwrap_or_else(|| self.target_namespace())
     }
 
+    /// The field managers whose additions are taken away: `spec.drift.strict.managers`.
+    #[must_use]
+    pub fn strict_managers(&self) -> Option<&[String]> {
+        self.spec.drift.as_ref()?.strict.as_ref()?.managers.as_deref()
+    }
+
     /// The namespace in effect: `spec.targetNamespace`, else `metadata.namespace`. Empty when neither is set.
     #[must_use]
     pub fn target_namespace(&self) -> &str {
@@ -274,7 +280,8 @@ mod tests {
             "crds": {"install": true, "upgrade": "Safe", "onUninstall": "Keep", "waitReady": true,
                      "waitTimeout": "60s", "confirmChanges": ["a@sha256:00"], "confirmDeletion": ["a"]},
             "drift": {"mode": "Enabled", "strict": {"managers": ["m"]},
-                      "ignore": [{"target": {"kind": "Deployment", "name": "web-*"}, "paths": ["/spec/replicas"]}]},
+                      "ignore": [{"target": {"kind": "Deployment", "name": "web-*", "labelSelector": "app"},
+                                  "paths": ["/spec/replicas"], "managers": ["m"]}]},
             "history": {"limit": 10, "storage": "Secret", "namespace": "n", "compression": "Zstd",
                         "large": "Chunked"},
             "approval": "Automatic"

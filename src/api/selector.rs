@@ -1,6 +1,8 @@
 //! Label selectors as text, as every tool of Kubernetes writes them: `shard=a,tier in (web, api),!legacy`.
 
-use kube::core::{Expression, Selector};
+use std::collections::BTreeMap;
+
+use kube::core::{Expression, Selector, SelectorExt as _};
 
 /// Reads a label selector.
 ///
@@ -14,6 +16,25 @@ pub fn parse(text: &str) -> Result<Selector, String> {
         selector.extend([expression]);
     }
     Ok(selector)
+}
+
+/// Whether the labels that `label` gives by their keys are selected.
+pub fn matches<'l>(selector: &Selector, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+    let labels: BTreeMap<String, String> = selector
+        .clone()
+        .into_iter()
+        .filter_map(|expression| {
+            let (Expression::In(key, _)
+            | Expression::NotIn(key, _)
+            | Expression::Equal(key, _)
+            | Expression::NotEqual(key, _)
+            | Expression::Exists(key)
+            | Expression::DoesNotExist(key)) = expression;
+            let value = label(&key)?.to_owned();
+            Some((key, value))
+        })
+        .collect();
+    selector.matches(&labels)
 }
 
 /// Splits at the commas outside brackets.
@@ -87,16 +108,11 @@ fn is_value(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use kube::core::SelectorExt as _;
-
     use super::parse;
 
-    fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
-        let labels: BTreeMap<String, String> =
-            labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        parse(selector).unwrap().matches(&labels)
+    fn matches(selector: &str, labels: &[(&str, &'static str)]) -> bool {
+        let label = |wanted: &str| labels.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
+        super::matches(&parse(selector).unwrap(), label)
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! What the rest of the crate acts on: a release with every default applied.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::validate::{crd_settings, requests, uninstall_settings};
+use super::validate::{crd_settings, ignore_rules, requests, strict_managers, uninstall_settings};
 use super::{
     ActsAs, Adopt, Approval, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage,
-    ImmutableFields, LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy, tenancy,
+    IgnoreRule, ImmutableFields, LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy,
+    tenancy,
 };
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
@@ -87,6 +89,10 @@ pub struct Settings {
     pub large: LargeRevision,
     /// Whether changes made by others are put back.
     pub drift: DriftMode,
+    /// Field managers whose additions are taken away.
+    pub strict: Vec<String>,
+    /// What is left to others; `None`: the spec does not say it in a way that can be read, so it stays as it was.
+    pub ignore: Option<Vec<Arc<IgnoreRule>>>,
     /// Who lets a planned change through.
     pub approval: Approval,
     /// What was asked for by annotation.
@@ -243,6 +249,8 @@ impl Settings {
             compression: Compression::default(),
             large: LargeRevision::default(),
             drift: release.spec.drift.as_ref().and_then(|drift| drift.mode).unwrap_or_default(),
+            strict: strict_managers(release).unwrap_or_default(),
+            ignore: ignore_rules(release, policy).ok(),
             approval: release.spec.approval.unwrap_or_default(),
             requests: requests(release).unwrap_or_default(),
         }

@@ -3,7 +3,7 @@
 //! [`asked_for`] is the one table. When a feature lands, its line goes and `validate` resolves the field instead.
 //! A value that equals the documented default asks for nothing, so it is let through.
 
-use super::{Drift, PackSource, SherpackRelease, SherpackReleaseSpec, StrictDrift};
+use super::{PackSource, SherpackRelease, SherpackReleaseSpec};
 
 /// Paths of everything that the release asks for and that is not built yet, in the order of the schema.
 pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
@@ -30,26 +30,18 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         test: _,
         uninstall: _,
         crds: _,
-        drift,
+        drift: _,
         history: _,
         approval: _,
     } = &release.spec;
     let pack = pack.clone().unwrap_or_default();
     let PackSource { config_map: _, secret: _, http: _, repository, oci, artifact, path: _ } = &pack;
-    let drift = drift.clone().unwrap_or_default();
-    let Drift { mode: _, strict, ignore } = &drift;
 
-    let table: [(&'static str, bool); 6] = [
+    let table: [(&'static str, bool); 4] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
         ("spec.lock", lock.is_some()),
-        ("spec.drift.strict", strict.as_ref().is_some_and(|StrictDrift { managers }| has_entries(managers))),
-        ("spec.drift.ignore", has_entries(ignore)),
     ];
     table.into_iter().filter_map(|(path, asked)| asked.then_some(path)).collect()
-}
-
-fn has_entries<T>(list: &Option<Vec<T>>) -> bool {
-    list.as_ref().is_some_and(|list| !list.is_empty())
 }

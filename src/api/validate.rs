@@ -4,6 +4,7 @@
 //! than the rules, and because a few things cannot be said there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,13 +19,13 @@ use super::settings::{
     UninstallSettings, VALUES_FROM_MAX, VALUES_KEY, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
 };
 use super::{
-    Class, Crds, Drift, History, HistoryStorage, HttpSource, Install, InstallFailure, ObjectKey, PackSource,
-    ReferenceKind, SherpackRelease, SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade, UpgradeFailure,
-    ValuesReference, Waves, dependencies, duration, reasons, tenancy, unsupported,
+    Class, Crds, Drift, History, HistoryStorage, HttpSource, IgnoreRule, Install, InstallFailure, ObjectKey,
+    PackSource, ReferenceKind, SherpackRelease, SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade,
+    UpgradeFailure, ValuesReference, Waves, dependencies, duration, reasons, tenancy, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
     /// Whether `--pack-dir` was given.
     pub pack_dir_enabled: bool,
@@ -42,6 +43,8 @@ pub struct Policy {
     pub tenancy: Tenancy,
     /// Whether a pack alone may have definitions changed at any cost, or deleted.
     pub trust_pack_crds: bool,
+    /// What of all releases is left to others, before what each says itself.
+    pub ignore: Vec<Arc<IgnoreRule>>,
 }
 
 impl Policy {
@@ -126,7 +129,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let waves = waves.clone().unwrap_or_default();
     let Waves { wait: waves_wait, timeout: waves_timeout } = waves;
     let drift = drift.clone().unwrap_or_default();
-    let Drift { mode, strict: _, ignore: _ } = drift;
+    let Drift { mode, strict: _, ignore: _ } = &drift;
     let history = history.clone().unwrap_or_default();
     let History { limit, storage, namespace: _, compression, large } = history;
 
@@ -199,6 +202,8 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         compression: compression.unwrap_or_default(),
         large: large.unwrap_or_default(),
         drift: mode.unwrap_or_default(),
+        strict: strict_managers(release)?,
+        ignore: Some(ignore_rules(release, policy)?),
         approval: approval.unwrap_or_default(),
         requests,
     })
@@ -251,6 +256,35 @@ fn resolve_uninstall(uninstall: Option<&Uninstall>, timeout: Duration) -> Uninst
         keep_history: keep_history.unwrap_or(false),
         timeout,
     }
+}
+
+/// The field managers whose additions are taken away.
+pub(super) fn strict_managers(release: &SherpackRelease) -> Result<Vec<String>, Invalid> {
+    let managers = release.strict_managers().unwrap_or_default();
+    match managers.iter().position(|manager| manager.trim().is_empty()) {
+        Some(at) => {
+            let field = format!("spec.drift.strict.managers[{at}]");
+            Err(Invalid::spec(&field, "is empty: name a field manager, such as kubectl-edit"))
+        }
+        None => Ok(managers.to_vec()),
+    }
+}
+
+/// What is left to others: what the operator was started with, then what the release says.
+pub(super) fn ignore_rules(
+    release: &SherpackRelease,
+    policy: &Policy,
+) -> Result<Vec<Arc<IgnoreRule>>, Invalid> {
+    let mut rules = policy.ignore.clone();
+    let written = release.spec.drift.as_ref().and_then(|drift| drift.ignore.as_deref());
+    for (at, rule) in written.unwrap_or_default().iter().enumerate() {
+        let rule = IgnoreRule::parse(rule).map_err(|bad| {
+            let below = if bad.field.is_empty() { String::new() } else { format!(".{}", bad.field) };
+            Invalid::spec(&format!("spec.drift.ignore[{at}]{below}"), bad.message)
+        })?;
+        rules.push(Arc::new(rule));
+    }
+    Ok(rules)
 }
 
 fn refuse_unsupported(release: &SherpackRelease) -> Result<(), Invalid> {

@@ -20,6 +20,7 @@ const fn policy(pack_dir_enabled: bool) -> Policy {
         default_service_account: None,
         tenancy: Tenancy::Single,
         trust_pack_crds: false,
+        ignore: Vec::new(),
     }
 }
 
@@ -85,6 +86,8 @@ fn a_minimal_release_gets_the_documented_defaults() {
         compression: Compression::Zstd,
         large: LargeRevision::Chunked,
         drift: DriftMode::Enabled,
+        strict: Vec::new(),
+        ignore: Some(Vec::new()),
         approval: Approval::Automatic,
         requests: Requests::default(),
     };
@@ -114,6 +117,7 @@ fn defaults_that_are_written_out_ask_for_nothing() {
 
 #[test]
 fn everything_supported_is_taken_over() {
+    let rule = json!({"target": {"kind": "Deployment", "labelSelector": "app"}, "paths": ["/spec/replicas"]});
     let mut release = release(json!({
         "metadata": {"annotations": {
             "sherpack.io/reconcile-at": "a", "sherpack.io/reset-at": "b", "sherpack.io/test-at": "c",
@@ -138,7 +142,7 @@ fn everything_supported_is_taken_over() {
                 "limit": 1, "storage": "ConfigMap", "namespace": "prod", "compression": "Gzip",
                 "large": "SeparateManifests"
             },
-            "drift": {"mode": "Warn"}, "approval": "Manual",
+            "drift": {"mode": "Warn", "strict": {"managers": ["m"]}, "ignore": [rule]}, "approval": "Manual",
             "dependsOn": [{"name": "db"}]
         }
     }));
@@ -194,6 +198,10 @@ fn everything_supported_is_taken_over() {
         compression: Compression::Gzip,
         large: LargeRevision::SeparateManifests,
         drift: DriftMode::Warn,
+        strict: vec!["m".into()],
+        ignore: Some(vec![Arc::new(
+            IgnoreRule::parse(&serde_json::from_value(rule).expect("a rule")).expect("a rule"),
+        )]),
         approval: Approval::Manual,
         requests: Requests {
             approve: Some("d".to_owned()),
@@ -252,8 +260,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
         ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
         ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
-        ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["m"]}}})),
-        ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec"]}]}})),
     ];
     for (field, patch) in cases {
         let invalid = refusal(&spec(patch.clone()), &NO_DIR);
@@ -263,10 +269,14 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
-    let asks = json!({"drift": {"strict": {"managers": ["m"]}, "ignore": [{"paths": ["/spec"]}]}});
-    let invalid = refusal(&spec(asks), &NO_DIR);
-    assert_eq!(invalid.field, "spec.drift.strict");
-    assert!(invalid.message.ends_with("the same goes for spec.drift.ignore"), "{invalid}");
+    let lock = json!({"helmRelease": {"name": "h"}});
+    let (mut release, oci) = (release(json!({})), json!({"repository": "oci://x"}));
+    release.spec.lock = serde_json::from_value(lock).expect("a lock");
+    release.spec.pack = serde_json::from_value(json!({"oci": oci})).expect("a pack");
+    let asked = crate::api::unsupported::asked_for(&release);
+    assert_eq!(asked, ["spec.pack.oci", "spec.lock"]);
+    release.spec.lock = None;
+    let invalid = validate(&release, &NO_DIR).expect_err("it is refused");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }
 
@@ -278,6 +288,12 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
         ("spec.pack", json!({"lock": {"helmRelease": {"name": "h"}}})),
         ("spec.pack", json!({"pack": {"configMap": null}})),
         ("spec.pack", json!({"pack": {"path": "p"}})),
+        ("spec.drift.strict.managers[1]", json!({"drift": {"strict": {"managers": ["m", " "]}}})),
+        (
+            "spec.drift.ignore[1].paths[0]",
+            json!({"drift": {"ignore": [{"paths": ["/spec"]}, {"paths": ["spec"]}]}}),
+        ),
+        ("spec.drift.ignore[0]", json!({"drift": {"ignore": [{}]}})),
         ("spec.serviceAccountName", json!({"serviceAccountName": "Deployer"})),
         ("spec.pack", json!({"pack": {"oci": {"repository": "oci://x"}}})),
         ("spec.pack.configMap.name", json!({"pack": {"configMap": {"name": ""}}})),

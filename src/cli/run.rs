@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 
 use crate::api::{self, duration};
+use crate::manifest::yaml;
 use crate::operator::config::{Cluster, Config};
 use crate::operator::lease::Timing;
 use crate::operator::{self, shutdown, telemetry};
@@ -79,6 +81,11 @@ pub(super) struct Args {
     /// release (`uninstall.keep: false`) in its Pack.yaml; otherwise only the release can say so
     #[arg(long, env = "SHERPACK_TRUST_PACK_CRDS")]
     trust_pack_crds: bool,
+
+    /// What others may change of any release, before what each says in `spec.drift.ignore`: a list of such rules as YAML or
+    /// JSON, such as `[{target: {kind: Deployment}, paths: [/spec/replicas]}]` [default: nothing]
+    #[arg(long, env = "SHERPACK_DRIFT_IGNORE", value_name = "RULES", value_parser = ignore_rules)]
+    drift_ignore: Option<IgnoreRules>,
 
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
@@ -196,6 +203,7 @@ fn config(
         default_service_account,
         tenancy,
         trust_pack_crds,
+        drift_ignore,
         concurrency,
         listen,
         log_format: _,
@@ -238,6 +246,7 @@ fn config(
             Tenancy::Multi => api::Tenancy::Multi,
         },
         trust_pack_crds,
+        ignore: drift_ignore.map(|rules| rules.0).unwrap_or_default(),
         concurrency,
         listen,
         leader_election: leader_elect.then_some(timing),
@@ -290,6 +299,24 @@ fn account(text: &str) -> Result<Account, String> {
         return Ok(Account(text.to_owned()));
     }
     Err("a service account has 1 to 253 characters of a-z, 0-9, - and dots".to_owned())
+}
+
+/// Rules of what is left to others.
+#[derive(Clone, Debug, PartialEq)]
+struct IgnoreRules(Vec<Arc<api::IgnoreRule>>);
+
+fn ignore_rules(text: &str) -> Result<IgnoreRules, String> {
+    let value = yaml::parse_value(text, "the rules").map_err(|error| error.to_string())?;
+    let written: Vec<api::DriftIgnore> =
+        serde_json::from_value(value).map_err(|error| format!("no list of rules: {error}"))?;
+    let parsed = written.iter().enumerate().map(|(at, rule)| {
+        let bad = |bad: api::BadRule| match bad.field.as_str() {
+            "" => format!("[{at}] {}", bad.message),
+            field => format!("[{at}].{field}: {}", bad.message),
+        };
+        api::IgnoreRule::parse(rule).map(Arc::new).map_err(bad)
+    });
+    parsed.collect::<Result<_, _>>().map(IgnoreRules)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

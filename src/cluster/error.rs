@@ -112,6 +112,7 @@ impl Error {
             Self::Api { source, .. } => match status_code(source) {
                 Some(400 | 413 | 422) => Class::FixSpec,
                 Some(401 | 403) => Class::FixCluster,
+                _ if has_duplicates(source) => Class::FixSpec,
                 _ => Class::Retry,
             },
             Self::Immutable { instead: Instead::Drifted, .. } => Class::FixCluster,
@@ -133,6 +134,7 @@ impl Error {
                 Some(400 | 413 | 422) => reasons::OBJECT_INVALID,
                 Some(401 | 403) if namespace_terminating(source) => "NamespaceTerminating",
                 Some(401 | 403) => reasons::FORBIDDEN,
+                _ if has_duplicates(source) => "ObjectInvalid",
                 _ if is_not_permitted(source.as_ref()) => reasons::NOT_LEADER,
                 _ => "ApplyFailed",
             },
@@ -204,6 +206,12 @@ pub fn status_code(error: &kube::Error) -> Option<u16> {
         kube::Error::Api(status) => Some(status.code),
         _ => None,
     }
+}
+
+/// Two items of a list have the same key. The API server calls it an error of its own, and says it again each time.
+fn has_duplicates(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status)
+        if status.code == 500 && status.message.contains("duplicate entries for key"))
 }
 
 /// The API server refused a create because the namespace is being deleted.

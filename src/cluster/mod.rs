@@ -10,6 +10,7 @@ mod exec;
 mod existence;
 mod immutable;
 mod kinds;
+mod leave;
 mod look;
 mod objects;
 mod pods;

@@ -256,7 +256,7 @@ impl Cluster {
     }
 
     /// Changes exactly the object that was `seen`; `Conflict` when it changed meanwhile.
-    async fn json_patch(
+    pub(super) async fn json_patch(
         &self,
         api_version: &str,
         id: &ObjectId,
@@ -264,14 +264,15 @@ impl Cluster {
         mut operations: Vec<Value>,
     ) -> Result<Applied, Error> {
         let version = seen.live.metadata.resource_version.clone();
-        operations.insert(0, json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}));
+        // Set, and not tested: a test that fails is a refusal, and this is a conflict.
+        operations.insert(0, json!({"op": "add", "path": "/metadata/resourceVersion", "value": version}));
         let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations)).unwrap_or_default();
         let params =
             PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
         self.patch(api_version, id, &params, &Patch::Json::<()>(patch)).await
     }
 
-    async fn patch<P: serde::Serialize + std::fmt::Debug>(
+    pub(super) async fn patch<P: serde::Serialize + std::fmt::Debug>(
         &self,
         api_version: &str,
         id: &ObjectId,

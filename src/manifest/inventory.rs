@@ -26,9 +26,21 @@ pub struct InventoryEntry {
     /// JSON pointers that were left out of the apply because something else in the cluster sets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handed_over: Vec<String>,
+    /// JSON pointers into the manifest's body that the last apply left out because a rule leaves them to others, the last
+    /// one of a list first. An empty one says that the object is left to others as a whole, and is not locked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
     /// Fields because of which the object was left as it is; it is not locked then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
+}
+
+impl InventoryEntry {
+    /// The object is left to others as a whole.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.ignored.iter().any(String::is_empty)
+    }
 }
 
 #[cfg(test)]
@@ -58,6 +70,7 @@ mod tests {
             fingerprint: Some("f".into()),
             keep: true,
             handed_over: vec!["/spec/replicas".into()],
+            ignored: vec!["/data/a".into()],
             skipped: vec!["spec.selector".into()],
         };
         let json = serde_json::to_value(&entry).unwrap();

@@ -6,6 +6,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod fingerprint;
+pub mod ignore;
 pub mod order;
 pub mod yaml;
 
@@ -27,5 +28,5 @@ pub use id::{ObjectId, group_of};
 pub use inventory::InventoryEntry;
 pub use normalise::normalise;
 pub use object::{Object, duplicates};
-pub use pointer::remove_pointer;
+pub use pointer::{leave_out, remove_pointer};
 pub use scope::is_cluster_scoped;

@@ -21,6 +21,20 @@ pub fn remove_pointer(value: &mut Value, pointer: &str) -> Option<Value> {
     }
 }
 
+/// Removes what each of the pointers names, in this order. A list that becomes empty goes too: nothing is a list that
+/// nobody says anything about, and an empty one is a statement.
+pub fn leave_out(value: &mut Value, pointers: &[String]) {
+    for pointer in pointers {
+        let list = pointer.rsplit_once('/').map(|(list, _)| list);
+        if remove_pointer(value, pointer).is_some()
+            && let Some(list) = list
+            && value.pointer(list).and_then(Value::as_array).is_some_and(Vec::is_empty)
+        {
+            remove_pointer(value, list);
+        }
+    }
+}
+
 fn step<'v>(value: &'v mut Value, segment: &str) -> Option<&'v mut Value> {
     match value {
         Value::Array(items) => items.get_mut(index(segment)?),
@@ -101,6 +115,13 @@ mod tests {
             assert_eq!(remove_pointer(&mut value, pointer), None, "{pointer}");
             assert_eq!(value, full, "{pointer}");
         }
+    }
+
+    #[test]
+    fn a_list_of_which_nothing_is_left_goes_and_a_map_stays() {
+        let mut value = json!({"l": [1, 2], "m": {"a": 1}, "k": [1, 2]});
+        leave_out(&mut value, &["/m/a", "/l/1", "/l/0", "/k/0", "", "/x/y"].map(str::to_owned));
+        assert_eq!(value, json!({"m": {}, "k": [2]}));
     }
 
     #[test]

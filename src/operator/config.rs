@@ -6,9 +6,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::lease::Timing;
-use crate::api::Tenancy;
+use crate::api::{IgnoreRule, Tenancy};
 use crate::cluster::client::Wrap;
 use crate::source::http::Options;
 
@@ -39,6 +40,8 @@ pub struct Config {
     pub tenancy: Tenancy,
     /// Whether a pack alone may have definitions changed at any cost, or deleted.
     pub trust_pack_crds: bool,
+    /// What of all releases is left to others, before what each says itself.
+    pub ignore: Vec<Arc<IgnoreRule>>,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -75,6 +78,7 @@ impl fmt::Debug for Config {
             default_service_account,
             tenancy,
             trust_pack_crds,
+            ignore,
             concurrency,
             listen,
             leader_election,
@@ -94,6 +98,7 @@ impl fmt::Debug for Config {
             .field("default_service_account", default_service_account)
             .field("tenancy", tenancy)
             .field("trust_pack_crds", trust_pack_crds)
+            .field("ignore", ignore)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("leader_election", leader_election)

@@ -25,11 +25,12 @@ const AFTER_ERROR: Duration = Duration::from_secs(5);
 const PAGE: u32 = 100;
 
 /// The controller before it runs: its store is needed to build the context. What its watch shows is told to
-/// `dependencies` first.
+/// `dependencies` and `follow` first.
 pub(super) fn new(
     client: Client,
     config: &Config,
     dependencies: Arc<Dependencies>,
+    follow: impl Fn(&watcher::Event<SherpackRelease>) + Send + Sync + 'static,
 ) -> Controller<SherpackRelease> {
     let api = match &config.watch_namespace {
         Some(namespace) => Api::namespaced(client, namespace),
@@ -40,7 +41,10 @@ pub(super) fn new(
     let selector = config.watch_labels.clone();
     let events = watcher(api, watcher::Config::default().page_size(PAGE))
         .modify(move |release| slim(release, selector.as_ref()))
-        .inspect_ok(move |event| dependencies.take(event));
+        .inspect_ok(move |event| {
+            follow(event);
+            dependencies.take(event);
+        });
     Controller::for_stream(reflector(writer, events).applied_objects(), releases)
         .with_config(Limits::default().concurrency(concurrency))
 }

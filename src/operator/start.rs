@@ -99,9 +99,10 @@ pub(super) async fn work(
         default_service_account: config.default_service_account.clone(),
         tenancy: config.tenancy,
         trust_pack_crds: config.trust_pack_crds,
+        ignore: config.ignore.clone(),
     };
     let dependencies = Arc::new(Dependencies::new(policy.clone(), wake_tx.clone()));
-    let runs = controller::new(client.clone(), config, Arc::clone(&dependencies));
+    let runs = controller::new(client.clone(), config, Arc::clone(&dependencies), objects.follow());
     let releases = runs.store();
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
     let fetcher = fetcher(config, metrics, wake_tx.clone()).await;

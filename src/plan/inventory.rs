@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;
 
 use super::Hook;
 use crate::api::names;
-use crate::manifest::{InventoryEntry, Object, ObjectId, digest, group_of, order, remove_pointer};
+use crate::manifest::{
+    InventoryEntry, Object, ObjectId, digest, fingerprint, group_of, leave_out, order, remove_pointer,
+};
 
 /// Entries in the order of deletion: the reverse of the order of application.
 #[must_use]
@@ -55,6 +58,8 @@ pub fn next_inventory(
                 // A definition goes only when that is asked for, and by another way.
                 keep: object.keep() || object.id.is_definition(),
                 handed_over: known.map(|entry| entry.handed_over.clone()).unwrap_or_default(),
+                // Of the body of before; found out anew with each apply.
+                ignored: Vec::new(),
                 skipped: Vec::new(),
             }
         })
@@ -93,6 +98,7 @@ pub fn hook_objects(hooks: &[Hook], revision: u32) -> Vec<InventoryEntry> {
         fingerprint: None,
         keep: hook.object.keep(),
         handed_over: Vec::new(),
+        ignored: Vec::new(),
         skipped: Vec::new(),
     };
     hooks.iter().map(entry).collect()
@@ -107,13 +113,14 @@ pub struct Marks<'a> {
     pub uid: &'a str,
 }
 
-/// The body of an apply: the manifest, our labels and the marker, without the fields that were handed over.
+/// The body of an apply: the manifest without the fields that are ignored or were handed over, our labels and the marker.
 ///
 /// The marker annotation `<uid>.<revision in which the object last changed>` makes a late write under our own
 /// manager name visible, which the set of owned fields alone is not.
 #[must_use]
 pub fn apply_body(object: &Object, entry: &InventoryEntry, marks: Marks<'_>) -> Value {
     let mut marked = object.clone();
+    leave_out(&mut marked.body, &entry.ignored);
     marked.set_label(names::RELEASE_NAME, marks.release_name);
     marked.set_label(names::RELEASE_NAMESPACE, marks.release_namespace);
     marked.set_annotation(names::APPLIED, &marker(marks.uid, entry.changed_in));
@@ -189,6 +196,24 @@ pub fn scale_target(id: &ObjectId, body: &Value) -> Option<ObjectId> {
         namespace: id.namespace.clone(),
         name: text("name").to_owned(),
     })
+}
+
+/// The workload that an autoscaler as the cluster has it scales.
+#[must_use]
+pub fn scales(autoscaler: &Value) -> Option<ObjectId> {
+    let object = Object::from_value(autoscaler.clone()).ok()?;
+    scale_target(&object.id, &object.body)
+}
+
+/// Whether the manifest sets replicas and somebody else has changed them.
+#[must_use]
+pub fn lost_replicas(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> bool {
+    // Of an object that is being adopted nothing is ours, so the whole spec is one such path.
+    let with_replicas = |path: &String| {
+        REPLICAS.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    body.pointer(REPLICAS).is_some()
+        && fingerprint::lost_paths(body, managed_fields).iter().any(with_replicas)
 }
 
 /// Whether an object is there to set the replicas of another.

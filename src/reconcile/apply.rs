@@ -1,13 +1,14 @@
 //! The objects of an operation: whose they are, applied group by group, pruned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 
 use super::handover::Found;
 use super::memory::{Running, Waiting};
 use super::{Error, Pass};
-use crate::api::{Adopt, names};
+use crate::api::{Adopt, IgnoreRule, names};
 use crate::cluster::{self, Applied, Holder, Mode};
 use crate::manifest::{InventoryEntry, Object, ObjectId, defining};
 use crate::plan;
@@ -40,6 +41,14 @@ impl Pass<'_> {
             self.hand_over_replicas(objects, private, applied).await?;
             *handed_over = true;
         }
+        let due: Vec<&Object> = groups
+            .iter()
+            .flatten()
+            .map(|index| &objects[*index])
+            .filter(|object| !applied.contains_key(&object.id))
+            .collect();
+        let instead = self.leave_all_ignored(&due, private).await?;
+        let rules = self.rules(private);
         let entries: HashMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
         let uid = private.owner.uid.clone();
@@ -49,7 +58,8 @@ impl Pass<'_> {
                 let object = &objects[*index];
                 let entry = entries.get(&object.id)?;
                 let due = !applied.contains_key(&object.id) && entry.skipped.is_empty();
-                due.then(|| self.apply_one(object, entry, &uid))
+                let object = instead.get(&object.id).unwrap_or(object);
+                due.then(|| self.apply_one(object, entry, &rules, &uid))
             });
             let results: Vec<_> =
                 stream::iter(calls.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
@@ -83,7 +93,7 @@ impl Pass<'_> {
             for object in group.iter().map(|index| &objects[*index]) {
                 let Some(error) = refused.remove(&object.id) else { continue };
                 let Some(entry) = entries.get(&object.id) else { continue };
-                fates.push((object, self.fate(object, entry, &uid, error).await?));
+                fates.push((object, self.fate(object, entry, &rules, &uid, error).await?));
             }
             for (object, fate) in fates {
                 let waiting = self.meet(object, fate, revision, private, applied).await?;
@@ -111,6 +121,7 @@ impl Pass<'_> {
         &self,
         object: &Object,
         entry: &InventoryEntry,
+        rules: &[Arc<IgnoreRule>],
         uid: &str,
     ) -> (ObjectId, Result<Applied, cluster::Error>) {
         let marks = self.marks(uid);
@@ -131,9 +142,12 @@ impl Pass<'_> {
         {
             result = self.cluster.mark(id, applied, names::OWNER, &self.key.to_string()).await;
         }
+        if let Ok(applied) = result {
+            result = self.strictly(object, entry, rules, &body, applied).await;
+        }
         match &mut result {
             Ok(applied) => {
-                if object.unlocked() {
+                if object.unlocked() || entry.is_open() {
                     // Without an expectation nothing that is seen of it is drift.
                     applied.fingerprint = None;
                 }
@@ -265,10 +279,13 @@ impl Pass<'_> {
         }
         // As long as it was there, the autoscaler may have taken the replicas once more, and that would look as if
         // it still were.
+        let rules = self.rules(private);
         for object in running.parts.objects.iter().filter(|object| freed.contains(&object.id)) {
             let entry = private.inventory.iter_mut().find(|entry| entry.id == object.id);
             let Some(entry) = entry.filter(|entry| entry.skipped.is_empty()) else { continue };
-            let applied = self.apply_one(object, entry, &private.owner.uid).await.1?;
+            let left = self.leave_ignored(object, entry, &rules, None).await?;
+            let object = left.object.as_ref().unwrap_or(object);
+            let applied = self.apply_one(object, entry, &rules, &private.owner.uid).await.1?;
             entry.uid = applied.uid();
             entry.fingerprint = applied.fingerprint;
         }

@@ -1,18 +1,21 @@
 //! Puts back what others changed in a deployed release. No new revision, no hooks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::{StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
 use super::handover::left_to_others;
+use super::ignore::{Left, of_new};
 use super::memory::{DriftAction, Drifted};
 use super::prepare::stored_objects;
 use super::{Error, Pass};
-use crate::api::DriftMode;
+use crate::api::{DriftMode, IgnoreRule};
 use crate::cluster::{Mode, is_hidden};
+use crate::manifest::ignore::{as_live, wishes};
 use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
 use crate::plan;
-use crate::release::Private;
 use crate::storage::Head;
 use crate::watch::{Sighting, Suspicion};
 
@@ -28,7 +31,11 @@ impl Pass<'_> {
     pub(super) async fn expect_deployed(&mut self) -> Result<(), Error> {
         let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
         let revision = stored.record.version;
-        if self.mem.expected_of == Some(revision) && !self.ctx.objects.blind(&self.key) {
+        let strict_before = self.mem.strict.replace(self.settings.strict.clone());
+        if strict_before.is_some_and(|before| before != self.settings.strict) {
+            // What was seen was not looked at with these eyes.
+            self.ctx.objects.table().doubt(&self.key);
+        } else if self.mem.expected_of == Some(revision) && !self.ctx.objects.blind(&self.key) {
             return Ok(());
         }
         let inventory =
@@ -92,6 +99,7 @@ impl Pass<'_> {
         if watched.as_ref().is_err_and(|error| !error.is_blind()) {
             return watched;
         }
+        self.lock_again().await?;
         self.correct_suspicions().await?;
         watched
     }
@@ -126,9 +134,10 @@ impl Pass<'_> {
         let Some(mut private) = stored.private.clone() else { return Ok(()) };
         let entries: BTreeMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
+        let rules = self.rules(&private);
         let work = due.into_iter().filter_map(|suspicion| {
             let (object, entry) = (objects.get(&suspicion.id)?, entries.get(&suspicion.id)?.clone());
-            Some(self.correct_one(suspicion, object, entry, &private))
+            Some(self.correct_one(suspicion, object, entry, &rules, &private.owner.uid))
         });
         let results: Vec<_> =
             stream::iter(work.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
@@ -172,9 +181,10 @@ impl Pass<'_> {
         suspicion: Suspicion,
         object: &'o Object,
         mut entry: InventoryEntry,
-        private: &Private,
+        rules: &[Arc<IgnoreRule>],
+        uid: &str,
     ) -> Attempt<'o> {
-        let result = self.put_back(&suspicion, object, &mut entry, private).await;
+        let result = self.put_back(&suspicion, object, &mut entry, rules, uid).await;
         Attempt { suspicion, object, entry, result }
     }
 
@@ -183,26 +193,34 @@ impl Pass<'_> {
         suspicion: &Suspicion,
         object: &Object,
         entry: &mut InventoryEntry,
-        private: &Private,
+        rules: &[Arc<IgnoreRule>],
+        uid: &str,
     ) -> Result<Done, Error> {
         let id = &suspicion.id;
-        let marks = self.marks(&private.owner.uid);
+        let marks = self.marks(uid);
         let mut action = DriftAction::Reverted;
-        let mut hidden = false;
+        let mut hidden = None;
         if suspicion.gone {
             // Deleted, or only out of sight for its labels; an object on its way out is awaited.
             match self.cluster.metadata(&entry.api_version, id).await? {
                 Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
-                Some(meta) => hidden = is_hidden(&meta),
+                Some(meta) => hidden = Some((is_hidden(&meta), meta.managed_fields.unwrap_or_default())),
                 None => {
                     // A create applies the whole object, because there is no live value to keep, and what it
                     // applies is ours until somebody takes it again.
                     entry.handed_over.clear();
+                    entry.ignored = wishes(rules, object).as_ref().map(of_new).unwrap_or_default();
                     action = DriftAction::Recreated;
                 }
             }
         } else {
-            let taken = left_to_others(&object.body, &suspicion.managed_fields);
+            let mut taken = left_to_others(&object.body, &suspicion.managed_fields);
+            let replicas = |path: &String| path == plan::REPLICAS;
+            if !taken.iter().chain(&entry.handed_over).any(replicas)
+                && self.has_autoscaler(id, &object.body, &suspicion.managed_fields).await?
+            {
+                taken.push(plan::REPLICAS.to_owned());
+            }
             let new: Vec<String> =
                 taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
             if !new.is_empty() {
@@ -210,16 +228,46 @@ impl Pass<'_> {
                 action = DriftAction::HandedOver;
             }
         }
-        if self.settings.drift == DriftMode::Warn && hidden {
+        if self.settings.drift == DriftMode::Warn && hidden.as_ref().is_some_and(|(hidden, _)| *hidden) {
             // Nothing differs that an apply would change, but what else is done to it is not seen.
             return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
         }
         if self.settings.drift == DriftMode::Warn {
-            return self.confirm(object, entry, marks, action).await;
+            let evidence = hidden.as_ref().map_or(&suspicion.managed_fields, |(_, fields)| fields);
+            return self.confirm(object, entry, marks, action, rules, evidence).await;
         }
+        let ignored_before = entry.ignored.clone();
+        let evidence = match &hidden {
+            Some((_, fields)) => Some(&fields[..]),
+            None => (!suspicion.gone).then_some(&suspicion.managed_fields[..]),
+        };
+        let left = match evidence {
+            Some(fields) => self.leave_ignored(object, entry, rules, Some(fields)).await?,
+            // It is created.
+            None => Left::default(),
+        };
+        let strict = self.is_strict(object, entry);
+        if !suspicion.gone && action == DriftAction::Reverted && (strict || entry.ignored != ignored_before) {
+            let body = plan::apply_body(object, entry, marks);
+            let lost = fingerprint::lost_paths(&body, &suspicion.managed_fields);
+            let wishes = wishes(rules, object);
+            let added = if strict {
+                fingerprint::added(&suspicion.managed_fields, &self.settings.strict, wishes.as_ref())
+            } else {
+                Vec::new()
+            };
+            if lost.is_empty() && added.is_empty() {
+                action = DriftAction::HandedOver;
+            }
+        }
+        let object = left.object.as_ref().unwrap_or(object);
         let body = plan::apply_body(object, entry, marks);
         self.ctx.objects.table().begin(id);
         let applied = match self.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
+            Ok(applied) => self.strictly(object, entry, rules, &body, applied).await,
+            Err(error) => Err(error),
+        };
+        let applied = match applied {
             Ok(applied) => applied,
             Err(error) => {
                 self.ctx.objects.table().abandon(id);
@@ -231,9 +279,17 @@ impl Pass<'_> {
         if again {
             self.ctx.objects.wake(&self.key);
         }
-        let taught = entry.fingerprint != applied.fingerprint || entry.uid != applied.uid();
+        let taught = entry.fingerprint != applied.fingerprint
+            || entry.uid != applied.uid()
+            || entry.ignored != ignored_before;
         entry.fingerprint = applied.fingerprint.clone();
         entry.uid = applied.uid();
+        if let (Some(before), true) = (&left.live, left.object.is_some())
+            && before.live.data == applied.live.data
+        {
+            // Somebody set what is left to him, and what is one value with it is ours again.
+            action = DriftAction::HandedOver;
+        }
         // The apply changed nothing: a false alarm, unless it taught us what to expect.
         let changed = suspicion.gone || suspicion.version != applied.version;
         Ok(if changed || taught { Done::Acted { action, taught } } else { Done::InOrder })
@@ -246,6 +302,8 @@ impl Pass<'_> {
         entry: &InventoryEntry,
         marks: plan::Marks<'_>,
         action: DriftAction,
+        rules: &[Arc<IgnoreRule>],
+        evidence: &[ManagedFieldsEntry],
     ) -> Result<Done, Error> {
         let reported = Done::Acted { action: DriftAction::Reported, taught: false };
         match action {
@@ -253,8 +311,22 @@ impl Pass<'_> {
             DriftAction::HandedOver => return Ok(Done::InOrder),
             DriftAction::Reverted | DriftAction::Reported => {}
         }
-        let body = plan::apply_body(object, entry, marks);
+        let wishes = wishes(rules, object);
+        let strict = self.is_strict(object, entry);
+        if strict && !fingerprint::added(evidence, &self.settings.strict, wishes.as_ref()).is_empty() {
+            return Ok(reported);
+        }
         let live = self.cluster.get(&entry.api_version, &entry.id).await?;
+        let body = match (&wishes, &live) {
+            (Some(wishes), Some(live)) => {
+                // What is left to others differs for nobody.
+                let fields = live.live.metadata.managed_fields.as_deref().unwrap_or_default();
+                let body = as_live(object, wishes, &live.value(), fields);
+                let entry = InventoryEntry { ignored: Vec::new(), ..entry.clone() };
+                plan::apply_body(&Object { body, ..object.clone() }, &entry, marks)
+            }
+            _ => plan::apply_body(object, entry, marks),
+        };
         let would = match self.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
             Err(error) if error.is_crowded() || !error.suspects().is_empty() => return Ok(reported),
             would => would?,
@@ -271,6 +343,9 @@ impl Pass<'_> {
     fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
         let id = &suspicion.id;
         let rival = fingerprint::rivals(&object.body, &suspicion.managed_fields).into_iter().next();
+        let added =
+            || fingerprint::added(&suspicion.managed_fields, &self.settings.strict, None).into_iter().next();
+        let rival = rival.or_else(added);
         let manager = rival.as_ref().map(|taken| taken.manager.clone());
         let paths = match rival {
             Some(taken) => taken.paths,

@@ -45,7 +45,15 @@ impl Pass<'_> {
                 }
                 continue;
             }
-            hand_over(entry, taken(&entry.id, body, &suspicion.managed_fields));
+            let mut pointers = taken(&entry.id, body, &suspicion.managed_fields);
+            let decided = freed.contains(&entry.id) || entry.handed_over.iter().any(|p| p == plan::REPLICAS);
+            if !decided
+                && !pointers.iter().any(|pointer| pointer == plan::REPLICAS)
+                && self.has_autoscaler(&entry.id, body, &suspicion.managed_fields).await?
+            {
+                pointers.push(plan::REPLICAS.to_owned());
+            }
+            hand_over(entry, pointers);
         }
         Ok(())
     }
@@ -74,7 +82,7 @@ impl Pass<'_> {
             let set_by_another = !freed.contains(&entry.id) && {
                 let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
                 let managed_fields = meta.and_then(|meta| meta.managed_fields).unwrap_or_default();
-                fingerprint::autoscaled(&managed_fields)
+                fingerprint::autoscaled(&managed_fields) || self.is_scaled(&entry.id).await?
             };
             if !set_by_another {
                 entry.handed_over.retain(|pointer| pointer != plan::REPLICAS);
@@ -142,15 +150,7 @@ fn hand_over(entry: &mut InventoryEntry, pointers: Vec<String>) {
 /// Fields that somebody in the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
 pub(super) fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
     let mut pointers = fingerprint::taken_ca_bundles(body, managed_fields);
-    let lost = fingerprint::lost_paths(body, managed_fields);
-    // Of an object that is being adopted nothing is ours, so the whole spec is one such path.
-    let with_replicas = |path: &String| {
-        plan::REPLICAS
-            .strip_prefix(path.as_str())
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let wanted = body.pointer(plan::REPLICAS).is_some();
-    if wanted && fingerprint::autoscaled(managed_fields) && lost.iter().any(with_replicas) {
+    if fingerprint::autoscaled(managed_fields) && plan::lost_replicas(body, managed_fields) {
         pointers.push(plan::REPLICAS.to_owned());
     }
     pointers

@@ -6,6 +6,7 @@
 //! object as it was, on its way out, or gone, and each of these says by itself what comes next.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,7 +15,7 @@ use super::memory::{Running, Stage, Waiting};
 use super::steps::Step;
 use super::wait::{LOOK_AGAIN, LOOK_ANYWAY};
 use super::{Error, Pass, status};
-use crate::api::{ImmutableFields, reasons};
+use crate::api::{IgnoreRule, ImmutableFields, reasons};
 use crate::cluster::{self, Applied, Instead, Propagation};
 use crate::health::Status;
 use crate::manifest::{InventoryEntry, Object, ObjectId};
@@ -42,13 +43,16 @@ impl Pass<'_> {
         &self,
         object: &Object,
         entry: &InventoryEntry,
+        rules: &[Arc<IgnoreRule>],
         owner_uid: &str,
         refusal: cluster::Error,
     ) -> Result<Fate, cluster::Error> {
         let id = &object.id;
         let Some(live) = self.cluster.get(&object.api_version, id).await? else {
+            // A create applies the whole object.
+            let entry = InventoryEntry { ignored: Vec::new(), ..entry.clone() };
             return self
-                .apply_one(object, entry, owner_uid)
+                .apply_one(object, &entry, rules, owner_uid)
                 .await
                 .1
                 .map(|done| Fate::Applied(Box::new(done)));
@@ -145,6 +149,7 @@ impl Pass<'_> {
             if gone.contains(&entry.id) {
                 // A create applies the whole object.
                 entry.handed_over.clear();
+                entry.ignored.clear();
             }
         }
         self.wake_on(&left);

@@ -56,6 +56,8 @@ pub struct Remembered {
     pub running: Option<Running>,
     /// Whether the watches know what to expect of the deployed objects: of which revision.
     pub expected_of: Option<u32>,
+    /// Whose additions the watches look at; `None`: no pass of this process has looked.
+    pub strict: Option<Vec<String>>,
     pub drift: DriftMemory,
     /// What the newest revision failed for.
     pub ailing: Option<Ailing>,

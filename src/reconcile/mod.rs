@@ -20,6 +20,7 @@ mod hide;
 mod history;
 mod hooks;
 mod identity;
+mod ignore;
 mod immutable;
 mod kept;
 mod lookup;

@@ -156,6 +156,7 @@ impl Pass<'_> {
             hooks: Vec::new(),
             tested: None,
             definitions: judged.shipped,
+            ignore: self.written_rules(),
             secrets: rendered.secrets,
         };
         Ok(Prepared { record, private, parts, plan })

@@ -131,6 +131,7 @@ impl Pass<'_> {
             hooks: Vec::new(),
             tested: None,
             definitions,
+            ignore: self.written_rules(),
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: before.map_or(of_target.secrets, |private| private.secrets),
         };

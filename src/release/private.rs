@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::{CrdUninstall, ImmutableFields};
+use crate::api::{CrdUninstall, DriftIgnore, ImmutableFields};
 use crate::crd::policy::{Count, Leaving, Policy};
 use crate::manifest::InventoryEntry;
 use crate::render::Secrets;
@@ -67,6 +67,10 @@ pub struct Private {
     /// The definitions of resources of its pack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub definitions: Vec<Shipped>,
+    /// The rules by which fields were left to others. They hold on when the spec cannot be read, and what they no longer
+    /// say is put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<DriftIgnore>,
     /// What `generate_secret` gave, for the revisions to come.
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,

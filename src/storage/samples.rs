@@ -35,6 +35,7 @@ pub(crate) fn private(revision: u32) -> Private {
             fingerprint: Some("dd".into()),
             keep: false,
             handed_over: vec!["/spec/replicas".into()],
+            ignored: vec!["/data/a".into()],
             skipped: vec!["spec.selector".into()],
         }],
         leftovers: Vec::new(),
@@ -48,6 +49,7 @@ pub(crate) fn private(revision: u32) -> Private {
         hooks: Vec::new(),
         tested: None,
         definitions: Vec::new(),
+        ignore: Vec::new(),
         secrets: Default::default(),
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::stream::{self, Event, Events};
 use super::table::{Sighting, Suspicion, Table};
 use super::trouble::Trouble;
-use crate::api::names;
+use crate::api::{SherpackRelease, names};
 use crate::cluster::{Error, Kind, fingerprint_of, version_of};
 use crate::manifest::ObjectId;
 use crate::release::ReleaseKey;
@@ -67,6 +67,20 @@ impl ObjectWatches {
     /// The table, for short synchronous use.
     pub fn table(&self) -> MutexGuard<'_, Table> {
         lock(&self.table)
+    }
+
+    /// Takes note of whose additions count for which release. To be told of every event of the watch of the releases,
+    /// from before the first list of a kind.
+    pub fn follow(&self) -> impl Fn(&watcher::Event<SherpackRelease>) + Send + Sync + use<> {
+        let table = Arc::clone(&self.table);
+        move |event| match event {
+            watcher::Event::InitApply(release) | watcher::Event::Apply(release) => {
+                let managers = release.strict_managers().unwrap_or_default();
+                lock(&table).be_strict(&ReleaseKey::of(release), managers);
+            }
+            watcher::Event::Delete(release) => lock(&table).be_strict(&ReleaseKey::of(release), &[]),
+            watcher::Event::Init | watcher::Event::InitDone => {}
+        }
     }
 
     /// Wakes a release as an event would.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use crate::manifest::ObjectId;
+use crate::manifest::{ObjectId, fingerprint};
 use crate::release::ReleaseKey;
 
 /// An object as one watch event showed it.
@@ -90,6 +90,8 @@ pub struct News {
 pub struct Table {
     objects: HashMap<ObjectId, Tracked>,
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
+    /// Field managers whose additions count, for the releases that have such.
+    strict: HashMap<ReleaseKey, Vec<String>>,
 }
 
 impl Table {
@@ -181,6 +183,26 @@ impl Table {
         if let Some(tracked) = self.objects.get_mut(id) {
             tracked.looked_version = version;
             tracked.news = tracked.news.filter(|news| news.version > version);
+        }
+    }
+
+    /// From now on additions by these managers make the objects of a release suspicious.
+    pub fn be_strict(&mut self, owner: &ReleaseKey, managers: &[String]) {
+        if managers.is_empty() {
+            self.strict.remove(owner);
+        } else if self.strict.get(owner).is_none_or(|known| known != managers) {
+            self.strict.insert(owner.clone(), managers.to_vec());
+        }
+    }
+
+    /// What was seen of the objects of a release does not count: they are to be looked at again.
+    pub fn doubt(&mut self, owner: &ReleaseKey) {
+        for id in self.by_owner.get(owner).into_iter().flatten() {
+            if let Some(tracked) = self.objects.get_mut(id) {
+                tracked.seen = Seen::Unknown;
+                // What the last apply answered is to be seen again.
+                tracked.applied_version = 0;
+            }
         }
     }
 
@@ -276,7 +298,10 @@ impl Table {
             return None;
         }
         let news = tracked.hears(sighting.version);
-        let Sighting { fingerprint, version, uid, terminating, managed_fields } = sighting;
+        let Sighting { mut fingerprint, version, uid, terminating, managed_fields } = sighting;
+        if let Some(managers) = self.strict.get(&tracked.owner).filter(|_| !id.is_definition()) {
+            fingerprint = fingerprint::with_additions(fingerprint, &managed_fields, managers);
+        }
         tracked.seen = Seen::Live { fingerprint, version, uid, terminating };
         let suspicious = suspicious(tracked);
         tracked.since = if suspicious { tracked.since.or_else(|| Some(Instant::now())) } else { None };

@@ -17,8 +17,11 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     let h = Harness::new("unsupported-fields").await;
     h.pack("web-pack", &pack()).await;
     let asks = [
-        ("spec.drift.strict", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})),
-        ("spec.drift.ignore", json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})),
+        (
+            "spec.pack.repository",
+            json!({"pack": {"repository": {"url": "https://example.com", "name": "web"}}}),
+        ),
+        ("spec.pack.artifact", json!({"pack": {"artifact": {"kind": "Bucket", "name": "web"}}})),
         ("spec.pack.oci", json!({"pack": {"oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})),
     ];
     for (number, (field, more)) in asks.iter().enumerate() {
@@ -41,15 +44,19 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     assert!(h.objects.list("Secret", "sherpack.io/storage-driver").await.is_empty());
 
     // One of them repaired goes on.
-    h.edit_spec("web-0", json!({"drift": null})).await;
+    h.edit_spec("web-0", json!({"pack": {"repository": null, "configMap": {"name": "web-pack"}}})).await;
     h.ready("web-0").await;
+}
+
+fn not_built() -> Value {
+    json!({"pack": {"configMap": null, "oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deployed_release_that_asks_for_something_that_is_not_built_stays_locked() {
     let h = Harness::new("unsupported-later").await;
     h.deploy("web", &pack(), json!({})).await;
-    h.edit_spec("web", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})).await;
+    h.edit_spec("web", not_built()).await;
     h.condition("web", "Ready", "False", Some("NotSupported")).await;
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
@@ -63,7 +70,7 @@ async fn an_operation_that_has_begun_goes_on_to_its_end_when_its_spec_becomes_on
     let never = with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
     h.apply("web", &pack().object(never), json!({})).await;
     h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
-    h.edit_spec("web", json!({"drift": {"strict": {"managers": ["kubectl-edit"]}}})).await;
+    h.edit_spec("web", not_built()).await;
     h.condition("web", "Ready", "False", Some("NotSupported")).await;
     let pod = h.objects.list("Pod", "app=slow").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let cured = json!({"metadata": {"annotations": {"devcluster/unready": null}}});

@@ -62,6 +62,7 @@ impl Harness {
             leader_election: None,
             default_service_account: None,
             tenancy: Tenancy::Single,
+            drift_ignore: json!([]),
             holder: format!("{name}-1"),
         };
         Self::of(control_plane, name, settings).await

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use sherpack_operator::api::Tenancy;
+use serde_json::Value;
+use sherpack_operator::api::{DriftIgnore, IgnoreRule, Tenancy};
 use sherpack_operator::operator::lease::Timing;
 use sherpack_operator::operator::{self, Config, config};
 use sherpack_operator::source::http::Options;
@@ -31,6 +33,8 @@ pub struct Settings {
     pub leader_election: Option<Timing>,
     pub default_service_account: Option<String>,
     pub tenancy: Tenancy,
+    /// Rules of what is left to others, as in `spec.drift.ignore`.
+    pub drift_ignore: Value,
     pub holder: String,
 }
 
@@ -70,6 +74,7 @@ impl Operator {
             default_service_account: settings.default_service_account.clone(),
             tenancy: settings.tenancy,
             trust_pack_crds: false,
+            ignore: rules(&settings.drift_ignore),
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             leader_election: settings.leader_election,
@@ -114,6 +119,11 @@ impl Drop for Operator {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn rules(rules: &Value) -> Vec<Arc<IgnoreRule>> {
+    let rules: Vec<DriftIgnore> = serde_json::from_value(rules.clone()).unwrap();
+    rules.iter().map(|rule| Arc::new(IgnoreRule::parse(rule).unwrap())).collect()
 }
 
 /// Asks a running operator over HTTP.

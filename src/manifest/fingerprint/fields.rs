@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 /// element by its keys), `v:value` (set element), `i:n` (index) and `.` (the element itself). An empty map is a
 /// leaf; an atomic list or map is one leaf. Keys with another prefix are skipped, never an error.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<'a>(Option<&'a Map<String, Value>>);
+pub(in crate::manifest) struct Fields<'a>(Option<&'a Map<String, Value>>);
 
 /// One step down a body.
 #[derive(Clone, Copy)]
-pub(super) enum Step<'a> {
+pub(in crate::manifest) enum Step<'a> {
     /// Into a field or map key.
     Field(&'a str),
     /// Into the element at an index; the element itself decides which key it has.
@@ -16,7 +16,7 @@ pub(super) enum Step<'a> {
 }
 
 /// What a set of fields says of one step.
-pub(super) enum Child<'a> {
+pub(in crate::manifest) enum Child<'a> {
     /// Not in the set.
     Absent,
     /// In the set as a whole, or as part of an atomic parent.
@@ -27,11 +27,11 @@ pub(super) enum Child<'a> {
 
 impl<'a> Fields<'a> {
     /// Anything but a map is an empty set.
-    pub(super) fn new(fields: Option<&'a Value>) -> Self {
+    pub(in crate::manifest) fn new(fields: Option<&'a Value>) -> Self {
         Self(fields.and_then(Value::as_object))
     }
 
-    pub(super) fn child(self, step: Step<'_>) -> Child<'a> {
+    pub(in crate::manifest) fn child(self, step: Step<'_>) -> Child<'a> {
         match self.find(step) {
             None => Child::Absent,
             Some((_, Value::Object(inner))) if inner.keys().any(|key| key != ".") => {
@@ -53,6 +53,14 @@ impl<'a> Fields<'a> {
         Some(format!("[={}]", bare(&serde_json::from_str(json).ok()?)))
     }
 
+    /// The key by which this set knows an element: `k:{"name":"web"}`.
+    pub(in crate::manifest) fn element_key(self, step: Step<'_>) -> Option<&'a str> {
+        match step {
+            Step::Field(_) => None,
+            Step::Element(..) => self.find(step).map(|(key, _)| key),
+        }
+    }
+
     fn find(self, step: Step<'_>) -> Option<(&'a str, &'a Value)> {
         let map = self.0?;
         match step {
@@ -64,7 +72,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn names_element(key: &str, index: usize, element: &Value) -> bool {
+/// The fields that tell an element from the others of its list, with their values.
+pub(in crate::manifest) fn key_fields(key: &str) -> Option<Map<String, Value>> {
+    serde_json::from_str(key.strip_prefix("k:")?).ok()
+}
+
+pub(in crate::manifest) fn names_element(key: &str, index: usize, element: &Value) -> bool {
     if let Some(json) = key.strip_prefix("k:") {
         serde_json::from_str::<Map<String, Value>>(json)
             .is_ok_and(|keys| !keys.is_empty() && keys.iter().all(|(k, v)| element.get(k) == Some(v)))

@@ -4,7 +4,8 @@
 //! that we apply, our own entry shrinks or goes; when they add something of theirs, or a controller writes
 //! status, it stays the same to the byte. So a hash of that entry is enough to see drift, without a body.
 
-mod fields;
+mod additions;
+pub(super) mod fields;
 mod rivals;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use super::digest::{canonical_json, sha256_hex};
 use crate::api::names;
 
+pub use additions::{added, given_back, taken_back, with_additions};
+pub(super) use rivals::covers;
 pub use rivals::{Taken, autoscaled, lost_paths, rivals, taken_ca_bundles};
 
 /// Hash (32 hex digits) of the fields that we own and of the marker annotation, `None` without an entry of ours.
@@ -34,11 +37,11 @@ pub fn of(
     Some(hash)
 }
 
-fn ours(managed_fields: &[ManagedFieldsEntry]) -> Option<&ManagedFieldsEntry> {
+pub(super) fn ours(managed_fields: &[ManagedFieldsEntry]) -> Option<&ManagedFieldsEntry> {
     managed_fields.iter().find(|entry| is_ours(entry))
 }
 
-fn is_ours(entry: &ManagedFieldsEntry) -> bool {
+pub(super) fn is_ours(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(names::MANAGER_APPLY)
         && entry.operation.as_deref() == Some("Apply")
         && entry.subresource.as_deref().unwrap_or_default().is_empty()

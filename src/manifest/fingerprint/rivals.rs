@@ -159,7 +159,7 @@ fn walk<'a>(parent: Fields<'_>, path: Path<'a>, value: &'a Value, found: &mut Ve
 }
 
 /// Whether the set contains the path, a part of it, or an atomic parent of it.
-fn covers(mut fields: Fields<'_>, path: &Path<'_>) -> bool {
+pub(in crate::manifest) fn covers(mut fields: Fields<'_>, path: &[Step<'_>]) -> bool {
     for step in path {
         match fields.child(*step) {
             Child::Absent => return false,

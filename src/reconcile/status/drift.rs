@@ -72,7 +72,8 @@ pub(super) fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looke
             format!("{reported} objects differ, first {what}"),
         );
     } else if let Some(last) = seen.last() {
-        let message = format!("{} was changed{} and put back", last.id, by(last.manager.as_ref()));
+        let then = if last.action == DriftAction::HandedOver { "is left to others" } else { "put back" };
+        let message = format!("{} was changed{} and {then}", last.id, by(last.manager.as_ref()));
         set(ConditionStatus::False, reasons::DRIFT_REVERTED, message);
     } else if status.drift.as_ref().is_none_or(|drift| looked && drift.count != Some(0))
         && matches!(facts.head, Head::Ours(stored) if stored.record.state == State::Deployed)
