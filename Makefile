@@ -38,6 +38,10 @@ scale: control-plane ## speed and cost with N=200 releases, as one JSON object; 
 	@cargo build --test stage
 	@SHERPACK_OPERATOR=$${SHERPACK_OPERATOR:-$(target)/release/sherpack-operator} N=$(N) SERVICE_ACCOUNT=$(SERVICE_ACCOUNT) CRDS=$(CRDS) NOISE=$(NOISE) $(stage) scale
 
+.PHONY: compare
+compare: ## the last scale run beside the figures of other systems, with their sources
+	@$(stage) compare
+
 .PHONY: cluster cluster-stop clean-cluster
 cluster: ## leave a control plane running and print its KUBECONFIG
 	@$(devcluster)/cluster.sh start

@@ -27,7 +27,7 @@ impl Kept {
         let manifest = &stored.record.manifest;
         let compressed = zstd::bulk::compress(manifest.as_bytes(), LEVEL).ok()?;
         let fits = compressed.len() <= MOST;
-        fits.then(|| Self { revision: stored.record.version, compressed, length: manifest.len() })
+        fits.then_some(Self { revision: stored.record.version, compressed, length: manifest.len() })
     }
 
     fn manifest(&self) -> Option<String> {

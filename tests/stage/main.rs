@@ -3,13 +3,14 @@
 //! It drives the built binary, a kubeconfig and the API server, as a user's cluster would. It uses nothing of
 //! the operator's library: what is judged here must be visible from outside.
 //!
-//! `cargo test --test stage -- demo | scale | cluster-check`. Environment: `CLUSTER=current` (demo only) uses
+//! `cargo test --test stage -- demo | scale | compare | cluster-check`. Environment: `CLUSTER=current` (demo only) uses
 //! the cluster of `KUBECONFIG`; `SEED` repeats the demo's kills; `N`, `IDLE_S` shape the scale run;
 //! `SHERPACK_OPERATOR` names another binary.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command line: stdout is the result, stderr the story
 
 mod cluster;
+mod compare;
 mod demo;
 mod failure;
 mod http;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 use failure::{Failure, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-const USAGE: &str = "usage: cargo test --test stage -- demo | scale | cluster-check";
+const USAGE: &str = "usage: cargo test --test stage -- demo | scale | compare | cluster-check";
 
 fn main() -> ExitCode {
     // Fails only when a provider is installed already, and this is the first line of the process.
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         match command.as_str() {
             "demo" => demo::run(asked_to_stop()?).await,
             "scale" => or_stopped(scale::run(), asked_to_stop()?).await,
+            "compare" => compare::run(),
             "cluster-check" => or_stopped(cluster::check(), asked_to_stop()?).await,
             _ => Err(Failure::new(USAGE)),
         }
