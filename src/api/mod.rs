@@ -11,6 +11,7 @@ mod crd;
 mod dependencies;
 pub mod duration;
 mod guard;
+mod lock;
 pub mod names;
 mod operations;
 pub mod reasons;
@@ -35,7 +36,7 @@ pub use operations::{
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
 pub use settings::{
-    CrdSettings, DriftPause, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom,
+    CrdSettings, DriftPause, Installer, LockOf, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom,
     WAVE_TIMEOUT, WaveSettings,
 };
 pub use source::{

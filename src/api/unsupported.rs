@@ -11,7 +11,8 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     // to `validate`.
     let SherpackReleaseSpec {
         pack,
-        lock,
+        // Resolved by `lock`, which also says what means nothing beside it.
+        lock: _,
         release_name: _,
         target_namespace: _,
         create_namespace: _,
@@ -39,11 +40,10 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let drift = drift.clone().unwrap_or_default();
     let Drift { mode: _, strict, ignore } = &drift;
 
-    let table: [(&'static str, bool); 6] = [
+    let table: [(&'static str, bool); 5] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
-        ("spec.lock", lock.is_some()),
         ("spec.drift.strict", strict.as_ref().is_some_and(|StrictDrift { managers }| has_entries(managers))),
         ("spec.drift.ignore", has_entries(ignore)),
     ];

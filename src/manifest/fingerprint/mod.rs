@@ -5,6 +5,7 @@
 //! status, it stays the same to the byte. So a hash of that entry is enough to see drift, without a body.
 
 mod fields;
+mod others;
 mod rivals;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use super::digest::{canonical_json, sha256_hex};
 use crate::api::names;
 
+pub use others::{Holder, as_ours, held, helm_holder, sherpack_holder, whole};
 pub use rivals::{Taken, autoscaled, lost_paths, rivals, taken_ca_bundles};
 
 /// Hash (32 hex digits) of the fields that we own and of the marker annotation, `None` without an entry of ours.
