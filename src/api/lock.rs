@@ -5,6 +5,12 @@ use super::settings::{Installer, LockOf};
 use super::validate::Invalid;
 use super::{Drift, Lock, SherpackRelease, SherpackReleaseSpec, StrictDrift, reasons};
 
+/// What a release locks, if it locks anything that can be.
+#[must_use]
+pub fn lock_of(release: &SherpackRelease) -> Option<LockOf> {
+    checked(release, release.spec.lock.as_ref()?).ok()
+}
+
 /// What is to be locked.
 ///
 /// # Errors
@@ -96,7 +102,10 @@ fn meaningless(spec: &SherpackReleaseSpec) -> Option<&'static str> {
 fn unsupported(spec: &SherpackReleaseSpec) -> Option<&'static str> {
     let Drift { mode: _, strict, ignore } = spec.drift.clone()?;
     let table = [
-        ("spec.drift.strict", strict.is_some_and(|StrictDrift { managers }| !managers.unwrap_or_default().is_empty())),
+        (
+            "spec.drift.strict",
+            strict.is_some_and(|StrictDrift { managers }| !managers.unwrap_or_default().is_empty()),
+        ),
         ("spec.drift.ignore", !ignore.unwrap_or_default().is_empty()),
     ];
     table.into_iter().find_map(|(path, set)| set.then_some(path))
@@ -122,7 +131,10 @@ mod tests {
         let lock = |lock: Value| validate(&release(json!({ "lock": lock })), &Policy::default());
         let found = |asked: Value| lock(asked).unwrap().lock.unwrap().to_string();
         assert_eq!(found(json!({"helmRelease": {"name": "shop"}})), "the Helm release apps/shop");
-        assert_eq!(found(json!({"helmRelease": {"name": "a.b", "namespace": "x"}})), "the Helm release x/a.b");
+        assert_eq!(
+            found(json!({"helmRelease": {"name": "a.b", "namespace": "x"}})),
+            "the Helm release x/a.b"
+        );
         assert_eq!(found(json!({"sherpackRelease": {"name": "shop"}})), "the Sherpack release apps/shop");
         let refused = |asked: Value| lock(asked).unwrap_err().field;
         assert_eq!(refused(json!({})), "spec.lock");

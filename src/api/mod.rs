@@ -30,14 +30,15 @@ pub use guard::{
     Compression, Drift, DriftIgnore, DriftMode, DriftTarget, History, HistoryStorage, LargeRevision,
     StrictDrift,
 };
+pub use lock::lock_of;
 pub use operations::{
     Adopt, CrdUninstall, CrdUpgrade, Crds, ImmutableFields, Install, InstallFailure, Test, Uninstall,
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
 pub use settings::{
-    CrdSettings, DriftPause, Installer, LockOf, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom,
-    WAVE_TIMEOUT, WaveSettings,
+    CrdSettings, DriftPause, Installer, LockOf, PackFrom, Requests, Settings, TestSettings,
+    UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
 };
 pub use source::{
     ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,

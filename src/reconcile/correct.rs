@@ -260,7 +260,7 @@ impl Pass<'_> {
     }
 
     /// Remembers one correction for status, Event and metrics.
-    fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
+    pub(super) fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
         let id = &suspicion.id;
         let rival = fingerprint::rivals(&object.body, &suspicion.managed_fields).into_iter().next();
         let manager = rival.as_ref().map(|taken| taken.manager.clone());

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use super::guard::Guard;
 use super::tally::Tally;
 use crate::api::{HistoryEntry, PlanStatus};
 use crate::cluster::Applied;
@@ -54,6 +55,8 @@ pub struct Remembered {
     /// Whether the watches know what to expect of the deployed objects: of which revision.
     pub expected_of: Option<u32>,
     pub drift: DriftMemory,
+    /// What is known of the release that it locks, if somebody else installs that.
+    pub guard: Option<Box<Guard>>,
     /// What the newest revision failed for.
     pub ailing: Option<Ailing>,
     /// Passes in a row that ended in an error before any record was made.

@@ -14,6 +14,7 @@ mod definitions;
 mod depends;
 mod error;
 mod evidence;
+mod guard;
 mod handover;
 mod heal;
 mod hide;
@@ -115,6 +116,9 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         }
         Err(invalid) => (Settings::without_spec(&release, &ctx.policy), Some(invalid)),
     };
+    if settings.lock.is_some() && !deleting {
+        return guard::reconcile(&release, ctx, settings, &mut mem, now).await;
+    }
     let invalid = invalid.filter(|_| !deleting);
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.

@@ -39,7 +39,8 @@ pub fn helm_key(release: &str, revision: u32) -> String {
 /// The inverse of [`helm_key`].
 #[must_use]
 pub fn helm_revision(key: &str) -> Option<(&str, u32)> {
-    let (release, digits) = key.strip_prefix(names::HELM_RECORD_PREFIX)?.strip_prefix('.')?.rsplit_once(".v")?;
+    let (release, digits) =
+        key.strip_prefix(names::HELM_RECORD_PREFIX)?.strip_prefix('.')?.rsplit_once(".v")?;
     let revision: u32 = digits.parse().ok()?;
     let canonical = revision.to_string() == digits;
     (canonical && !release.is_empty()).then_some((release, revision))
@@ -72,14 +73,19 @@ impl HelmRelease {
             .map_err(|(fault, why)| unreadable(fault, &why))?;
         let wire: Wire = serde_json::from_slice(&json).map_err(|error| {
             // The message of the error itself may quote what it could not read.
-            let why = format!("its JSON is no revision of Helm: line {}, column {}", error.line(), error.column());
+            let why =
+                format!("its JSON is no revision of Helm: line {}, column {}", error.line(), error.column());
             unreadable(Fault::Damaged, &why)
         })?;
         let Wire { name, namespace: inside, version, info, manifest, chart, apply_method } = wire;
         if own != Some((name.as_str(), version)) || inside != namespace {
-            return Err(unreadable(Fault::ForeignName, "it speaks of another release or revision than its own name"));
+            return Err(unreadable(
+                Fault::ForeignName,
+                "it speaks of another release or revision than its own name",
+            ));
         }
-        let chart = chart.and_then(|chart| chart.metadata).map(|meta| (meta.name, meta.version, meta.app_version));
+        let chart =
+            chart.and_then(|chart| chart.metadata).map(|meta| (meta.name, meta.version, meta.app_version));
         let server_side = apply_method.as_deref() == Some("ssa");
         Ok(Self { namespace, name, revision: version, status: info.status, manifest, chart, server_side })
     }
@@ -205,7 +211,9 @@ mod tests {
     #[test]
     fn names_of_revisions_are_read_as_they_are_written() {
         assert_eq!(helm_revision(&helm_key("a.v1.b", 12)), Some(("a.v1.b", 12)));
-        for other in ["sh.helm.release.v1.web.v03", "sh.helm.release.v1..v1", "sh.sherpack.release.v1.web.v1", "web"] {
+        for other in
+            ["sh.helm.release.v1.web.v03", "sh.helm.release.v1..v1", "sh.sherpack.release.v1.web.v1", "web"]
+        {
             assert_eq!(helm_revision(other), None, "{other}");
         }
     }

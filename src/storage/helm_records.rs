@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 
+use super::Error;
 use super::helm::{HelmRelease, helm_revision};
 use super::shelf::{InCluster, Page, Selector, Shelf};
 use super::unreadable::Unreadable;
-use super::Error;
 
 /// How often a list that grew too old is started again before it counts as an error.
 const LIST_TRIES: u32 = 3;
@@ -53,7 +53,8 @@ impl HelmRecords {
                 Ok(Page { items, next }) => {
                     for meta in items {
                         let secret = meta.name.unwrap_or_default();
-                        let Some((_, revision)) = helm_revision(&secret).filter(|(of, _)| *of == release) else {
+                        let Some((_, revision)) = helm_revision(&secret).filter(|(of, _)| *of == release)
+                        else {
                             continue;
                         };
                         let version = meta.resource_version.unwrap_or_default();

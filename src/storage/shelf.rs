@@ -129,10 +129,7 @@ impl Selector {
 
     /// The revisions of one release of Helm.
     pub(super) fn helm(release: &str) -> Self {
-        Self(vec![
-            Requirement::Is("owner", "helm".to_owned()),
-            Requirement::Is("name", release.to_owned()),
-        ])
+        Self(vec![Requirement::Is("owner", "helm".to_owned()), Requirement::Is("name", release.to_owned())])
     }
 
     /// Whether an object with these metadata is meant.

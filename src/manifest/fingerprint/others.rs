@@ -129,11 +129,16 @@ mod tests {
         let of = |manager: &str, applies| Some((manager.to_owned(), applies));
         assert_eq!(found(json!([entry("helm", "Update", None, &marked())])), of("helm", false));
         assert_eq!(found(json!([entry("helm", "Apply", None, &marked())])), of("helm", true));
-        let flux = json!([entry("helm", "Update", None, &data), entry("helm-controller", "Apply", None, &marked())]);
+        let flux =
+            json!([entry("helm", "Update", None, &data), entry("helm-controller", "Apply", None, &marked())]);
         assert_eq!(found(flux), of("helm-controller", true), "the mark counts for more than the name");
         let both = json!([entry("a", "Apply", None, &marked()), entry("helm", "Update", None, &marked())]);
         assert_eq!(found(both), of("helm", false));
-        assert_eq!(found(json!([entry("helm", "Update", None, &data)])), of("helm", false), "the mark was taken off");
+        assert_eq!(
+            found(json!([entry("helm", "Update", None, &data)])),
+            of("helm", false),
+            "the mark was taken off"
+        );
         assert_eq!(found(json!([entry("helm", "Update", Some("status"), &marked())])), None);
         assert_eq!(found(json!([entry("kubectl", "Update", None, &data)])), None);
         assert_eq!(found(json!([])), None);
@@ -147,7 +152,10 @@ mod tests {
         let body = json!({"kind": "ConfigMap", "data": {"a": "1", "b": "2"}});
         let taken = super::super::rivals(&body, &as_ours(&list, &holder));
         assert_eq!(taken.len(), 1);
-        assert_eq!((taken[0].manager.as_str(), &taken[0].paths[..]), ("kubectl-edit", &["/data/a".to_owned()][..]));
+        assert_eq!(
+            (taken[0].manager.as_str(), &taken[0].paths[..]),
+            ("kubectl-edit", &["/data/a".to_owned()][..])
+        );
         assert_eq!(held(&list, &holder), Some(&json!({"f:data": {"f:b": {}}})));
         assert_eq!(held(&list, &Holder { applies: true, ..holder }), None);
     }
@@ -157,7 +165,8 @@ mod tests {
         let base = |generation: i64, time: &str, version: &str| {
             let mut own = entry("helm", "Update", None, &marked());
             own["time"] = json!(time);
-            let mut status = entry("kube-controller-manager", "Update", Some("status"), &json!({"f:status": {}}));
+            let mut status =
+                entry("kube-controller-manager", "Update", Some("status"), &json!({"f:status": {}}));
             status["time"] = json!(time);
             json!({"generation": generation, "resourceVersion": version, "labels": {"a": "1"},
                 "managedFields": [own, status]})
