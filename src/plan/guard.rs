@@ -156,10 +156,11 @@ pub fn revert_body(
     body
 }
 
-/// Whether a write would change anything: a value, or what an installer that applies holds.
+/// Whether a write would change anything: a value, or what `holder` holds if it applies.
 #[must_use]
-pub fn would_change(live: &Value, would: &Value, holder: &Holder) -> bool {
-    bare(live) != bare(would) || (holder.applies && held_of(live, holder) != held_of(would, holder))
+pub fn would_change(live: &Value, would: &Value, holder: Option<&Holder>) -> bool {
+    let applies = holder.filter(|holder| holder.applies);
+    bare(live) != bare(would) || applies.is_some_and(|holder| held_of(live, holder) != held_of(would, holder))
 }
 
 fn held_of(object: &Value, holder: &Holder) -> Option<Value> {
@@ -271,12 +272,13 @@ mod tests {
         after["metadata"]["resourceVersion"] = json!("8");
         after["metadata"]["generation"] = json!(2);
         after["status"] = json!({"replicas": 5});
-        assert!(!would_change(&before, &after, &applied()));
+        assert!(!would_change(&before, &after, Some(&applied())));
         after["metadata"]["managedFields"] = live(false)["metadata"]["managedFields"].clone();
-        assert!(would_change(&before, &after, &applied()), "the installer has lost a field");
-        assert!(!would_change(&before, &after, &patched()), "that a patch cannot mend");
+        assert!(would_change(&before, &after, Some(&applied())), "the installer has lost a field");
+        assert!(!would_change(&before, &after, None));
+        assert!(!would_change(&before, &after, Some(&patched())), "that a patch cannot mend");
         after["spec"]["replicas"] = json!(6);
-        assert!(would_change(&before, &after, &patched()));
+        assert!(would_change(&before, &after, Some(&patched())));
     }
 
     #[test]

@@ -80,9 +80,12 @@ async fn locked_and_upgraded(line: Line, namespace: &str) {
     assert_eq!(front["metadata"]["annotations"]["meta.helm.sh/release-name"], "shop");
     assert_eq!(front["metadata"]["annotations"]["meta.helm.sh/release-namespace"], namespace);
 
-    let drifted = h.condition("guard", "Drifted", "False", Some("DriftReverted")).await;
-    let told = drifted["status"]["drift"]["objects"].to_string();
-    assert!(told.contains("kubectl-set") && told.contains("Recreated"), "{told}");
+    h.sees("SherpackRelease/guard", |release| {
+        let told = release["status"]["drift"]["objects"].to_string();
+        told.contains("kubectl-set") && told.contains("Recreated")
+    })
+    .await;
+    h.condition("guard", "Drifted", "False", Some("DriftReverted")).await;
     assert!(h.metric("sherpack_drift_reverted_total", &["guard"]).await >= 4.0);
     assert!(!h.events("guard", "DriftReverted").await.is_empty());
 

@@ -233,7 +233,11 @@ impl Pass<'_> {
             return Err(owned_by(owner));
         }
         let tracked = self.ctx.guards.table().track(&self.key, id);
-        tracked.map_err(|owner| owned_by(owner.to_string()))?;
+        tracked.map_err(|owner| {
+            // It may be the one to make way, and has not heard of us yet.
+            self.ctx.guards.wake(&owner);
+            owned_by(owner.to_string())
+        })?;
         match lock.installer {
             Installer::Helm => self.ctx.guards.ensure(&kind, &self.key).await?,
             Installer::Sherpack => {
@@ -298,7 +302,9 @@ impl Pass<'_> {
         let taken = left_to_others(&guarded.body, &managed);
         let body = plan::revert_body(guarded, &holder, &value, &taken, scaled);
         let would = self.cluster.put_back(api_version, id, &body, &holder, Mode::DryRun).await?;
-        let differs = plan::would_change(&value, &would.value(), &holder);
+        // Whoever only looks is not told of a value that is as it should be, whoever holds it.
+        let warn = self.settings.drift == DriftMode::Warn;
+        let differs = plan::would_change(&value, &would.value(), Some(&holder).filter(|_| !warn));
         let live = Box::new(live);
         Ok(if differs { Look::Differs { live, body, holder } } else { Look::InOrder(live) })
     }

@@ -155,7 +155,7 @@ impl Pass<'_> {
     fn lock_taken_by(&self, lock: &LockOf) -> Option<String> {
         let age = |release: &SherpackRelease| {
             let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
-            (created, release.metadata.uid.clone())
+            (created, ReleaseKey::of(release))
         };
         let rivals = |other: &&Arc<SherpackRelease>| {
             if ReleaseKey::of(other) == self.key || other.metadata.deletion_timestamp.is_some() {
