@@ -4,8 +4,9 @@
 //! is patched by the same manager with what the manifest says: by a strategic merge where the API server knows how,
 //! which keeps what others added to lists, else by a merge. Either way no field is ever ours.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::objects::within;
 use super::{Applied, Cluster, Error, Mode, status_code};
@@ -71,6 +72,30 @@ impl Cluster {
         let params = PostParams { field_manager: Some(holder.manager.clone()), dry_run: false };
         let answer = within("create", id, api.create(&params, &object)).await;
         self.applied(api_version, id, answer).await
+    }
+
+    /// Sets who holds what of the object that was `seen`, and nothing else of it; `Conflict` when it changed meanwhile.
+    ///
+    /// # Errors
+    /// What the API server answered, or `Timeout`.
+    pub async fn set_holders(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        seen: &Applied,
+        entries: &[ManagedFieldsEntry],
+        holder: &Holder,
+    ) -> Result<Applied, Error> {
+        let version = seen.live.metadata.resource_version.clone();
+        let operations = json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+        ]);
+        let patch: json_patch::Patch = serde_json::from_value(operations).unwrap_or_default();
+        let api = self.api(api_version, id).await?;
+        let params = params(holder, Mode::Real);
+        let answer = within("patch", id, api.patch(&id.name, &params, &Patch::Json::<()>(patch))).await;
+        answer.map(Applied::new)
     }
 
     /// What cannot be created for want of its namespace or kind says so.

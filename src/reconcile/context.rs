@@ -211,9 +211,7 @@ impl Context {
         let same = |other: &&Arc<SherpackRelease>| {
             let same_name = other.release_name() == release.release_name()
                 && other.target_namespace() == release.target_namespace();
-            let locks_it = crate::api::lock_of(other).is_some_and(|lock| {
-                crate::api::lock_of(release).as_ref() == Some(&lock) || lock.name == release.release_name()
-            });
+            let locks_it = crate::api::lock_of(other).is_some_and(|lock| lock.name == release.release_name());
             (same_name || locks_it) && ReleaseKey::of(other) != *key
         };
         for waiting in self.releases.state().iter().filter(same) {
@@ -226,6 +224,12 @@ impl Context {
 
     /// Ends everything that is kept for a release that is not there any more.
     pub fn forget_key(&self, key: &ReleaseKey) {
+        if let Some(lock) = self.memory.lock_of(key) {
+            let same = |other: &&Arc<SherpackRelease>| crate::api::lock_of(other).as_ref() == Some(&lock);
+            for waiting in self.releases.state().iter().filter(same) {
+                self.objects.wake(&ReleaseKey::of(waiting));
+            }
+        }
         self.record_watch.unclaim(key);
         self.objects.table().forget_all(key);
         self.objects.retain_kinds(key, &std::collections::BTreeSet::new());

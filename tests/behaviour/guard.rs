@@ -157,6 +157,37 @@ async fn what_helm_4_installed_is_locked_and_helm_upgrades_it_unforced() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_changed_and_changed_back_hinders_no_upgrade() {
+    let h = Harness::new("guard-and-back").await;
+    let helm = installed(&h, Line::Four).await;
+    h.kill();
+    for color in ["red", "blue"] {
+        let patch = json!({"data": {"color": color, "added": "mine"}});
+        h.objects.edit("ConfigMap/settings", "kubectl-edit", patch).await;
+    }
+    h.start();
+    let shared = |settings: &Value| {
+        let managed = settings["metadata"]["managedFields"].as_array().unwrap();
+        managed.iter().filter(|entry| entry["fieldsV1"]["f:data"]["f:color"].is_object()).count()
+    };
+    let settings = h.sees("ConfigMap/settings", |settings| {
+        let managed = settings["metadata"]["managedFields"].as_array().unwrap();
+        let helms = managed.iter().find(|entry| entry["manager"] == "helm").unwrap();
+        helms["fieldsV1"]["f:data"]["f:color"].is_object() && shared(settings) == 1
+    });
+    let settings = settings.await;
+    assert_untouched_by_us(&settings);
+    let managed = settings["metadata"]["managedFields"].as_array().unwrap();
+    assert!(
+        managed.iter().all(|entry| entry["manager"] != "helm" || entry["operation"] == "Apply"),
+        "{managed:?}"
+    );
+    helm.does("upgrade", &["--set", "color=green,version=1.0.0"]).await;
+    let settings = h.objects.get("ConfigMap/settings").await;
+    assert_eq!((&settings["data"]["color"], &settings["data"]["added"]), (&json!("green"), &json!("mine")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_lock_sends_nothing_and_a_restart_looks_once_at_each_object() {
     for (line, namespace) in LINES.into_iter().zip(["guard-idle-three", "guard-idle-four"]) {
         let h = Harness::new(namespace).await;

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use super::digest::{canonical_json, sha256_hex};
 use crate::api::names;
 
-pub use others::{Holder, as_ours, held, helm_holder, sherpack_holder, whole};
+pub use others::{Holder, as_ours, held, held_alone, helm_holder, sherpack_holder, whole};
 pub use rivals::{Taken, autoscaled, lost_paths, rivals, taken_ca_bundles};
 
 /// Hash (32 hex digits) of the fields that we own and of the marker annotation, `None` without an entry of ours.

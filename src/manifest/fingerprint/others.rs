@@ -1,7 +1,7 @@
 //! Objects that somebody else installed: whether anybody changed one, and how its installer holds it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::digest::sha256_hex;
 use crate::api::names;
@@ -93,6 +93,56 @@ pub fn held<'a>(managed_fields: &'a [ManagedFieldsEntry], holder: &Holder) -> Op
     entry.fields_v1.as_ref().map(|fields| &fields.0)
 }
 
+/// The entries of `after`, in which nobody who patches shares with `holder` what that had lost `before`; `None` when
+/// nobody does. Who applies the same value on purpose keeps it.
+#[must_use]
+pub fn held_alone(
+    before: &[ManagedFieldsEntry],
+    after: &[ManagedFieldsEntry],
+    holder: &Holder,
+) -> Option<Vec<ManagedFieldsEntry>> {
+    let now = held(after, holder).filter(|_| holder.applies)?;
+    let regained = match held(before, holder) {
+        Some(before) => without(now, before)?,
+        None => now.clone(),
+    };
+    let mut shared = false;
+    let mut entries = Vec::with_capacity(after.len());
+    for entry in after {
+        let mut entry = entry.clone();
+        let theirs = is_of_the_object(&entry) && !applies(&entry);
+        if let Some(fields) = entry.fields_v1.as_mut().filter(|_| theirs) {
+            let left = without(&fields.0, &regained);
+            shared |= left.as_ref() != Some(&fields.0);
+            match left {
+                Some(left) => fields.0 = left,
+                None => continue,
+            }
+        }
+        entries.push(entry);
+    }
+    shared.then_some(entries)
+}
+
+/// The fields of one set that are not in another; `None` when none is left.
+fn without(fields: &Value, others: &Value) -> Option<Value> {
+    let mut left = Map::new();
+    for (key, inner) in fields.as_object()? {
+        let kept = match others.get(key) {
+            None => Some(inner.clone()),
+            Some(other) if has_parts(inner) && has_parts(other) => without(inner, other),
+            Some(_) => None,
+        };
+        left.extend(kept.map(|kept| (key.clone(), kept)));
+    }
+    // That an element is there says nothing once nothing of it is held.
+    left.keys().any(|key| key != ".").then_some(Value::Object(left))
+}
+
+fn has_parts(fields: &Value) -> bool {
+    fields.as_object().is_some_and(|parts| !parts.is_empty())
+}
+
 fn applies(entry: &ManagedFieldsEntry) -> bool {
     entry.operation.as_deref() == Some("Apply")
 }
@@ -158,6 +208,30 @@ mod tests {
         );
         assert_eq!(held(&list, &holder), Some(&json!({"f:data": {"f:b": {}}})));
         assert_eq!(held(&list, &Holder { applies: true, ..holder }), None);
+    }
+
+    #[test]
+    fn what_the_installer_has_again_is_taken_off_those_who_patched() {
+        let holder = Holder { manager: "helm".to_owned(), applies: true };
+        let (whole, part) = (json!({"f:data": {"f:a": {}, "f:b": {}}}), json!({"f:data": {"f:b": {}}}));
+        let theirs =
+            json!({"f:data": {"f:a": {}, "f:added": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}});
+        let list = |own: &Value, operation: &str, theirs: &Value| {
+            entries(&json!([
+                entry("helm", "Apply", None, own),
+                entry("kubectl-edit", operation, None, theirs)
+            ]))
+        };
+        let (before, after) = (list(&part, "Update", &theirs), list(&whole, "Update", &theirs));
+        let set = held_alone(&before, &after, &holder).unwrap();
+        let left = json!({"f:data": {"f:added": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}});
+        assert_eq!(set[1].fields_v1.as_ref().unwrap().0, left);
+        assert_eq!(set[0], after[0]);
+        let only = json!({"f:data": {".": {}, "f:a": {}}});
+        assert_eq!(held_alone(&before, &list(&whole, "Update", &only), &holder).unwrap().len(), 1);
+        assert_eq!(held_alone(&after, &after, &holder), None, "shared all along");
+        assert_eq!(held_alone(&before, &list(&whole, "Apply", &theirs), &holder), None);
+        assert_eq!(held_alone(&before, &after, &Holder { applies: false, ..holder }), None);
     }
 
     #[test]

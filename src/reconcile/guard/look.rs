@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Value, json};
 
-use super::{Failing, Guard};
+use super::Guard;
 use crate::api::{DriftMode, Installer, LockOf, names};
 use crate::cluster::{self, Applied, Holder as OwnedBy, Kind, Mode};
 use crate::manifest::fingerprint::{self, Holder};
@@ -17,13 +16,10 @@ use crate::manifest::{Object, ObjectId};
 use crate::pack::layers::{Content, Layer};
 use crate::plan::guard::{self as plan, Guarded};
 use crate::reconcile::handover::left_to_others;
-use crate::reconcile::memory::DriftAction;
 use crate::reconcile::{Error, Pass};
-use crate::watch::{Sighting, Subject, Suspicion};
+use crate::watch::{Subject, Suspicion};
 
 const PARALLEL: usize = 8;
-/// Nothing tells that an object has gone which left our watch with its label while it was on its way out.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// An object that is locked, and whether its kind is known.
 struct Locked {
@@ -32,7 +28,7 @@ struct Locked {
 }
 
 /// What a look at an object found.
-enum Look {
+pub(super) enum Look {
     /// Nothing differs.
     InOrder(Box<Applied>),
     /// It is on its way out.
@@ -46,7 +42,7 @@ enum Look {
 }
 
 /// What was found, and what it is after a write.
-type Done = (Look, Option<Applied>);
+pub(super) type Done = (Look, Option<Applied>);
 
 impl Pass<'_> {
     /// Keeps the objects of the newest revision. `false`: that is another one by now, and nothing was written.
@@ -106,7 +102,7 @@ impl Pass<'_> {
         due
     }
 
-    fn come_back_at(&mut self, at: Timestamp) {
+    pub(super) fn come_back_at(&mut self, at: Timestamp) {
         let next = &mut self.mem.drift.revert_at;
         *next = Some(next.map_or(at, |next| next.min(at)));
     }
@@ -275,6 +271,24 @@ impl Pass<'_> {
         (suspicion, locked, done)
     }
 
+    /// Somebody changed a field and changed it back: it is as it should be, and it is theirs. An installer that applies
+    /// has it again by now, but would meet a conflict with its next change of it.
+    async fn hold_alone(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        before: &Applied,
+        written: Applied,
+        holder: &Holder,
+    ) -> Result<Applied, Error> {
+        match fingerprint::held_alone(managed_fields(before), managed_fields(&written), holder) {
+            Some(entries) => {
+                Ok(self.cluster.set_holders(api_version, id, &written, &entries, holder).await?)
+            }
+            None => Ok(written),
+        }
+    }
+
     /// Reads an object and asks what a write would change.
     async fn look(
         &self,
@@ -315,104 +329,12 @@ impl Pass<'_> {
         let written = match &look {
             Look::InOrder(_) | Look::Leaving => None,
             Look::Gone => Some(self.cluster.create_again(api_version, id, &guarded.body, standard).await?),
-            Look::Differs { body, holder, .. } => {
-                Some(self.cluster.put_back(api_version, id, body, holder, Mode::Real).await?)
+            Look::Differs { live, body, holder } => {
+                let written = self.cluster.put_back(api_version, id, body, holder, Mode::Real).await?;
+                Some(self.hold_alone(api_version, id, live, written, holder).await?)
             }
         };
         Ok((look, written))
-    }
-
-    /// Remembers what was found and done.
-    fn note(&mut self, guard: &mut Guard, suspicion: Suspicion, object: &Object, done: Result<Done, Error>) {
-        let id = &object.id;
-        let (look, written) = match done {
-            Ok(done) => done,
-            Err(error) if error.is_conflict() => {
-                // Somebody was faster: looked at again at once.
-                self.ctx.guards.table().abandon(id);
-                guard.due.insert(id.clone());
-                self.come_back_at(self.now);
-                return;
-            }
-            Err(error) => return self.fails(guard, id, error),
-        };
-        guard.failing.remove(id);
-        guard.due.remove(id);
-        if let Look::InOrder(live) | Look::Differs { live, .. } = &look
-            && let Some(holder) = plan::helm_holder(&live.value())
-        {
-            guard.holder = Some(holder);
-        }
-        let changed = Suspicion {
-            gone: matches!(look, Look::Gone),
-            managed_fields: evidence(&look),
-            ..suspicion.clone()
-        };
-        match (look, written) {
-            (Look::Leaving, _) => {
-                self.ctx.guards.table().abandon(id);
-                guard.due.insert(id.clone());
-                self.come_back_at(self.later(LOOK_AGAIN));
-            }
-            (Look::InOrder(live), _) => {
-                if suspicion.version != 0 {
-                    guard.noise.entry(id.clone()).or_default().alarm(self.now);
-                }
-                self.is_as_it_should_be(id, &live);
-            }
-            (look, Some(written)) => {
-                let gone = matches!(look, Look::Gone);
-                let action = if gone { DriftAction::Recreated } else { DriftAction::Reverted };
-                self.is_as_it_should_be(id, &written);
-                self.took_note(&changed, object, action);
-            }
-            (look, None) => {
-                let seen = match &look {
-                    Look::Differs { live, .. } => Some(live.live.metadata.clone()),
-                    _ => None,
-                };
-                self.stays_changed(id, seen);
-                self.took_note(&changed, object, DriftAction::Reported);
-            }
-        }
-    }
-
-    fn is_as_it_should_be(&mut self, id: &ObjectId, object: &Applied) {
-        let fingerprint = Some(fingerprint::whole(&object.live.metadata));
-        let again = self.ctx.guards.table().applied(id, fingerprint, object.version, object.uid());
-        if again {
-            self.ctx.guards.wake(&self.key);
-        }
-        self.mem.drift.take_back(|reported| reported == id);
-    }
-
-    /// Warn mode: it goes on to be suspicious, as what it is now.
-    fn stays_changed(&mut self, id: &ObjectId, seen: Option<ObjectMeta>) {
-        let suspicion = {
-            let mut table = self.ctx.guards.table();
-            // Nothing is like this.
-            table.expect(id, Some(String::new()), None);
-            match seen {
-                Some(meta) => drop(table.saw(id, Sighting::of_others(meta))),
-                None => drop(table.lost(id, 0)),
-            }
-            table.abandon(id);
-            table.suspicions(&self.key).into_iter().find(|suspicion| suspicion.id == *id)
-        };
-        if let Some(suspicion) = suspicion {
-            self.mem.drift.looked(&suspicion, self.now);
-        }
-    }
-
-    fn fails(&mut self, guard: &mut Guard, id: &ObjectId, error: Error) {
-        self.ctx.guards.table().abandon(id);
-        self.ctx.report.failed(error.reason());
-        self.doubt_rights(error.reason());
-        let error = self.hidden_error(error);
-        let failing = Failing::of(&error, error.to_string(), guard.failing.get(id), self.now);
-        self.come_back_at(failing.at);
-        guard.due.insert(id.clone());
-        guard.failing.insert(id.clone(), failing);
     }
 }
 
@@ -463,7 +385,7 @@ fn managed_fields(object: &Applied) -> &[ManagedFieldsEntry] {
 }
 
 /// Who holds what of an object that differs, its installer in our place.
-fn evidence(look: &Look) -> Vec<ManagedFieldsEntry> {
+pub(super) fn evidence(look: &Look) -> Vec<ManagedFieldsEntry> {
     match look {
         Look::Differs { live, holder, .. } => fingerprint::as_ours(managed_fields(live), holder),
         Look::InOrder(_) | Look::Leaving | Look::Gone => Vec::new(),

@@ -17,6 +17,7 @@
 
 mod head;
 mod look;
+mod note;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -42,6 +43,8 @@ const TRIES: usize = 4;
 /// What is remembered of a release that somebody else installs.
 #[derive(Default)]
 pub struct Guard {
+    /// Of what all this is known.
+    pub(super) lock: Option<LockOf>,
     head: Option<Head>,
     /// The manifest of `head`, from when it was read until its objects are known.
     manifest: Option<String>,
@@ -94,6 +97,10 @@ impl Pass<'_> {
         let Some(lock) = self.settings.lock.clone() else { return Ok(None) };
         // Taken out for the time of the pass.
         let mut guard = self.mem.guard.take().unwrap_or_default();
+        if guard.lock.as_ref() != Some(&lock) {
+            self.let_be(&mut guard, false);
+            *guard = Guard { lock: Some(lock.clone()), ..Guard::default() };
+        }
         let again = match self.mem.retry_at.filter(|at| self.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
             Some(at) if !self.has_news(&lock, &guard) => Ok(Some(until(self.now, at))),

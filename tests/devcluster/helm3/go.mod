@@ -1,5 +1,5 @@
-// Real helm of the line before, which writes objects in another way than the present one. A module of its own, as
-// beside it.
+// Real helm of the line before, which creates and patches where the present one applies. A module of its own, as its
+// neighbour.
 module sherpack-operator/devcluster/helm3
 
 go 1.26.0
