@@ -27,10 +27,13 @@ impl Pass<'_> {
         let (look, written) = match done {
             Ok(done) => done,
             Err(error) if error.is_conflict() => {
-                // Somebody was faster: looked at again at once.
+                // Somebody was faster: looked at again at once, unless that goes on.
                 self.ctx.guards.table().abandon(id);
                 guard.due.insert(id.clone());
-                self.come_back_at(self.now);
+                let noise = guard.noise.entry(id.clone()).or_default();
+                noise.alarm(self.now);
+                let at = noise.wait_until(self.now).unwrap_or(self.now);
+                self.come_back_at(at);
                 return;
             }
             Err(error) => return self.fails(guard, id, error),
