@@ -24,6 +24,10 @@ mod behaviour {
     mod fault_server;
     mod forged_records;
     mod get;
+    mod guard;
+    mod guard_modes;
+    mod guard_states;
+    mod guard_tools;
     mod hooks;
     mod hostile_packs;
     mod hostile_records;

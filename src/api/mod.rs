@@ -12,6 +12,7 @@ mod dependencies;
 pub mod duration;
 mod guard;
 mod ignore;
+mod lock;
 pub mod names;
 mod operations;
 pub mod reasons;
@@ -32,14 +33,15 @@ pub use guard::{
     StrictDrift,
 };
 pub use ignore::{BadRule, FieldPath, IgnoreRule, Segment};
+pub use lock::lock_of;
 pub use operations::{
     Adopt, CrdUninstall, CrdUpgrade, Crds, ImmutableFields, Install, InstallFailure, Test, Uninstall,
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
 pub use settings::{
-    CrdSettings, DriftPause, PackFrom, Requests, Settings, TestSettings, UninstallSettings, ValuesFrom,
-    WAVE_TIMEOUT, WaveSettings,
+    CrdSettings, DriftPause, Installer, LockOf, PackFrom, Requests, Settings, TestSettings,
+    UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
 };
 pub use source::{
     ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,

@@ -79,6 +79,21 @@ pub const DATA_PARTS: &str = "parts";
 /// Data key of a chunk's bytes.
 pub const DATA_CHUNK: &str = "chunk";
 
+// ---- what Helm writes ------------------------------------------------------------------------------------
+
+/// Type of a Secret that holds one revision of Helm.
+pub const HELM_RECORD_TYPE: &str = "helm.sh/release.v1";
+/// Names of such Secrets are `{HELM_RECORD_PREFIX}.{release}.v{revision}`.
+pub const HELM_RECORD_PREFIX: &str = "sh.helm.release.v1";
+/// Value of [`MANAGED_BY`] on every object that Helm installs.
+pub const MANAGED_BY_HELM: &str = "Helm";
+/// On every object that Helm installs: the name of its release.
+pub const HELM_RELEASE_NAME: &str = "meta.helm.sh/release-name";
+/// On every object that Helm installs: the namespace of its release.
+pub const HELM_RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+/// Field manager of Helm's own command.
+pub const MANAGER_HELM: &str = "helm";
+
 // ---- annotations on a SherpackRelease ---------------------------------------------------------------------
 
 /// Any new value asks for a pass now.

@@ -64,6 +64,15 @@ pub const OWNERSHIP_CONFLICT: &str = "OwnershipConflict";
 /// A definition would take objects along that nobody agreed to lose.
 pub const CRD_DELETION_BLOCKED: &str = "CrdDeletionBlocked";
 
+// ---- locks ------------------------------------------------------------------------------------------------
+
+/// What `spec.lock` names is deployed, and its objects are kept as it says.
+pub const LOCKED: &str = "Locked";
+/// What `spec.lock` names is not deployed at the moment, so nothing of it is touched.
+pub const STANDING_BACK: &str = "StandingBack";
+/// What `spec.lock` names does not exist.
+pub const RELEASE_NOT_FOUND: &str = "ReleaseNotFound";
+
 // ---- holds ------------------------------------------------------------------------------------------------
 
 /// `spec.suspend` is set.

@@ -56,6 +56,8 @@ use super::status::SherpackReleaseStatus;
          (has(oldSelf.spec.history) && has(oldSelf.spec.history.__namespace__) ? oldSelf.spec.history.__namespace__ : \
          has(oldSelf.spec.targetNamespace) ? oldSelf.spec.targetNamespace : '')"
     ).message("immutable (unset means the target namespace)").field_path(".spec.history.namespace"),
+    validation = Rule::new("has(self.spec.lock) == has(oldSelf.spec.lock)")
+        .message("a release cannot change between spec.pack and spec.lock: make another one").field_path(".spec.lock"),
     validation = Rule::new(
         "has(self.spec.releaseName) || (self.metadata.name.size() <= 53 && \
          self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))"
@@ -76,7 +78,11 @@ pub struct SherpackReleaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack: Option<PackSource>,
 
-    /// Guards a release that somebody else installs, instead of installing a pack. Not supported yet.
+    /// Locks a release that somebody else installs, instead of installing a pack: its objects are kept as its newest
+    /// revision says while that is deployed, and left alone in every other state. Nothing is ever owned, pruned or
+    /// deleted, and deleting this resource leaves no trace on the objects. A resource cannot change between pack and lock.
+    /// Whoever may write the record that is named here decides what is put back: where that is not for everybody to
+    /// decide, name a service account that may do no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Lock>,
 

@@ -1,5 +1,6 @@
 //! What the rest of the crate acts on: a release with every default applied.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +36,10 @@ pub struct Settings {
     pub target_namespace: String,
     /// Whether that namespace is created when it is missing.
     pub create_namespace: bool,
-    /// Where the pack is.
+    /// Where the pack is; an empty path with `lock`.
     pub pack: PackFrom,
+    /// What is locked instead of installing a pack.
+    pub lock: Option<LockOf>,
     /// The user's values: always a JSON object. A null in it removes the pack's value.
     pub values: Value,
     /// Objects whose values come before those, the later ones stronger.
@@ -97,6 +100,40 @@ pub struct Settings {
     pub approval: Approval,
     /// What was asked for by annotation.
     pub requests: Requests,
+}
+
+/// A release that somebody else installs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockOf {
+    pub installer: Installer,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl fmt::Display for LockOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { installer, namespace, name } = self;
+        write!(f, "the {} release {namespace}/{name}", installer.as_str())
+    }
+}
+
+/// Who installs what is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installer {
+    Helm,
+    /// Another Sherpack tool than this operator.
+    Sherpack,
+}
+
+impl Installer {
+    /// The name by which people call it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Helm => "Helm",
+            Self::Sherpack => "Sherpack",
+        }
+    }
 }
 
 /// Where a pack is.
@@ -223,6 +260,7 @@ impl Settings {
             target_namespace: release.target_namespace().to_owned(),
             create_namespace: false,
             pack: PackFrom::Path(String::new()),
+            lock: None,
             values: Value::Null,
             values_from: Vec::new(),
             depends_on: Vec::new(),

@@ -11,7 +11,8 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     // to `validate`.
     let SherpackReleaseSpec {
         pack,
-        lock,
+        // Resolved by `lock`, which also says what means nothing beside it.
+        lock: _,
         release_name: _,
         target_namespace: _,
         create_namespace: _,
@@ -37,11 +38,10 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
     let pack = pack.clone().unwrap_or_default();
     let PackSource { config_map: _, secret: _, http: _, repository, oci, artifact, path: _ } = &pack;
 
-    let table: [(&'static str, bool); 4] = [
+    let table: [(&'static str, bool); 3] = [
         ("spec.pack.repository", repository.is_some()),
         ("spec.pack.oci", oci.is_some()),
         ("spec.pack.artifact", artifact.is_some()),
-        ("spec.lock", lock.is_some()),
     ];
     table.into_iter().filter_map(|(path, asked)| asked.then_some(path)).collect()
 }

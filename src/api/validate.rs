@@ -21,7 +21,7 @@ use super::settings::{
 use super::{
     Class, Crds, Drift, History, HistoryStorage, HttpSource, IgnoreRule, Install, InstallFailure, ObjectKey,
     PackSource, ReferenceKind, SherpackRelease, SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade,
-    UpgradeFailure, ValuesReference, Waves, dependencies, duration, reasons, tenancy, unsupported,
+    UpgradeFailure, ValuesReference, Waves, dependencies, duration, lock, reasons, tenancy, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
@@ -137,6 +137,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         return Err(Invalid::spec("spec.pack", "set exactly one of spec.pack and spec.lock"));
     }
     let pack = pack.as_ref().map(|pack| pack_from(pack, policy)).transpose()?.flatten();
+    let lock = lock.as_ref().map(|lock| lock::checked(release, lock)).transpose()?;
     let values_from = values_from.as_deref().unwrap_or_default();
     let values_from = values_sources(values_from)?;
     let release_name = checked_release_name(release)?;
@@ -166,6 +167,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let acts_as = tenancy::checked(release, policy)?;
     refuse_unsupported(release)?;
     // Every other source is in the table of what is not supported.
+    let pack = pack.or_else(|| lock.as_ref().map(|_| PackFrom::Path(String::new())));
     let pack =
         pack.ok_or_else(|| Invalid::spec("spec.pack", "no source is set: set one, such as configMap"))?;
     Ok(Settings {
@@ -173,6 +175,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         target_namespace,
         create_namespace: create_namespace.unwrap_or(false),
         pack,
+        lock,
         values: Value::Object(values.clone().unwrap_or_default()),
         values_from,
         depends_on,

@@ -51,6 +51,7 @@ fn refusal(release: &SherpackRelease, policy: &Policy) -> Invalid {
 #[test]
 fn a_minimal_release_gets_the_documented_defaults() {
     let expected = Settings {
+        lock: None,
         release_name: "web".into(),
         target_namespace: "apps".into(),
         create_namespace: false,
@@ -148,6 +149,7 @@ fn everything_supported_is_taken_over() {
     }));
     release.spec.values = json!({"a": null, "b": {"c": [1]}}).as_object().cloned();
     let expected = Settings {
+        lock: None,
         release_name: "shop".into(),
         target_namespace: "prod".into(),
         create_namespace: true,
@@ -259,7 +261,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         ("spec.pack.repository", source(json!({"repository": {"url": "https://x", "name": "p"}}))),
         ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
         ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
-        ("spec.lock", json!({"pack": null, "lock": {"helmRelease": {"name": "h"}}})),
     ];
     for (field, patch) in cases {
         let invalid = refusal(&spec(patch.clone()), &NO_DIR);

@@ -84,6 +84,14 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::RESUMED => ("a new process goes on with it: follow it", Next::Wait),
         r::RETRIES_EXCEEDED => ("mend the cause above, then let it try again at once", Next::Reset),
         // Holds.
+        r::LOCKED => ("nothing has to be done; what was put back", Next::Describe),
+        r::STANDING_BACK => (
+            "it locks again by itself once the release is deployed; which revision it follows",
+            Next::Describe,
+        ),
+        r::RELEASE_NOT_FOUND => {
+            ("install what spec.lock names, or correct the name", Next::Show("{.spec.lock}"))
+        }
         r::SUSPENDED => ("nothing is done until it is resumed", Next::Resume),
         r::PAUSED => (
             "a newer revision is held back until upgrades are unpaused",

@@ -8,6 +8,7 @@ mod definitions;
 mod error;
 mod exec;
 mod existence;
+mod guarded;
 mod immutable;
 mod kinds;
 mod leave;

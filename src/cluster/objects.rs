@@ -38,7 +38,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    fn new(live: DynamicObject) -> Self {
+    pub(super) fn new(live: DynamicObject) -> Self {
         let fingerprint = fingerprint_of(&live.metadata);
         let version = version_of(&live.metadata);
         Self { live, fingerprint, version }

@@ -81,6 +81,7 @@ pub(super) async fn work(
     };
     let records = Stores::new(client.clone(), key, config.storage_dir.clone());
     let objects = ObjectWatches::new(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
+    let guards = ObjectWatches::of_others(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
     let Preloaded { newest: preloaded, outdated, in_files } = preload(&records, &objects).await;
     let record_watch = RecordWatch::start(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
     for (of, revision, version) in in_files {
@@ -113,6 +114,7 @@ pub(super) async fn work(
         rights: Rights::default(),
         records,
         objects,
+        guards,
         record_watch,
         references: ReferenceWatch::new(client, wake_tx, on_restart),
         packs: Packs::default(),

@@ -7,6 +7,7 @@
 mod annotations;
 pub mod definitions;
 mod error;
+pub mod guard;
 mod hooks;
 mod inventory;
 pub mod probes;

@@ -253,7 +253,7 @@ impl Pass<'_> {
         let of = self.records_of();
         self.mem.errors = 0;
         self.ctx.record_watch.wrote(&of, stored.record.version, version);
-        self.keep(stored);
+        self.keep_manifest(stored);
         let newest = crate::watch::Newest::At { revision: stored.record.version, version };
         self.mem.head = Some((Head::Ours(Box::new(slim(stored.clone()))), newest));
     }

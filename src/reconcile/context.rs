@@ -36,6 +36,8 @@ pub struct Context {
     pub as_operator: Arc<Cluster>,
     pub rights: Rights,
     pub objects: ObjectWatches,
+    /// Of what others installed and releases only lock.
+    pub guards: ObjectWatches,
     pub record_watch: RecordWatch,
     pub references: ReferenceWatch,
     pub packs: Packs,
@@ -219,9 +221,10 @@ impl Context {
     pub(super) fn forget(&self, key: &ReleaseKey, release: &SherpackRelease) {
         self.forget_key(key);
         let same = |other: &&Arc<SherpackRelease>| {
-            other.release_name() == release.release_name()
-                && other.target_namespace() == release.target_namespace()
-                && ReleaseKey::of(other) != *key
+            let same_name = other.release_name() == release.release_name()
+                && other.target_namespace() == release.target_namespace();
+            let locks_it = crate::api::lock_of(other).is_some_and(|lock| lock.name == release.release_name());
+            (same_name || locks_it) && ReleaseKey::of(other) != *key
         };
         for waiting in self.releases.state().iter().filter(same) {
             self.objects.wake(&ReleaseKey::of(waiting));
@@ -239,9 +242,17 @@ impl Context {
 
     /// Ends everything that is kept for a release that is not there any more.
     pub fn forget_key(&self, key: &ReleaseKey) {
+        if let Some(lock) = self.memory.lock_of(key) {
+            let same = |other: &&Arc<SherpackRelease>| crate::api::lock_of(other).as_ref() == Some(&lock);
+            for waiting in self.releases.state().iter().filter(same) {
+                self.objects.wake(&ReleaseKey::of(waiting));
+            }
+        }
         self.record_watch.unclaim(key);
         self.objects.table().forget_all(key);
         self.objects.retain_kinds(key, &std::collections::BTreeSet::new());
+        self.guards.table().forget_all(key);
+        self.guards.retain(key, |_| false);
         self.references.refer(key, std::collections::HashSet::new());
         self.values.retain(|reference| self.references.is_used(reference));
         self.fetcher.leave(key);
@@ -311,6 +322,7 @@ impl Context {
         let same = |other: &&Arc<SherpackRelease>| {
             other.release_name() == settings.release_name
                 && other.target_namespace() == settings.target_namespace
+                && other.spec.lock.is_none()
                 && ReleaseKey::of(other) != me
         };
         let state = self.releases.state();

@@ -124,7 +124,7 @@ impl Pass<'_> {
             Some(kept) => kept,
             None => {
                 let stored = self.read_head_whole().await?;
-                self.keep(&stored);
+                self.keep_manifest(&stored);
                 let objects = stored_objects(&stored)?;
                 (stored, objects)
             }
@@ -340,7 +340,7 @@ impl Pass<'_> {
     }
 
     /// Remembers one correction for status, Event and metrics.
-    fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
+    pub(super) fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
         let id = &suspicion.id;
         let rival = fingerprint::rivals(&object.body, &suspicion.managed_fields).into_iter().next();
         let added =

@@ -38,7 +38,7 @@ impl Kept {
 
 impl Pass<'_> {
     /// Keeps the manifest of a revision that is deployed, and no other.
-    pub(super) fn keep(&mut self, stored: &Stored) {
+    pub(super) fn keep_manifest(&mut self, stored: &Stored) {
         self.mem.kept = Kept::of(stored);
     }
 

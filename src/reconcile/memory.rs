@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use super::guard::Guard;
 use super::kept::Kept;
 use super::tally::Tally;
-use crate::api::{HistoryEntry, PlanStatus};
+use crate::api::{HistoryEntry, LockOf, PlanStatus};
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
@@ -30,6 +31,14 @@ impl Memory {
     pub fn of(&self, key: &ReleaseKey) -> Arc<tokio::sync::Mutex<Remembered>> {
         let mut releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(releases.entry(key.clone()).or_default())
+    }
+
+    /// What a release locked, if it locked anything and no pass of it runs.
+    #[must_use]
+    pub fn lock_of(&self, key: &ReleaseKey) -> Option<LockOf> {
+        let releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = releases.get(key)?.try_lock().ok()?;
+        remembered.guard.as_ref()?.lock.clone()
     }
 
     /// Forgets a release that is gone.
@@ -59,6 +68,8 @@ pub struct Remembered {
     /// Whose additions the watches look at; `None`: no pass of this process has looked.
     pub strict: Option<Vec<String>>,
     pub drift: DriftMemory,
+    /// What is known of the release that it locks, if somebody else installs that.
+    pub guard: Option<Box<Guard>>,
     /// What the newest revision failed for.
     pub ailing: Option<Ailing>,
     /// Passes in a row that ended in an error before any record was made.

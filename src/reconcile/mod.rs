@@ -14,6 +14,7 @@ mod definitions;
 mod depends;
 mod error;
 mod evidence;
+mod guard;
 mod handover;
 mod heal;
 mod hide;
@@ -121,6 +122,9 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         // Another shard's, or that of none.
         ctx.leave(&key, &records_of(&settings));
         return Ok(None);
+    }
+    if settings.lock.is_some() && !deleting {
+        return guard::reconcile(&release, ctx, settings, &mut mem, now).await;
     }
     let invalid = invalid.filter(|_| !deleting);
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {

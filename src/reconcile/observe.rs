@@ -108,7 +108,7 @@ impl Pass<'_> {
         }
     }
 
-    fn drift_watched(&self) -> bool {
+    pub(super) fn drift_watched(&self) -> bool {
         let paused = matches!(self.settings.drift_pause(self.now), DriftPause::Until(_));
         self.settings.drift != DriftMode::Disabled && !paused
     }

@@ -104,7 +104,7 @@ impl Pass<'_> {
 
     /// Somebody else wrote first. Nothing is wrong, what we knew is only not the newest any more; unless it goes on,
     /// because something stands where we want to write and does not show in what we read.
-    fn lost_a_race(&mut self, outcome: &Result<Outcome, Error>) -> bool {
+    pub(super) fn lost_a_race(&mut self, outcome: &Result<Outcome, Error>) -> bool {
         let Err(error) = outcome else {
             self.mem.conflicts = 0;
             return false;
@@ -120,13 +120,14 @@ impl Pass<'_> {
         self.mem.conflicts <= CONFLICTS
     }
 
-    fn facts<'f>(&'f self, invalid: Option<&'f Invalid>) -> Facts<'f> {
+    pub(super) fn facts<'f>(&'f self, invalid: Option<&'f Invalid>) -> Facts<'f> {
         Facts {
             release: self.release,
             head: self.own_head(),
             drift: &self.mem.drift,
             pause: self.settings.drift_pause(self.now),
             invalid,
+            guards: false,
             tally: &self.mem.tally,
             ended: &self.mem.ended,
             claimant: self.mem.claimant.as_ref().map(|(_, who)| who.as_str()),
@@ -148,7 +149,7 @@ impl Pass<'_> {
 
     /// Drift is reported a moment after it was put back, so that many reverts make one status write; and an operation
     /// shows its first status at once and later ones not too often.
-    fn shown_lately(&self, outcome: &Result<Outcome, Error>) -> bool {
+    pub(super) fn shown_lately(&self, outcome: &Result<Outcome, Error>) -> bool {
         if self.spec_changed() {
             return false;
         }
@@ -170,7 +171,7 @@ impl Pass<'_> {
         }
     }
 
-    fn come_back(&mut self, outcome: &Result<Outcome, Error>) -> Option<Duration> {
+    pub(super) fn come_back(&mut self, outcome: &Result<Outcome, Error>) -> Option<Duration> {
         let interval = self.settings.interval;
         let mut next = Some(interval);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |next: Duration| next.min(wait)));
@@ -248,7 +249,7 @@ impl Pass<'_> {
     }
 
     /// Publishes an Event for what ended, and for a new reason not to be ready.
-    fn tell(&mut self, outcome: &Result<Outcome, Error>, verdict: &Verdict) {
+    pub(super) fn tell(&mut self, outcome: &Result<Outcome, Error>, verdict: &Verdict) {
         let before = self.release.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
         let ready = conditions::find(before, reasons::condition::READY);
         let finished = match outcome {

@@ -6,6 +6,7 @@ pub mod decide;
 pub mod dependents;
 pub mod depends;
 pub mod description;
+pub mod guard;
 
 mod hook;
 mod key;

@@ -46,6 +46,11 @@ impl Stores {
         Self { client, key: Arc::new(key), directory: directory.map(Arc::new) }
     }
 
+    /// The same places, seen by whom `client` acts as.
+    pub fn seen_by(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
+    }
+
     /// The driver for a release.
     pub fn of(&self, keeping: &Keeping) -> AnyRecords {
         let Keeping { storage, namespace, compression, large } = keeping;

@@ -26,6 +26,8 @@ mod driver;
 mod error;
 mod files;
 mod head;
+mod helm;
+mod helm_records;
 mod key;
 mod memory;
 mod shelf;
@@ -43,6 +45,8 @@ pub use self::{
     error::Error,
     files::FileRecords,
     head::{Head, Meta, Stored},
+    helm::{HelmRelease, helm_key, helm_revision},
+    helm_records::{HelmFound, HelmNewest, HelmRecords},
     key::{RECORD_KEY_DATA, RECORD_KEY_SECRET, load_key, load_key_or},
     memory::{InMemory, MemoryRecords, Operations},
     shelf::{Holds, InCluster, Page, Selector, Shelf},

@@ -127,6 +127,11 @@ impl Selector {
         Self::managed([Requirement::Has(names::HEAD)])
     }
 
+    /// The revisions of one release of Helm.
+    pub(super) fn helm(release: &str) -> Self {
+        Self(vec![Requirement::Is("owner", "helm".to_owned()), Requirement::Is("name", release.to_owned())])
+    }
+
     /// Whether an object with these metadata is meant.
     pub(super) fn matches(&self, meta: &ObjectMeta) -> bool {
         let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));

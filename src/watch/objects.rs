@@ -14,11 +14,11 @@ use kube::runtime::watcher;
 use tokio::sync::watch;
 
 use super::stream::{self, Event, Events};
-use super::table::{Sighting, Suspicion, Table};
+use super::table::{Sighting, Subject, Suspicion, Table};
 use super::trouble::Trouble;
 use crate::api::{SherpackRelease, names};
 use crate::cluster::{Error, Kind, fingerprint_of, version_of};
-use crate::manifest::ObjectId;
+use crate::manifest::{ObjectId, fingerprint};
 use crate::release::ReleaseKey;
 
 /// How long a watch may take to list its kind for the first time.
@@ -34,9 +34,19 @@ type GroupKind = (String, String);
 pub struct ObjectWatches {
     client: Client,
     table: Arc<Mutex<Table>>,
-    kinds: Mutex<HashMap<GroupKind, KindWatch>>,
+    kinds: Mutex<HashMap<Subject, KindWatch>>,
     wake_tx: UnboundedSender<ReleaseKey>,
     on_restart: OnRestart,
+    view: View,
+}
+
+/// Whose objects the watches are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum View {
+    /// What releases apply: it carries our label, and our part of it is what counts.
+    Ours,
+    /// What others installed: it carries Helm's label or has a watch of its own, and everybody's part of it counts.
+    Others,
 }
 
 struct KindWatch {
@@ -61,7 +71,15 @@ impl ObjectWatches {
     /// Watches that send the releases to reconcile to `wake_tx`.
     #[must_use]
     pub fn new(client: Client, wake_tx: UnboundedSender<ReleaseKey>, on_restart: OnRestart) -> Self {
-        Self { client, table: Arc::default(), kinds: Mutex::default(), wake_tx, on_restart }
+        Self { client, table: Arc::default(), kinds: Mutex::default(), wake_tx, on_restart, view: View::Ours }
+    }
+
+    /// The same for objects that others installed.
+    #[must_use]
+    pub fn of_others(client: Client, wake_tx: UnboundedSender<ReleaseKey>, on_restart: OnRestart) -> Self {
+        let mut watches = Self::new(client, wake_tx, on_restart);
+        watches.view = View::Others;
+        watches
     }
 
     /// The table, for short synchronous use.
@@ -101,7 +119,19 @@ impl ObjectWatches {
     /// `Watch` as soon as the list has failed, or when it does not come within 30 s; the watch keeps trying, and
     /// wakes its users when it has listed.
     pub async fn ensure(&self, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
-        let mut sight_rx = self.start(kind, user);
+        self.ensure_subject(Subject::kind(&kind.resource.group, &kind.resource.kind), kind, user).await
+    }
+
+    /// The same for one object that the watch of its kind would not show.
+    ///
+    /// # Errors
+    /// As [`ensure`](Self::ensure).
+    pub async fn ensure_one(&self, id: &ObjectId, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
+        self.ensure_subject(Subject::alone(id), kind, user).await
+    }
+
+    async fn ensure_subject(&self, subject: Subject, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
+        let mut sight_rx = self.start(subject, kind, user);
         let settled = sight_rx.wait_for(|sight| sight.clear || sight.error.is_some());
         let message = match tokio::time::timeout(FIRST_LIST, settled).await {
             Ok(Ok(sight)) if sight.clear => return Ok(()),
@@ -113,27 +143,28 @@ impl ObjectWatches {
         Err(Error::Watch { kind: kind.resource.kind.clone(), message })
     }
 
-    fn start(&self, kind: &Kind, user: &ReleaseKey) -> watch::Receiver<Sight> {
-        let name = (kind.resource.group.clone(), kind.resource.kind.clone());
+    fn start(&self, subject: Subject, kind: &Kind, user: &ReleaseKey) -> watch::Receiver<Sight> {
         let mut kinds = lock(&self.kinds);
-        let entry = match kinds.entry(name) {
+        let entry = match kinds.entry(subject.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(self.spawn(kind, Users::default())),
+            Entry::Vacant(entry) => entry.insert(self.spawn(subject.clone(), kind, Users::default())),
         };
         if entry.version != kind.resource.version && entry.replaceable(user) {
             entry.task.abort();
-            *entry = self.spawn(kind, Arc::clone(&entry.users));
+            *entry = self.spawn(subject, kind, Arc::clone(&entry.users));
         }
         lock(&entry.users).insert(user.clone());
         entry.sight_rx.clone()
     }
 
-    fn spawn(&self, kind: &Kind, users: Users) -> KindWatch {
+    fn spawn(&self, subject: Subject, kind: &Kind, users: Users) -> KindWatch {
         let (sight_tx, sight_rx) = watch::channel(Sight::default());
         let task = tokio::spawn(
             Run {
                 client: self.client.clone(),
                 kind: kind.clone(),
+                subject,
+                view: self.view,
                 table: Arc::clone(&self.table),
                 users: Arc::clone(&users),
                 wake_tx: self.wake_tx.clone(),
@@ -155,9 +186,14 @@ impl ObjectWatches {
 
     /// Ends the use of every kind by `user` except those in `keep`; a watch without users stops.
     pub fn retain_kinds(&self, user: &ReleaseKey, keep: &BTreeSet<GroupKind>) {
-        lock(&self.kinds).retain(|name, watch| {
+        self.retain(user, |subject| keep.contains(&(subject.group.clone(), subject.kind.clone())));
+    }
+
+    /// The same, told by what a watch shows.
+    pub fn retain(&self, user: &ReleaseKey, keep: impl Fn(&Subject) -> bool) {
+        lock(&self.kinds).retain(|subject, watch| {
             let mut users = lock(&watch.users);
-            if !keep.contains(name) {
+            if !keep(subject) {
                 users.remove(user);
             }
             let used = !users.is_empty();
@@ -194,6 +230,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Run {
     client: Client,
     kind: Kind,
+    subject: Subject,
+    view: View,
     table: Arc<Mutex<Table>>,
     users: Users,
     wake_tx: UnboundedSender<ReleaseKey>,
@@ -214,16 +252,26 @@ impl Run {
     }
 
     fn events(&self) -> Events {
-        let selector = format!("{},!{}", names::RELEASE_NAME, names::STORAGE_DRIVER);
-        stream::events(&self.client, &self.kind.resource, &selector)
+        let Self { client, kind, subject, view, .. } = self;
+        match (&subject.only, view) {
+            (Some(id), _) => stream::events_of_one(client, kind, id),
+            (None, View::Ours) => {
+                let selector = format!("{},!{}", names::RELEASE_NAME, names::STORAGE_DRIVER);
+                stream::events(client, &kind.resource, &selector)
+            }
+            (None, View::Others) => {
+                let selector = format!("{}={}", names::MANAGED_BY, names::MANAGED_BY_HELM);
+                stream::events(client, &kind.resource, &selector)
+            }
+        }
     }
 
     /// Notes an event; gives the releases to wake.
     fn take(&self, event: watcher::Result<Event>, trouble: &mut Trouble) -> Vec<ReleaseKey> {
-        let (group, name) = (self.kind.resource.group.as_str(), self.kind.resource.kind.as_str());
+        let name = self.kind.resource.kind.as_str();
         match event {
             Ok(watcher::Event::Init) => {
-                lock(&self.table).list_begins(group, name);
+                lock(&self.table).list_begins(&self.subject);
                 Vec::new()
             }
             Ok(watcher::Event::InitApply(object)) => self.saw(object.metadata),
@@ -237,7 +285,7 @@ impl Run {
                 lock(&self.table).lost(&self.id(&object.metadata), version).into_iter().collect()
             }
             Ok(watcher::Event::InitDone) => {
-                let mut woken = lock(&self.table).list_ends(group, name);
+                let mut woken = lock(&self.table).list_ends(&self.subject);
                 if self.works(trouble) {
                     woken.extend(lock(&self.users).iter().cloned());
                 }
@@ -272,7 +320,12 @@ impl Run {
     }
 
     fn saw(&self, meta: ObjectMeta) -> Vec<ReleaseKey> {
-        lock(&self.table).saw(&self.id(&meta), Sighting::of(meta)).into_iter().collect()
+        let id = self.id(&meta);
+        let sighting = match self.view {
+            View::Ours => Sighting::of(meta),
+            View::Others => Sighting::of_others(meta),
+        };
+        lock(&self.table).saw(&id, sighting).into_iter().collect()
     }
 
     fn id(&self, meta: &ObjectMeta) -> ObjectId {
@@ -289,8 +342,18 @@ impl Sighting {
     /// An object as its metadata shows it.
     #[must_use]
     pub fn of(meta: ObjectMeta) -> Self {
+        Self::with(fingerprint_of(&meta), meta)
+    }
+
+    /// The same of an object that we do not apply: everybody's part of it counts.
+    #[must_use]
+    pub fn of_others(meta: ObjectMeta) -> Self {
+        Self::with(Some(fingerprint::whole(&meta)), meta)
+    }
+
+    fn with(fingerprint: Option<String>, meta: ObjectMeta) -> Self {
         Self {
-            fingerprint: fingerprint_of(&meta),
+            fingerprint,
             version: version_of(&meta),
             uid: meta.uid,
             terminating: meta.deletion_timestamp.is_some(),

@@ -52,12 +52,22 @@ impl Dependencies {
             Event::Apply(release) => {
                 state.graph.saw(&ReleaseKey::of(release), Known::of(release, &self.policy))
             }
-            Event::Delete(release) => state.graph.lost(&ReleaseKey::of(release)),
+            Event::Delete(release) => {
+                let key = ReleaseKey::of(release);
+                let mut woken = state.graph.lost(&key);
+                // It has no finalizer, so no pass has seen it go.
+                woken.extend(release.spec.lock.as_ref().map(|_| key));
+                woken
+            }
             Event::InitDone => {
                 let listed = std::mem::take(&mut state.listed);
                 let gone: Vec<ReleaseKey> =
                     state.graph.releases().filter(|key| !listed.contains(*key)).cloned().collect();
-                gone.iter().flat_map(|key| state.graph.lost(key)).collect()
+                let mut woken: BTreeSet<ReleaseKey> =
+                    gone.iter().flat_map(|key| state.graph.lost(key)).collect();
+                // One of them may have gone without a pass.
+                woken.extend(gone);
+                woken
             }
         };
         drop(state);
@@ -145,7 +155,7 @@ mod tests {
             dependencies.take(&event);
         }
         assert!(blocked(&dependencies).contains("does not exist"));
-        assert_eq!(woken(dependencies, wake_rx).await, ["web"]);
+        assert_eq!(woken(dependencies, wake_rx).await, ["db", "web"], "what has gone is cleared up after");
     }
 
     #[tokio::test]

@@ -7,6 +7,8 @@ use kube::api::{Api, ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 
 use super::trouble::Trouble;
+use crate::cluster::Kind;
+use crate::manifest::ObjectId;
 
 const PAGE: u32 = 250;
 
@@ -17,6 +19,16 @@ pub(super) type Events = BoxStream<'static, watcher::Result<Event>>;
 pub(super) fn events(client: &Client, resource: &ApiResource, selector: &str) -> Events {
     let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), resource);
     let config = watcher::Config::default().labels(selector).page_size(PAGE);
+    watcher(api, config).default_backoff().boxed()
+}
+
+/// A watch of one object. It is tried again for ever.
+pub(super) fn events_of_one(client: &Client, kind: &Kind, id: &ObjectId) -> Events {
+    let api: Api<PartialObjectMeta<DynamicObject>> = match &id.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource),
+        None => Api::all_with(client.clone(), &kind.resource),
+    };
+    let config = watcher::Config::default().fields(&format!("metadata.name={}", id.name));
     watcher(api, config).default_backoff().boxed()
 }
 

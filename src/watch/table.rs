@@ -12,6 +12,37 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use crate::manifest::{ObjectId, fingerprint};
 use crate::release::ReleaseKey;
 
+/// What one watch shows: the objects of a kind, or a single one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Subject {
+    pub group: String,
+    pub kind: String,
+    /// The only object that it shows.
+    pub only: Option<ObjectId>,
+}
+
+impl Subject {
+    /// All objects of a kind that a watch selects.
+    #[must_use]
+    pub fn kind(group: &str, kind: &str) -> Self {
+        Self { group: group.to_owned(), kind: kind.to_owned(), only: None }
+    }
+
+    /// One object, which its kind's watch does not select.
+    #[must_use]
+    pub fn alone(id: &ObjectId) -> Self {
+        Self { only: Some(id.clone()), ..Self::kind(&id.group, &id.kind) }
+    }
+
+    /// A list of this subject tells whether the object is there.
+    fn covers(&self, id: &ObjectId, tracked: &Tracked) -> bool {
+        match &self.only {
+            Some(only) => only == id,
+            None => !tracked.alone && id.group == self.group && id.kind == self.kind,
+        }
+    }
+}
+
 /// An object as one watch event showed it.
 #[derive(Clone, Debug, Default)]
 pub struct Sighting {
@@ -40,6 +71,8 @@ enum Seen {
 #[derive(Debug)]
 struct Tracked {
     owner: ReleaseKey,
+    /// It has a watch of its own.
+    alone: bool,
     /// The fingerprint after our last apply; `None` until there is one.
     expected: Option<String>,
     /// The resourceVersion of our last apply; events not above it are its echo or older.
@@ -102,6 +135,7 @@ impl Table {
     pub fn track(&mut self, owner: &ReleaseKey, id: &ObjectId) -> Result<(), ReleaseKey> {
         let tracked = self.objects.entry(id.clone()).or_insert_with(|| Tracked {
             owner: owner.clone(),
+            alone: false,
             expected: None,
             applied_version: 0,
             uid: None,
@@ -119,6 +153,13 @@ impl Table {
         }
         self.by_owner.entry(owner.clone()).or_default().insert(id.clone());
         Ok(())
+    }
+
+    /// The object has a watch of its own: only that one tells that it is gone.
+    pub fn stands_alone(&mut self, id: &ObjectId) {
+        if let Some(tracked) = self.objects.get_mut(id) {
+            tracked.alone = true;
+        }
     }
 
     /// What a stored record says of an object: used after a restart, before any event.
@@ -323,20 +364,20 @@ impl Table {
         (tracked.wake || !tracked.in_flight).then(|| tracked.owner.clone())
     }
 
-    /// A list of a kind begins: what it does not contain at its end is gone.
-    pub fn list_begins(&mut self, group: &str, kind: &str) {
+    /// A list begins: what it does not contain at its end is gone.
+    pub fn list_begins(&mut self, of: &Subject) {
         for (id, tracked) in &mut self.objects {
-            if id.group == group && id.kind == kind {
+            if of.covers(id, tracked) {
                 tracked.fresh = false;
             }
         }
     }
 
-    /// The list of a kind is complete. Gives the releases to wake.
-    pub fn list_ends(&mut self, group: &str, kind: &str) -> Vec<ReleaseKey> {
+    /// The list is complete. Gives the releases to wake.
+    pub fn list_ends(&mut self, of: &Subject) -> Vec<ReleaseKey> {
         let mut owners = Vec::new();
         for (id, tracked) in &mut self.objects {
-            if id.group != group || id.kind != kind || tracked.fresh || tracked.in_flight {
+            if !of.covers(id, tracked) || tracked.fresh || tracked.in_flight {
                 continue;
             }
             tracked.fresh = true;

@@ -74,9 +74,9 @@ fn what_a_list_does_not_show_is_gone_unless_it_was_applied_meanwhile() {
     let mut table = applied();
     table.track(&key("web"), &id("api")).unwrap();
     table.applied(&id("api"), Some("f1".into()), 11, None);
-    table.list_begins("apps", "Deployment");
+    table.list_begins(&Subject::kind("apps", "Deployment"));
     table.applied(&id("api"), Some("f1".into()), 12, None);
-    assert_eq!(table.list_ends("apps", "Deployment"), [key("web")]);
+    assert_eq!(table.list_ends(&Subject::kind("apps", "Deployment")), [key("web")]);
     let gone = table.suspicions(&key("web"));
     assert_eq!(gone.len(), 1);
     assert!(gone[0].gone && gone[0].id == id("web"));
@@ -96,9 +96,9 @@ fn a_stored_expectation_meets_the_first_list_after_a_restart() {
     let mut table = Table::default();
     table.track(&key("web"), &id("web")).unwrap();
     table.expect(&id("web"), Some("f1".into()), Some("u1".into()));
-    table.list_begins("apps", "Deployment");
+    table.list_begins(&Subject::kind("apps", "Deployment"));
     assert_eq!(table.saw(&id("web"), live("f2", 40)), Some(key("web")));
-    assert!(table.list_ends("apps", "Deployment").is_empty());
+    assert!(table.list_ends(&Subject::kind("apps", "Deployment")).is_empty());
 }
 
 #[test]

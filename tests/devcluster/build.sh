@@ -116,14 +116,21 @@ build_launcher() {
   finished launcher "$hash"
 }
 
+# Two lines of it: they hold what they install in different ways.
 build_helm() {
-  local hash version
-  hash=$(hash_of helm/go.mod helm/go.sum build.sh)
-  fresh helm "$hash" "$bin/helm" && return
+  build_helm_line helm 4
+  build_helm_line helm3 3
+}
+
+# build_helm_line NAME LINE
+build_helm_line() {
+  local name=$1 module=helm.sh/helm/v$2 hash version
+  hash=$(hash_of "$name/go.mod" "$name/go.sum" build.sh)
+  fresh "$name" "$hash" "$bin/$name" && return
   need_go
-  version=$(cd "$here/helm" && go list -m -f '{{.Version}}' helm.sh/helm/v4)
-  go_build "$here/helm" helm.sh/helm/v4/cmd/helm "$bin/helm" "-X helm.sh/helm/v4/internal/version.version=$version"
-  finished helm "$hash"
+  version=$(cd "$here/$name" && go list -m -f '{{.Version}}' "$module")
+  go_build "$here/$name" "$module/cmd/helm" "$bin/$name" "-X $module/internal/version.version=$version"
+  finished "$name" "$hash"
 }
 
 # Other server versions: only the three kube servers; the rest is shared.

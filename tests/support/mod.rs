@@ -16,6 +16,7 @@
 pub mod accounts;
 pub mod control_plane;
 pub mod harness;
+pub mod helm;
 pub mod http_proxy;
 pub mod http_server;
 pub mod objects;

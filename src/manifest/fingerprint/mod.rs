@@ -6,6 +6,7 @@
 
 mod additions;
 pub(super) mod fields;
+mod others;
 mod rivals;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use super::digest::{canonical_json, sha256_hex};
 use crate::api::names;
 
 pub use additions::{added, given_back, taken_back, with_additions};
+pub use others::{Holder, as_ours, held, held_alone, helm_holder, sherpack_holder, whole};
 pub(super) use rivals::covers;
 pub use rivals::{Taken, autoscaled, lost_paths, rivals, taken_ca_bundles};
 

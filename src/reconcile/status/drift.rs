@@ -45,7 +45,7 @@ pub(super) fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looke
         DriftPause::Off | DriftPause::TooFar { .. } => None,
     };
     if let Some((reason, message)) = off {
-        if stored(facts.head).is_some() {
+        if stored(facts.head).is_some() || facts.guards {
             set(ConditionStatus::Unknown, reason, message);
         }
         if let Some(drift) = &mut status.drift {
@@ -76,7 +76,8 @@ pub(super) fn drift(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, looke
         let message = format!("{} was changed{} and {then}", last.id, by(last.manager.as_ref()));
         set(ConditionStatus::False, reasons::DRIFT_REVERTED, message);
     } else if status.drift.as_ref().is_none_or(|drift| looked && drift.count != Some(0))
-        && matches!(facts.head, Head::Ours(stored) if stored.record.state == State::Deployed)
+        && (facts.guards
+            || matches!(facts.head, Head::Ours(stored) if stored.record.state == State::Deployed))
     {
         let message = format!("every object is as it was applied{}", verdict::skipped(facts));
         set(ConditionStatus::False, reasons::NO_DRIFT, message);

@@ -1,6 +1,7 @@
 //! From what a pass found to the status that it leaves. Pure: the status before, facts, and the time go in.
 
 mod drift;
+mod guard;
 mod history;
 mod operation;
 mod verdict;
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+pub(super) use guard::{Guarding, guarded};
 pub(super) use history::ended;
 pub(super) use operation::{action_name, records_going};
 pub(super) use verdict::{Verdict, failure};
@@ -140,6 +142,8 @@ pub(super) struct Facts<'a> {
     pub pause: DriftPause,
     /// Why the spec cannot be acted on. Then this is what the status says, whatever else went on.
     pub invalid: Option<&'a Invalid>,
+    /// It locks what somebody else installed, and that is deployed.
+    pub guards: bool,
     /// What the newest operation did with the objects.
     pub tally: &'a Tally,
     /// Revisions that were ended without an operation of ours.

@@ -65,7 +65,11 @@ pub(super) fn pack(json: &[u8], compression: Compression) -> io::Result<Vec<u8>>
 }
 
 /// The text, at most `max` bytes of it.
-pub(super) fn unpack(text: &[u8], compression: Compression, max: usize) -> Result<Vec<u8>, (Fault, String)> {
+pub(in crate::storage) fn unpack(
+    text: &[u8],
+    compression: Compression,
+    max: usize,
+) -> Result<Vec<u8>, (Fault, String)> {
     let bytes =
         STANDARD.decode(text).map_err(|e| (Fault::Damaged, format!("its data is not base64: {e}")))?;
     let mut json = Vec::new();

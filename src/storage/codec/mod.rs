@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
+pub(super) use self::blob::unpack;
 pub(super) use self::parts::{Parts, names_in, part_of};
 use self::parts::{Stream, Streams};
 pub use self::{

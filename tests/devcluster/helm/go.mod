@@ -1,4 +1,4 @@
-// Real helm, only to render the project's own chart in tests. A module of its
+// Real helm: renders the project's own chart in tests, and installs what is locked there. A module of its
 // own: its dependencies must not move the versions the control plane is built of.
 module sherpack-operator/devcluster/helm
 

@@ -1,0 +1,287 @@
+//! The newest revision of what is locked: from memory while the watches agree, else read, as whoever acts.
+//!
+//! Of Helm, the Secret of the newest revision and that of the next one are referred to, so that both its change and its
+//! successor are told by the watch of referenced objects. Records of other Sherpack tools are told by the watch of
+//! records.
+
+use std::collections::HashSet;
+
+use super::Guard;
+use crate::api::{ActsAs, HistoryStorage, Installer, LockOf, PackStatus};
+use crate::cluster::{Reference, Referent};
+use crate::reconcile::{Error, Pass};
+use crate::release::guard::Found;
+use crate::storage::{self, AnyRecords, HelmFound, HelmNewest, HelmRecords, Keeping, Records, helm_key};
+use crate::watch::{Newest, RecordsOf};
+
+/// What a Sherpack tool may keep its records in; nobody but the operator reads its files.
+const STORAGES: [HistoryStorage; 2] = [HistoryStorage::Secret, HistoryStorage::ConfigMap];
+
+/// The newest revision as it was last read.
+pub(super) struct Head {
+    pub(super) found: Found,
+    /// resourceVersion of its record.
+    pub(super) version: String,
+    /// Where a Sherpack tool keeps it.
+    storage: HistoryStorage,
+    /// The chart or pack that it installed.
+    pub(super) pack: Option<PackStatus>,
+    /// The installer wrote it by server-side apply.
+    pub(super) server_side: bool,
+    /// It is a revision of ours: whose.
+    pub(super) installed_by: Option<String>,
+    /// What the watches said when it was read.
+    at: Told,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    References(u64),
+    Records([Newest; 2]),
+}
+
+impl Head {
+    fn nothing(at: Told) -> Self {
+        Self {
+            found: Found::Nothing,
+            version: String::new(),
+            storage: HistoryStorage::Secret,
+            pack: None,
+            server_side: false,
+            installed_by: None,
+            at,
+        }
+    }
+
+    pub(super) fn revision(&self) -> Option<u32> {
+        match self.found {
+            Found::Revision { revision, .. } => Some(revision),
+            Found::Nothing | Found::Unreadable(_) => None,
+        }
+    }
+
+    fn is_deployed(&self) -> bool {
+        matches!(&self.found, Found::Revision { status, .. } if status == "deployed")
+    }
+}
+
+impl Pass<'_> {
+    /// Something is to be done that was not when the last try failed.
+    pub(super) fn has_news(&self, lock: &LockOf, guard: &Guard) -> bool {
+        self.spec_changed()
+            || guard.head.as_ref().is_some_and(|head| head.at != self.told(lock))
+            || !self.ctx.guards.suspicions(&self.key).is_empty()
+    }
+
+    fn told(&self, lock: &LockOf) -> Told {
+        match lock.installer {
+            Installer::Helm => Told::References(self.ctx.references.changes(&self.key)),
+            Installer::Sherpack => Told::Records(
+                STORAGES.map(|storage| self.ctx.record_watch.newest(&records_of(lock, storage))),
+            ),
+        }
+    }
+
+    /// Makes sure that `guard.head` is the newest revision.
+    pub(super) async fn look_up(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<(), Error> {
+        let known = self.release.status.as_ref().and_then(|status| status.revision);
+        let known = known.and_then(|revision| u32::try_from(revision).ok());
+        let mut revision = guard.head.as_ref().and_then(Head::revision).or(known).unwrap_or(1);
+        // Twice as soon as the revision is known: what is referred to is known before it is read.
+        for _ in 0..super::TRIES {
+            self.refer(lock, revision);
+            self.require_account().await?;
+            let at = self.told(lock);
+            // What is not deployed is read in each pass: there is nothing else to do, and passes are rare.
+            let still = |head: &Head| head.at == at && head.is_deployed();
+            if guard.head.as_ref().is_some_and(still) && !self.spec_changed() {
+                return Ok(());
+            }
+            let head = match lock.installer {
+                Installer::Helm => {
+                    let newest = self.helm().newest(&lock.namespace, &lock.name).await;
+                    let newest = newest.map_err(|error| unread(lock, error))?;
+                    if let Some(newest) = newest.as_ref().filter(|newest| newest.revision != revision) {
+                        revision = newest.revision;
+                        continue;
+                    }
+                    self.read_helm(lock, newest, at, guard).await?
+                }
+                Installer::Sherpack => self.read_sherpack(lock, at, guard).await?,
+            };
+            guard.head = Some(head);
+            return Ok(());
+        }
+        Err(Error::Undecided)
+    }
+
+    /// Sets what wakes this release.
+    fn refer(&self, lock: &LockOf, revision: u32) {
+        let mut references = HashSet::new();
+        if let ActsAs::ServiceAccount(name) = &self.settings.acts_as {
+            references.insert(Reference::new(Referent::ServiceAccount, &self.key.namespace, name));
+        }
+        match lock.installer {
+            Installer::Helm => {
+                for revision in [revision, revision.saturating_add(1)] {
+                    references.insert(secret(lock, &helm_key(&lock.name, revision)));
+                }
+            }
+            Installer::Sherpack => {
+                for storage in STORAGES {
+                    self.ctx.record_watch.claim(&records_of(lock, storage), &self.key);
+                }
+            }
+        }
+        self.ctx.references.refer(&self.key, references);
+    }
+
+    fn helm(&self) -> HelmRecords {
+        HelmRecords::new(self.cluster.client().clone())
+    }
+
+    async fn read_helm(
+        &self,
+        lock: &LockOf,
+        newest: Option<HelmNewest>,
+        at: Told,
+        guard: &mut Guard,
+    ) -> Result<Head, Error> {
+        let Some(newest) = newest else { return Ok(Head::nothing(at)) };
+        let reference = secret(lock, &newest.secret);
+        let before = self.ctx.references.seen(&reference);
+        let read = self.helm().get(&lock.namespace, &newest.secret).await;
+        let head = Head { version: newest.version.clone(), ..Head::nothing(at) };
+        Ok(match read.map_err(|error| unread(lock, error))? {
+            HelmFound::Nothing => Head::nothing(at),
+            HelmFound::Unreadable(unreadable) => {
+                Head { found: Found::Unreadable(unreadable.to_string()), ..head }
+            }
+            HelmFound::Release(release, version) => {
+                // So that the first list of the watch is no news.
+                self.ctx.references.read(&reference, before, version.parse().ok());
+                let storage::HelmRelease { revision, status, manifest, chart, server_side, .. } = *release;
+                guard.manifest = Some(manifest);
+                let pack = chart.map(|(name, version, app_version)| PackStatus {
+                    name,
+                    version,
+                    app_version,
+                    digest: None,
+                });
+                Head { found: Found::Revision { revision, status }, version, pack, server_side, ..head }
+            }
+        })
+    }
+
+    async fn read_sherpack(&self, lock: &LockOf, at: Told, guard: &mut Guard) -> Result<Head, Error> {
+        let Told::Records(newest) = at else { return Ok(Head::nothing(at)) };
+        for (storage, before) in STORAGES.into_iter().zip(newest) {
+            if before == Newest::None {
+                continue;
+            }
+            let of = records_of(lock, storage);
+            let read = self.sherpack(storage).newest(&lock.namespace, &lock.name).await;
+            let read = read.map_err(|error| unread(lock, error))?;
+            let head = Head { storage, ..Head::nothing(at) };
+            let (stored, ours) = match read {
+                storage::Head::None => {
+                    self.ctx.record_watch.read(&of, before, Newest::None);
+                    continue;
+                }
+                storage::Head::Unreadable(unreadable) => {
+                    return Ok(Head { found: Found::Unreadable(unreadable.to_string()), ..head });
+                }
+                storage::Head::Foreign(stored) => (stored, None),
+                storage::Head::Ours(stored) => {
+                    let owner = stored.private.as_ref().map(|private| &private.owner);
+                    let owner = owner.map(|owner| format!("{}/{}", owner.namespace, owner.name));
+                    (stored, owner)
+                }
+            };
+            let record = stored.record;
+            guard.manifest = Some(record.manifest);
+            return Ok(Head {
+                found: Found::Revision { revision: record.version, status: record.state.name().to_owned() },
+                version: stored.resource_version,
+                pack: Some(PackStatus {
+                    name: record.pack.name,
+                    version: record.pack.version.to_string(),
+                    app_version: record.pack.app_version,
+                    digest: None,
+                }),
+                server_side: true,
+                installed_by: ours,
+                ..head
+            });
+        }
+        Ok(Head::nothing(at))
+    }
+
+    fn sherpack(&self, storage: HistoryStorage) -> AnyRecords {
+        let stores = self.ctx.records.seen_by(self.cluster.client().clone());
+        stores.of(&Keeping { storage, ..Keeping::default() })
+    }
+
+    /// Reads the manifest of the head again. `None`: it is not the newest any more.
+    pub(super) async fn manifest(&self, lock: &LockOf, guard: &mut Guard) -> Result<Option<String>, Error> {
+        let Some(head) = &guard.head else { return Ok(None) };
+        if let Some(manifest) = guard.manifest.take() {
+            return Ok(Some(manifest));
+        }
+        let Some(revision) = head.revision() else { return Ok(None) };
+        let read = match lock.installer {
+            Installer::Helm => {
+                let read = self.helm().get(&lock.namespace, &helm_key(&lock.name, revision)).await;
+                match read.map_err(|error| unread(lock, error))? {
+                    HelmFound::Release(release, version) => Some((release.manifest, version)),
+                    HelmFound::Nothing | HelmFound::Unreadable(_) => None,
+                }
+            }
+            Installer::Sherpack => {
+                let read = self.sherpack(head.storage).get(&lock.namespace, &lock.name, revision).await;
+                match read.map_err(|error| unread(lock, error))? {
+                    storage::Head::Foreign(stored) => Some((stored.record.manifest, stored.resource_version)),
+                    storage::Head::None | storage::Head::Ours(_) | storage::Head::Unreadable(_) => None,
+                }
+            }
+        };
+        Ok(read.filter(|(_, version)| *version == head.version).map(|(manifest, _)| manifest))
+    }
+
+    /// Asks the API server whether the head is still the newest revision, and unchanged.
+    pub(super) async fn is_still_newest(&self, lock: &LockOf, guard: &Guard) -> Result<bool, Error> {
+        let Some(head) = &guard.head else { return Ok(false) };
+        let newest = match lock.installer {
+            Installer::Helm => {
+                let newest = self.helm().newest(&lock.namespace, &lock.name).await;
+                let newest = newest.map_err(|error| unread(lock, error))?;
+                newest.map(|newest| (newest.revision, newest.version))
+            }
+            Installer::Sherpack => {
+                let all = self.sherpack(head.storage).list(&lock.namespace, &lock.name).await;
+                let all = all.map_err(|error| unread(lock, error))?;
+                let newest = all.into_iter().max_by_key(|meta| meta.revision);
+                newest.map(|meta| (meta.revision, meta.resource_version))
+            }
+        };
+        Ok(newest == head.revision().map(|revision| (revision, head.version.clone())))
+    }
+}
+
+fn secret(lock: &LockOf, name: &str) -> Reference {
+    Reference::new(Referent::Secret, &lock.namespace, name)
+}
+
+fn records_of(lock: &LockOf, storage: HistoryStorage) -> RecordsOf {
+    RecordsOf { storage, namespace: lock.namespace.clone(), stem: lock.name.clone() }
+}
+
+/// Who may not read records need not be the operator.
+fn unread(lock: &LockOf, error: storage::Error) -> Error {
+    match error {
+        storage::Error::Forbidden { message, .. } => {
+            Error::ReadForbidden { what: format!("the records of {lock}"), message }
+        }
+        error => error.into(),
+    }
+}

@@ -1,0 +1,393 @@
+//! Looks at objects that somebody else installed, and puts back what differs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use serde_json::{Value, json};
+
+use super::Guard;
+use crate::api::{DriftMode, Installer, LockOf, names};
+use crate::cluster::{self, Applied, Holder as OwnedBy, Kind, Mode};
+use crate::manifest::fingerprint::{self, Holder};
+use crate::manifest::{Object, ObjectId};
+use crate::pack::layers::{Content, Layer};
+use crate::plan::guard::{self as plan, Guarded};
+use crate::reconcile::handover::left_to_others;
+use crate::reconcile::{Error, Pass};
+use crate::watch::{Subject, Suspicion};
+
+const PARALLEL: usize = 8;
+
+/// An object that is locked, and whether its kind is known.
+struct Locked {
+    guarded: Guarded,
+    kind: Result<Kind, Error>,
+}
+
+/// What a look at an object found.
+pub(super) enum Look {
+    /// Nothing differs.
+    InOrder(Box<Applied>),
+    /// It is on its way out.
+    Leaving,
+    Gone,
+    Differs {
+        live: Box<Applied>,
+        body: Value,
+        holder: Holder,
+    },
+}
+
+/// What was found, and what it is after a write.
+pub(super) type Done = (Look, Option<Applied>);
+
+impl Pass<'_> {
+    /// Keeps the objects of the newest revision. `false`: that is another one by now, and nothing was written.
+    pub(super) async fn keep(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<bool, Error> {
+        let Some(head) = &guard.head else { return Ok(false) };
+        let current = head.revision().map(|revision| (revision, head.version.clone()));
+        let anew = guard.tracked != current;
+        self.mem.drift.cool(self.now);
+        self.mem.drift.revert_at = None;
+        let work = if anew { Vec::new() } else { self.work(guard) };
+        if !anew && work.is_empty() {
+            return Ok(true);
+        }
+        let Some(manifest) = self.manifest(lock, guard).await? else { return Ok(false) };
+        let locked = match self.locked(lock, &manifest).await {
+            Ok(locked) => locked,
+            Err(error) => {
+                self.let_be(guard, false);
+                return Err(error);
+            }
+        };
+        drop(manifest);
+        let work = if anew {
+            self.begin_to_guard(lock, guard, &locked);
+            guard.tracked = current;
+            self.work(guard)
+        } else {
+            work
+        };
+        let work: Vec<(Suspicion, &Locked)> = work
+            .into_iter()
+            .filter_map(|suspicion| Some((suspicion.clone(), locked.get(&suspicion.id)?)))
+            .collect();
+        self.keep_these(lock, guard, &locked, work).await
+    }
+
+    /// What is to be looked at now; sets when the rest is.
+    fn work(&mut self, guard: &Guard) -> Vec<Suspicion> {
+        let mut suspicions = self.ctx.guards.suspicions(&self.key);
+        let suspected = |id: &ObjectId| suspicions.iter().any(|suspicion| suspicion.id == *id);
+        let drift = &mut self.mem.drift;
+        drift.take_back(|reported| !suspected(reported) && !guard.due.contains(reported));
+        let unseen: Vec<Suspicion> = guard.due.iter().filter(|id| !suspected(id)).map(unseen).collect();
+        suspicions.extend(unseen);
+        let warn = self.settings.drift == DriftMode::Warn;
+        drift.keep_looked(if warn { &suspicions } else { &[] });
+        let now = self.now;
+        let wait = |suspicion: &Suspicion| {
+            let noise = guard.noise.get(&suspicion.id).and_then(|noise| noise.wait_until(now));
+            let failing = guard.failing.get(&suspicion.id).map(|failing| failing.at).filter(|at| now < *at);
+            drift.wait_until(suspicion, now).max(noise).max(failing)
+        };
+        let (later, due): (Vec<Suspicion>, Vec<Suspicion>) =
+            suspicions.into_iter().partition(|suspicion| wait(suspicion).is_some());
+        let next = later.iter().filter(|suspicion| !drift.is_old(suspicion)).filter_map(wait).min();
+        self.mem.drift.revert_at = next;
+        due
+    }
+
+    pub(super) fn come_back_at(&mut self, at: Timestamp) {
+        let next = &mut self.mem.drift.revert_at;
+        *next = Some(next.map_or(at, |next| next.min(at)));
+    }
+
+    /// The objects of a manifest that are locked, each in its namespace.
+    async fn locked(&mut self, lock: &LockOf, manifest: &str) -> Result<BTreeMap<ObjectId, Locked>, Error> {
+        let mut locked = BTreeMap::new();
+        for guarded in plan::documents(manifest, &format!("the manifest of {lock}"))? {
+            if guarded.is_free() {
+                continue;
+            }
+            let Object { id, api_version, .. } = &guarded.object;
+            let kind = self.cluster.kind(api_version, &id.kind).await.map_err(Error::from);
+            let own = id.namespace.clone().unwrap_or_else(|| lock.namespace.clone());
+            let namespaced = kind.as_ref().map_or(true, |kind| kind.namespaced);
+            let guarded = guarded.within(namespaced.then_some(own.as_str()));
+            let guarded = match lock.installer {
+                Installer::Helm => guarded.marked_by_helm(&lock.name, &lock.namespace),
+                Installer::Sherpack => guarded,
+            };
+            self.hide_secret(&guarded.object);
+            locked.insert(guarded.object.id.clone(), Locked { guarded, kind });
+        }
+        Ok(locked)
+    }
+
+    /// The API server may quote what it refuses.
+    fn hide_secret(&mut self, object: &Object) {
+        if object.id.kind != "Secret" || !object.id.group.is_empty() {
+            return;
+        }
+        let decoded = |value: &Value| {
+            use base64::Engine;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok()?;
+            String::from_utf8(bytes).ok()
+        };
+        let data = object.body.get("data").cloned().unwrap_or_default();
+        let plain: Vec<String> =
+            data.as_object().into_iter().flatten().filter_map(|(_, value)| decoded(value)).collect();
+        let values = json!([data, plain, object.body.get("stringData")]);
+        let origin = object.id.to_string();
+        self.secrets.push(Layer { origin, field: String::new(), content: Content::Values(Arc::new(values)) });
+    }
+
+    /// Lets go of what the revision before had, and has each object of this one looked at.
+    fn begin_to_guard(&mut self, lock: &LockOf, guard: &mut Guard, locked: &BTreeMap<ObjectId, Locked>) {
+        let mut table = self.ctx.guards.table();
+        for gone in table.tracked(&self.key).iter().filter(|id| !locked.contains_key(*id)) {
+            table.forget(&self.key, gone);
+        }
+        drop(table);
+        self.ctx.guards.retain(&self.key, |subject| locked.keys().any(|id| *subject == watched(lock, id)));
+        guard.objects = locked.len();
+        guard.due = locked.keys().cloned().collect();
+        guard.noise.clear();
+        guard.failing.clear();
+        self.mem.drift.take_back(|reported| !locked.contains_key(reported));
+    }
+
+    async fn keep_these(
+        &mut self,
+        lock: &LockOf,
+        guard: &mut Guard,
+        locked: &BTreeMap<ObjectId, Locked>,
+        work: Vec<(Suspicion, &Locked)>,
+    ) -> Result<bool, Error> {
+        let scaled = {
+            let all: Vec<Guarded> = locked.values().map(|locked| locked.guarded.clone()).collect();
+            plan::scaled(&all)
+        };
+        let mut watched = Vec::new();
+        for (suspicion, locked) in work {
+            match self.begin_to_watch(lock, locked).await {
+                Ok(()) => watched.push((suspicion, locked)),
+                Err(error) => self.fails(guard, &suspicion.id, error),
+            }
+        }
+        let standard = guard.holder.clone().unwrap_or_else(|| installer(lock, guard));
+        let warn = self.settings.drift == DriftMode::Warn;
+        let looks: Vec<_> = {
+            let looks = watched.into_iter().map(|(suspicion, locked)| {
+                let scaled = scaled.contains(&suspicion.id);
+                self.look_closely(lock, suspicion, locked, &standard, scaled)
+            });
+            // Collected first: the compiler cannot follow a closure that borrows in a stream.
+            stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await
+        };
+        let writes = |look: &Result<Look, Error>| matches!(look, Ok(Look::Gone | Look::Differs { .. }));
+        if !warn && looks.iter().any(|(_, _, look)| writes(look)) {
+            // Whoever installs announces it before anything is touched: what was read before this is its own no more.
+            let still = self.is_still_newest(lock, guard).await;
+            if !matches!(still, Ok(true)) {
+                for (suspicion, ..) in &looks {
+                    self.ctx.guards.table().abandon(&suspicion.id);
+                }
+                return still;
+            }
+        }
+        let done: Vec<_> = {
+            let writes = looks
+                .into_iter()
+                .map(|(suspicion, locked, look)| self.act_on(suspicion, locked, look, &standard, warn));
+            stream::iter(writes.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await
+        };
+        for (suspicion, locked, done) in done {
+            self.note(guard, suspicion, &locked.guarded.object, done);
+        }
+        Ok(true)
+    }
+
+    /// Makes sure that changes of an object are seen.
+    async fn begin_to_watch(&self, lock: &LockOf, locked: &Locked) -> Result<(), Error> {
+        let id = &locked.guarded.object.id;
+        let kind = match &locked.kind {
+            Ok(kind) => kind.clone(),
+            // Asked once more: the error is told of the object.
+            Err(_) => self.cluster.kind(&locked.guarded.object.api_version, &id.kind).await?,
+        };
+        let owned_by = |owner: String| -> Error {
+            cluster::Error::NotOwned { id: id.clone(), holder: OwnedBy::Release(owner) }.into()
+        };
+        let installed = self.ctx.objects.table().owner(id).map(ToString::to_string);
+        if let Some(owner) = installed {
+            return Err(owned_by(owner));
+        }
+        let tracked = self.ctx.guards.table().track(&self.key, id);
+        tracked.map_err(|owner| {
+            // It may be the one to make way, and has not heard of us yet.
+            self.ctx.guards.wake(&owner);
+            owned_by(owner.to_string())
+        })?;
+        match lock.installer {
+            Installer::Helm => self.ctx.guards.ensure(&kind, &self.key).await?,
+            Installer::Sherpack => {
+                self.ctx.guards.table().stands_alone(id);
+                self.ctx.guards.ensure_one(id, &kind, &self.key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_closely<'l>(
+        &self,
+        lock: &LockOf,
+        suspicion: Suspicion,
+        locked: &'l Locked,
+        standard: &Holder,
+        scaled: bool,
+    ) -> (Suspicion, &'l Locked, Result<Look, Error>) {
+        let look = self.look(lock, &locked.guarded, standard, scaled).await;
+        (suspicion, locked, look)
+    }
+
+    async fn act_on<'l>(
+        &self,
+        suspicion: Suspicion,
+        locked: &'l Locked,
+        look: Result<Look, Error>,
+        standard: &Holder,
+        warn: bool,
+    ) -> (Suspicion, &'l Locked, Result<Done, Error>) {
+        let done = match look {
+            Ok(look) if !warn => self.write(&locked.guarded, look, standard).await,
+            look => look.map(|look| (look, None)),
+        };
+        (suspicion, locked, done)
+    }
+
+    /// Somebody changed a field and changed it back: it is as it should be, and it is theirs. An installer that applies
+    /// has it again by now, but would meet a conflict with its next change of it.
+    async fn hold_alone(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        before: &Applied,
+        written: Applied,
+        holder: &Holder,
+    ) -> Result<Applied, Error> {
+        match fingerprint::held_alone(managed_fields(before), managed_fields(&written), holder) {
+            Some(entries) => {
+                Ok(self.cluster.set_holders(api_version, id, &written, &entries, holder).await?)
+            }
+            None => Ok(written),
+        }
+    }
+
+    /// Reads an object and asks what a write would change.
+    async fn look(
+        &self,
+        lock: &LockOf,
+        guarded: &Guarded,
+        standard: &Holder,
+        scaled: bool,
+    ) -> Result<Look, Error> {
+        let Object { id, api_version, .. } = &guarded.object;
+        self.ctx.guards.table().begin(id);
+        let Some(live) = self.cluster.get(api_version, id).await? else { return Ok(Look::Gone) };
+        if live.is_leaving() {
+            return Ok(Look::Leaving);
+        }
+        let value = live.value();
+        if let Some(holder) = another_owner(lock, &value) {
+            return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
+        }
+        let held = match lock.installer {
+            Installer::Helm => plan::helm_holder(&value),
+            Installer::Sherpack => None,
+        };
+        let holder = held.unwrap_or_else(|| standard.clone());
+        let managed = fingerprint::as_ours(managed_fields(&live), &holder);
+        let taken = left_to_others(&guarded.body, &managed);
+        let body = plan::revert_body(guarded, &holder, &value, &taken, scaled);
+        let would = self.cluster.put_back(api_version, id, &body, &holder, Mode::DryRun).await?;
+        // Whoever only looks is not told of a value that is as it should be, whoever holds it.
+        let warn = self.settings.drift == DriftMode::Warn;
+        let differs = plan::would_change(&value, &would.value(), Some(&holder).filter(|_| !warn));
+        let live = Box::new(live);
+        Ok(if differs { Look::Differs { live, body, holder } } else { Look::InOrder(live) })
+    }
+
+    /// Puts an object back if it differs; gives what became of it.
+    async fn write(&self, guarded: &Guarded, look: Look, standard: &Holder) -> Result<Done, Error> {
+        let Object { id, api_version, .. } = &guarded.object;
+        let written = match &look {
+            Look::InOrder(_) | Look::Leaving => None,
+            Look::Gone => Some(self.cluster.create_again(api_version, id, &guarded.body, standard).await?),
+            Look::Differs { live, body, holder } => {
+                let written = self.cluster.put_back(api_version, id, body, holder, Mode::Real).await?;
+                Some(self.hold_alone(api_version, id, live, written, holder).await?)
+            }
+        };
+        Ok((look, written))
+    }
+}
+
+/// What shows an object.
+fn watched(lock: &LockOf, id: &ObjectId) -> Subject {
+    match lock.installer {
+        Installer::Helm => Subject::kind(&id.group, &id.kind),
+        Installer::Sherpack => Subject::alone(id),
+    }
+}
+
+/// An object that is looked at without any event of it.
+fn unseen(id: &ObjectId) -> Suspicion {
+    Suspicion {
+        id: id.clone(),
+        gone: false,
+        managed_fields: Vec::new(),
+        fingerprint: None,
+        version: 0,
+        since: None,
+    }
+}
+
+/// How an installer holds what it installs, when no object tells.
+fn installer(lock: &LockOf, guard: &Guard) -> Holder {
+    match lock.installer {
+        Installer::Helm => Holder {
+            manager: names::MANAGER_HELM.to_owned(),
+            applies: guard.head.as_ref().is_some_and(|head| head.server_side),
+        },
+        Installer::Sherpack => fingerprint::sherpack_holder(),
+    }
+}
+
+/// Who else says that an object is theirs.
+fn another_owner(lock: &LockOf, live: &Value) -> Option<OwnedBy> {
+    if live.pointer("/metadata/annotations").is_some_and(|all| all.get(names::APPLIED).is_some()) {
+        return Some(OwnedBy::Unknown);
+    }
+    match lock.installer {
+        Installer::Helm => plan::other_helm_release(live, &lock.name, &lock.namespace).map(OwnedBy::Helm),
+        Installer::Sherpack => None,
+    }
+}
+
+fn managed_fields(object: &Applied) -> &[ManagedFieldsEntry] {
+    object.live.metadata.managed_fields.as_deref().unwrap_or_default()
+}
+
+/// Who holds what of an object that differs, its installer in our place.
+pub(super) fn evidence(look: &Look) -> Vec<ManagedFieldsEntry> {
+    match look {
+        Look::Differs { live, holder, .. } => fingerprint::as_ours(managed_fields(live), holder),
+        Look::InOrder(_) | Look::Leaving | Look::Gone => Vec::new(),
+    }
+}
