@@ -20,6 +20,7 @@ mod behaviour {
     mod deletion;
     mod depends_on;
     mod deploy;
+    mod diff;
     mod fault_engine;
     mod fault_server;
     mod forged_records;

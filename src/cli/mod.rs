@@ -8,6 +8,7 @@ mod approve;
 mod cluster;
 mod crd;
 mod crd_diff;
+mod diff;
 mod export;
 mod get;
 mod gitops;
@@ -74,6 +75,7 @@ enum Command {
     List(list::Args),
     Status(status::Args),
     History(history::Args),
+    Diff(diff::Args),
     Wait(Box<wait::Args>),
     /// Print what a revision of a release says: values, manifest, notes or hooks.
     Get(get::Args),
@@ -129,6 +131,7 @@ impl Cli {
             Command::List(args) => list::run(args),
             Command::Status(args) => status::run(args, self.tool),
             Command::History(args) => history::run(args),
+            Command::Diff(args) => diff::run(args),
             Command::Wait(args) => wait::run(*args),
             Command::Get(args) => get::run(args),
             Command::Reconcile(args) => request::followed(*args, Request::Reconcile),

@@ -25,7 +25,9 @@ pub enum Colour {
 }
 
 impl Colour {
-    fn paint(self, code: &str, text: &str) -> String {
+    /// The text in a colour, given as the number of its escape sequence.
+    #[must_use]
+    pub fn paint(self, code: &str, text: &str) -> String {
         match self {
             Self::No => text.to_owned(),
             Self::Yes => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
@@ -63,7 +65,7 @@ pub fn text(analysis: &Analysis, colour: Colour) -> String {
                 continue;
             }
         }
-        entry(change, colour, &mut out);
+        entry(&change.path, (change.old.as_ref(), change.new.as_ref()), &change.message, colour, &mut out);
     }
     // Writing to a String cannot fail.
     if descriptions > DESCRIPTIONS {
@@ -94,20 +96,28 @@ pub fn text(analysis: &Analysis, colour: Colour) -> String {
     out
 }
 
-fn entry(change: &Change, colour: Colour, out: &mut String) {
-    let (sign, code) = match (&change.old, &change.new) {
+/// A field with its old and new value: `+`, `-` or `~`, and of long values the lines that differ. `otherwise` is what is
+/// told when there is neither.
+pub fn entry(
+    path: &str,
+    values: (Option<&Value>, Option<&Value>),
+    otherwise: &str,
+    colour: Colour,
+    out: &mut String,
+) {
+    let (sign, code) = match values {
         (None, Some(_)) => ("+", "32"),
         (Some(_), None) => ("-", "31"),
         _ => ("~", "33"),
     };
     // Writing to a String cannot fail.
-    let _ = writeln!(out, "  {} {}:", colour.paint(code, sign), printable(&change.path));
+    let _ = writeln!(out, "  {} {}:", colour.paint(code, sign), printable(path));
     let mut lines = |sign: &str, code: &str, text: &str| {
         let line = if sign.is_empty() { text.to_owned() } else { format!("{sign} {text}") };
         let line = if code.is_empty() { line } else { colour.paint(code, &line) };
         let _ = writeln!(out, "      {}", line.trim_end());
     };
-    match (&change.old, &change.new) {
+    match values {
         (Some(old), Some(new)) => {
             for (sign, line) in compared(&shown(old), &shown(new)) {
                 let code = match sign {
@@ -123,7 +133,7 @@ fn entry(change: &Change, colour: Colour, out: &mut String) {
                 lines("", "", &line);
             }
         }
-        (None, None) => lines("", "", &printable(&change.message)),
+        (None, None) => lines("", "", &printable(otherwise)),
     }
     out.push('\n');
 }
@@ -185,6 +195,7 @@ fn compared(old: &[String], new: &[String]) -> Vec<(&'static str, String)> {
 }
 
 /// Without what would command a terminal.
-fn printable(text: &str) -> String {
+#[must_use]
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

@@ -5,6 +5,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod differences;
 pub mod fingerprint;
 pub mod ignore;
 pub mod order;

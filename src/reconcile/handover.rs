@@ -148,7 +148,7 @@ fn hand_over(entry: &mut InventoryEntry, pointers: Vec<String>) {
 }
 
 /// Fields that somebody in the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
-pub(super) fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
+pub(crate) fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
     let mut pointers = fingerprint::taken_ca_bundles(body, managed_fields);
     if fingerprint::autoscaled(managed_fields) && plan::lost_replicas(body, managed_fields) {
         pointers.push(plan::REPLICAS.to_owned());

@@ -53,6 +53,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use context::{Context, Report, Snapshot};
 pub use error::Error;
 pub use evidence::Walks;
+pub(crate) use handover::left_to_others;
 pub(crate) use lookup::Seen;
 pub use memory::Memory;
 pub use observe::slim_head;

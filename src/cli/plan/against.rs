@@ -365,7 +365,9 @@ fn sorted(mut rendered: Rendered, problems: &mut Vec<Problem>) -> (Vec<(Value, S
 }
 
 /// What the API server said; that it said nothing ends the command.
-pub(super) fn reached<T>(answer: Result<T, cluster::Error>) -> Result<Result<T, cluster::Error>, Failure> {
+pub(in crate::cli) fn reached<T>(
+    answer: Result<T, cluster::Error>,
+) -> Result<Result<T, cluster::Error>, Failure> {
     match answer {
         Err(error) => match &error {
             cluster::Error::Timeout { .. } => Err(error.to_string().into()),

@@ -7,6 +7,8 @@ mod objects;
 mod report;
 mod uninstall;
 
+pub(super) use against::reached;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 

@@ -1,21 +1,17 @@
 //! From what the API server answered about an object to what would become of it. No IO.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::report::{FieldChange, ObjectLine, Problem, Would};
-use crate::api::names;
 use crate::cluster::{self, Holder};
 use crate::crd::{self, Definition};
-use crate::manifest::{Object, defining};
+use crate::manifest::differences::{asked_for, compare, is_secret_content, redact, secret_texts};
+use crate::manifest::{Object, ObjectId, defining};
 use crate::plan::definitions::Author;
 
 /// Fields of one object that are told; more are counted.
 const MANY: usize = 40;
 const REDACTED: &str = "(redacted)";
-/// What the API server keeps of an object beside what was asked for.
-const KEPT_BY_SERVER: [&str; 6] =
-    ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"];
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What was found out about an object.
 pub(super) enum Asked {
@@ -84,7 +80,7 @@ pub(super) fn line(
         Asked::Tried { answer: Err(error), .. } => of_cluster(&error),
         Asked::Tried { live: None, .. } => ObjectLine { would: made, ..line },
         Asked::Tried { live: Some(live), answer: Ok(next), .. } => {
-            let changes = changes(object.id.kind == "Secret" && object.id.group.is_empty(), live, next);
+            let changes = changes(&object.id, live, next);
             let would = if changes.is_empty() { Would::Unchanged } else { Would::Change };
             ObjectLine { would, changes, ..line }
         }
@@ -130,89 +126,36 @@ fn without_secrets(object: &Object, mut problem: Problem) -> Problem {
     if object.id.kind != "Secret" {
         return problem;
     }
-    for part in ["data", "stringData"] {
-        for value in object.body.get(part).and_then(Value::as_object).into_iter().flat_map(Map::values) {
-            if let Some(value) = value.as_str().filter(|value| !value.is_empty()) {
-                problem.message = problem.message.replace(value, REDACTED);
-            }
-        }
+    for value in secret_texts(&object.body) {
+        problem.message = problem.message.replace(value, REDACTED);
     }
     problem
 }
 
 /// The fields that differ, without what only the API server and our own marks say.
-pub(super) fn changes(secret: bool, live: Value, next: Value) -> Vec<FieldChange> {
-    let mut found = Vec::new();
-    compare("", Some(&asked_for(live)), Some(&asked_for(next)), &mut found);
-    let more = found.len().saturating_sub(MANY);
-    found.truncate(MANY);
+pub(super) fn changes(id: &ObjectId, live: Value, next: Value) -> Vec<FieldChange> {
+    let (live, next) = (asked_for(live), asked_for(next));
+    let all = compare(&live, &next);
+    let more = all.len().saturating_sub(MANY);
+    let mut found: Vec<FieldChange> = all
+        .into_iter()
+        .take(MANY)
+        .map(|one| {
+            let hidden = is_secret_content(id, &one.at);
+            let shown = |value: &Value| {
+                let mut value = value.clone();
+                if hidden {
+                    redact(&mut value, REDACTED);
+                }
+                value
+            };
+            FieldChange { path: one.dotted(), old: one.old.map(shown), new: one.new.map(shown) }
+        })
+        .collect();
     if more > 0 {
         found.push(FieldChange { path: format!("… and {more} more fields"), old: None, new: None });
     }
-    if secret {
-        let hidden =
-            |change: &FieldChange| change.path.starts_with("data") || change.path.starts_with("stringData");
-        for change in found.iter_mut().filter(|change| hidden(change)) {
-            change.old.iter_mut().chain(&mut change.new).for_each(redact);
-        }
-    }
     found
-}
-
-fn redact(value: &mut Value) {
-    match value {
-        Value::Object(map) => map.values_mut().for_each(redact),
-        Value::Array(items) => items.iter_mut().for_each(redact),
-        leaf => *leaf = REDACTED.into(),
-    }
-}
-
-fn asked_for(mut object: Value) -> Value {
-    if let Some(map) = object.as_object_mut() {
-        map.remove("status");
-    }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in KEPT_BY_SERVER {
-            metadata.remove(field);
-        }
-        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.remove(names::APPLIED);
-            annotations.remove(LAST_APPLIED);
-            if annotations.is_empty() {
-                metadata.remove("annotations");
-            }
-        }
-    }
-    object
-}
-
-fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, out: &mut Vec<FieldChange>) {
-    match (old, new) {
-        (old, new) if old == new => {}
-        (Some(Value::Object(old)), Some(Value::Object(new))) => {
-            let keys: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-            for key in keys {
-                compare(&below(path, key), old.get(key), new.get(key), out);
-            }
-        }
-        (Some(Value::Array(old)), Some(Value::Array(new))) => {
-            for index in 0..old.len().max(new.len()) {
-                compare(&format!("{path}[{index}]"), old.get(index), new.get(index), out);
-            }
-        }
-        (old, new) => {
-            out.push(FieldChange { path: path.to_owned(), old: old.cloned(), new: new.cloned() });
-        }
-    }
-}
-
-fn below(path: &str, key: &str) -> String {
-    let plain = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-');
-    match (plain, path.is_empty()) {
-        (true, true) => key.to_owned(),
-        (true, false) => format!("{path}.{key}"),
-        (false, _) => format!("{path}[{key:?}]"),
-    }
 }
 
 #[cfg(test)]

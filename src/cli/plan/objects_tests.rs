@@ -76,22 +76,24 @@ fn what_is_somebody_elses_is_refused() {
 
 #[test]
 fn fields_are_told_by_path_and_values_of_secrets_are_not() {
+    let id = |kind: &str| ObjectId { kind: kind.into(), ..ObjectId::default() };
     let secret = |password: &str, more: Value| json!({"kind": "Secret", "metadata": {"name": "s", "resourceVersion": password, "labels": more}, "data": {"a.b": password}});
-    let found = changes(true, secret("b25l", json!({"x": "1"})), secret("dHdv", json!({"x": "2"})));
+    let found = changes(&id("Secret"), secret("b25l", json!({"x": "1"})), secret("dHdv", json!({"x": "2"})));
     let one = |path: &str, old: &str, new: &str| FieldChange {
         path: path.into(),
         old: Some(old.into()),
         new: Some(new.into()),
     };
     assert_eq!(found, [one("data[\"a.b\"]", REDACTED, REDACTED), one("metadata.labels.x", "1", "2")]);
-    let all = changes(true, json!({}), json!({"data": {"a": "b25l"}}));
+    let all = changes(&id("Secret"), json!({}), json!({"data": {"a": "b25l"}}));
     assert_eq!(all[0].new, Some(json!({"a": REDACTED})));
-    let lists = changes(false, json!({"spec": {"a": [1, 2]}}), json!({"spec": {"a": [1, 3, 4]}}));
+    let lists = changes(&id("ConfigMap"), json!({"spec": {"a": [1, 2]}}), json!({"spec": {"a": [1, 3, 4]}}));
     let paths: Vec<&str> = lists.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(paths, ["spec.a[1]", "spec.a[2]"]);
     let same = json!({"metadata": {"annotations": {"sherpack.io/applied": "u.1"}}, "status": {"a": 1}});
     assert!(
-        changes(false, same, json!({"metadata": {"annotations": {"sherpack.io/applied": "u.2"}}})).is_empty()
+        changes(&id("ConfigMap"), same, json!({"metadata": {"annotations": {"sherpack.io/applied": "u.2"}}}))
+            .is_empty()
     );
 }
 

@@ -137,6 +137,12 @@ pub fn as_live(
     body
 }
 
+/// The values of a body that a path means.
+#[must_use]
+pub fn values_at<'v>(path: &FieldPath, body: &'v Value) -> Vec<&'v Value> {
+    expand(path, body).iter().filter_map(|path| at(body, path)).collect()
+}
+
 /// Whether somebody's field is left to him; `path` is in the notation of `fieldsV1`. For what cannot be told without the
 /// object, such as an index, the answer is yes.
 pub(super) fn leaves(wishes: &Wishes<'_>, path: &[&str]) -> bool {
