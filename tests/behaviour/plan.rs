@@ -185,7 +185,7 @@ async fn a_new_version_is_compared_with_what_is_deployed() {
     let text = &ran.out;
     assert!(text.contains("! ConfigMap plan-upgrade/bad would be refused: ObjectInvalid: "), "{text}");
     assert!(text.contains("not a key") && text.contains("(templates/004.yaml)"), "{text}");
-    assert!(text.contains("! Secret plan-upgrade/unknown would be refused: ApplyFailed: "), "{text}");
+    assert!(text.contains("! Secret plan-upgrade/unknown would be refused: ObjectInvalid: "), "{text}");
     assert!(text.contains("! ConfigMap plan-upgrade/theirs would be refused: ObjectNotOwned: "), "{text}");
     assert!(
         text.contains(
