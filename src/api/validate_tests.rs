@@ -270,13 +270,13 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
-    let lock = json!({"helmRelease": {"name": "h"}});
-    let (mut release, oci) = (release(json!({})), json!({"repository": "oci://x"}));
-    release.spec.lock = serde_json::from_value(lock).expect("a lock");
-    release.spec.pack = serde_json::from_value(json!({"oci": oci})).expect("a pack");
+    let mut release = release(json!({}));
+    let (oci, repository) = (json!({"repository": "oci://x"}), json!({"url": "https://x", "name": "p"}));
+    let asks = json!({"oci": oci, "repository": repository});
+    release.spec.pack = serde_json::from_value(asks).expect("a pack");
     let asked = crate::api::unsupported::asked_for(&release);
-    assert_eq!(asked, ["spec.pack.oci", "spec.lock"]);
-    release.spec.lock = None;
+    assert_eq!(asked, ["spec.pack.repository", "spec.pack.oci"]);
+    release.spec.pack = serde_json::from_value(json!({"oci": oci})).expect("a pack");
     let invalid = validate(&release, &NO_DIR).expect_err("it is refused");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }
