@@ -7,13 +7,14 @@ use std::io::{IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::answer::{Answer, Failure, finish, pretty, story};
 use super::cluster::{Connection, on_runtime};
 use crate::api::CrdUpgrade;
 use crate::crd::text::{Colour, text};
-use crate::crd::{self, Analysis, Definition, Severity, analyze, document, introduce, strategy};
+use crate::crd::{self, Analysis, Change, Definition, Severity, analyze, document, introduce, strategy};
 use crate::manifest::yaml;
 
 /// Bytes of one file: many definitions in one.
@@ -86,7 +87,7 @@ fn answer(args: Args) -> Result<Answer, Failure> {
     let verdict = worst(&analyses);
     let text = match args.output {
         Output::Text => analyses.iter().map(|analysis| text(analysis, colour)).collect::<Vec<_>>().join("\n"),
-        Output::Json => pretty(&to_json(&analyses)),
+        Output::Json => to_json(&analyses),
     };
     Ok(Answer { text, findings: strategy::stops(args.strategy.into(), verdict) })
 }
@@ -117,18 +118,27 @@ fn worst(analyses: &[Analysis]) -> Severity {
     analyses.iter().map(Analysis::verdict).max().unwrap_or(Severity::Safe)
 }
 
-fn to_json(analyses: &[Analysis]) -> Value {
+fn to_json(analyses: &[Analysis]) -> String {
     if let [one] = analyses {
-        return one.to_json();
+        return pretty(&one.to_json());
     }
-    let of = |analysis: &Analysis| -> Vec<Value> {
-        let with_name = |mut change: Value| {
-            change["crd"] = analysis.name.as_str().into();
-            change
-        };
-        analysis.changes.iter().map(|change| with_name(json!(change))).collect()
-    };
-    json!({"verdict": worst(analyses), "changes": analyses.iter().flat_map(of).collect::<Vec<_>>()})
+    let changes = analyses.iter().flat_map(|analysis| {
+        analysis.changes.iter().map(|change| ChangeOf { change, crd: &analysis.name })
+    });
+    pretty(&Several { verdict: worst(analyses), changes: changes.collect() })
+}
+
+#[derive(Serialize)]
+struct Several<'a> {
+    verdict: Severity,
+    changes: Vec<ChangeOf<'a>>,
+}
+
+#[derive(Serialize)]
+struct ChangeOf<'a> {
+    #[serde(flatten)]
+    change: &'a Change,
+    crd: &'a str,
 }
 
 /// Every new definition against the old one of its name, or, where there is one of each, against that. And the names of those that
@@ -209,6 +219,7 @@ fn yaml_items(mut document: Value) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use serde_json::json;
 
     use super::*;
 

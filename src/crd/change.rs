@@ -77,9 +77,15 @@ impl Analysis {
 
     /// `{"verdict": …, "changes": […]}`
     #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!({"verdict": self.verdict(), "changes": self.changes})
+    pub fn to_json(&self) -> impl Serialize {
+        Told { verdict: self.verdict(), changes: &self.changes }
     }
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    verdict: Severity,
+    changes: &'a [Change],
 }
 
 /// Digest of this change and no other: of what is compared, in one spelling. Metadata and status do not count, but for the versions in

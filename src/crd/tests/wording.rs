@@ -124,7 +124,7 @@ fn the_json_has_the_promised_shape() {
     let old = definition(&json!({"type": "object", "properties": {"a": {"type": "string"}}}));
     let new = definition(&json!({"type": "object"}));
     assert_eq!(
-        of(&old, &new).to_json(),
+        json!(of(&old, &new).to_json()),
         json!({"verdict": "Dangerous", "changes": [{
             "kind": "RemoveField",
             "path": "spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.a",
