@@ -141,6 +141,39 @@ pub(super) fn keeping(release: &SherpackRelease) -> Keeping {
     }
 }
 
+/// A release as far as the API server tells it: one of another tool, or one that may not be read, has the names that were given.
+pub(super) struct Named {
+    pub(super) release: Option<SherpackRelease>,
+    /// Of the release itself.
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) keeping: Keeping,
+}
+
+impl Named {
+    /// Looks a SherpackRelease up.
+    ///
+    /// # Errors
+    /// What the API server answered, unless that is that there is none or that it may not be read.
+    pub(super) async fn find(client: &Client, namespace: &str, name: &str) -> Result<Self, String> {
+        let api: Api<SherpackRelease> = Api::namespaced(client.clone(), namespace);
+        let release = match api.get_opt(name).await {
+            Ok(release) => release,
+            // Whoever may read its record can look at it all the same; so can one whose definition is not installed.
+            Err(error) if matches!(status_code(&error), Some(403 | 404)) => None,
+            Err(error) => return Err(describe(&error)),
+        };
+        let named =
+            |of: fn(&SherpackRelease) -> &str, given: &str| release.as_ref().map_or(given, of).to_owned();
+        Ok(Self {
+            namespace: named(SherpackRelease::target_namespace, namespace),
+            name: named(SherpackRelease::release_name, name),
+            keeping: release.as_ref().map(keeping).unwrap_or_default(),
+            release,
+        })
+    }
+}
+
 pub(super) fn on_runtime<T, E: From<String>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -5,20 +5,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use kube::Client;
-use kube::api::Api;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Failure, finish, pretty};
-use super::cluster::{Connection, keeping, on_runtime};
+use super::cluster::{Connection, Named, on_runtime};
 use super::table::columns;
-use crate::api::{SherpackRelease, duration};
-use crate::cluster::{describe, status_code};
+use crate::api::duration;
 use crate::manifest::yaml;
 use crate::pack::layers;
 use crate::release::{Hook, Record};
+use crate::storage::Stores;
 use crate::storage::unsealed::{self, Found};
-use crate::storage::{Keeping, Stores};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -91,7 +88,8 @@ pub(super) fn run(args: Args) -> ExitCode {
 async fn find(of: &Of) -> Result<Record, Failure> {
     let (client, default_namespace) = of.connection.open().await?;
     let namespace = of.namespace.clone().unwrap_or(default_namespace);
-    let (namespace, release, keeping) = names(&client, &namespace, &of.release).await?;
+    let Named { namespace, name: release, keeping, .. } =
+        Named::find(&client, &namespace, &of.release).await?;
     let stores = Stores::new(client, unsealed::no_key(), of.storage_dir.clone());
     let found = unsealed::find(&stores.of(&keeping), &namespace, &release, of.revision).await;
     match found.map_err(|error| error.to_string())? {
@@ -103,25 +101,6 @@ async fn find(of: &Of) -> Result<Record, Failure> {
             let message = format!("there is {revision} of a release {release} in namespace {namespace}");
             Err(Failure { code: 1, message })
         }
-    }
-}
-
-/// Namespace and name of the release and where its records are: as its SherpackRelease says, else as they were given.
-pub(super) async fn names(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-) -> Result<(String, String, Keeping), Failure> {
-    let api: Api<SherpackRelease> = Api::namespaced(client.clone(), namespace);
-    let given = || (namespace.to_owned(), name.to_owned(), Keeping::default());
-    match api.get_opt(name).await {
-        Ok(Some(found)) => {
-            Ok((found.target_namespace().to_owned(), found.release_name().to_owned(), keeping(&found)))
-        }
-        Ok(None) => Ok(given()),
-        // A release of another tool can be looked at by whoever may read its record.
-        Err(error) if matches!(status_code(&error), Some(403 | 404)) => Ok(given()),
-        Err(error) => Err(describe(&error).into()),
     }
 }
 

@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::answer::{Answer, Failure, Format, finish, pretty, story};
-use super::cluster::{Place, Target, on_runtime};
-use super::get::names;
+use super::cluster::{Named, Place, Target, on_runtime};
 use super::table::{columns, moment};
 use crate::api::{HistoryEntry, SherpackRelease};
 use crate::release::{Action, Record, description};
@@ -81,7 +80,8 @@ async fn history(args: &Args) -> Result<Answer, Failure> {
 }
 
 async fn stored(place: &Place, args: &Args, told: &[HistoryEntry]) -> Result<Vec<Row>, Failure> {
-    let (namespace, release, keeping) = names(&place.client, &place.namespace, &place.name).await?;
+    let Named { namespace, name: release, keeping, .. } =
+        Named::find(&place.client, &place.namespace, &place.name).await?;
     let stores = Stores::new(place.client.clone(), unsealed::no_key(), args.storage_dir.clone());
     let records = stores.of(&keeping);
     // One record in memory at a time; one may come twice.

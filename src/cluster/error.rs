@@ -108,11 +108,10 @@ impl Error {
                 Some(401 | 403) => Class::FixCluster,
                 _ => Class::Retry,
             },
-            Self::Api { source, .. } if is_mistyped(source) => Class::FixSpec,
+            Self::Api { source, .. } if is_unmergeable(source) => Class::FixSpec,
             Self::Api { source, .. } => match status_code(source) {
                 Some(400 | 413 | 422) => Class::FixSpec,
                 Some(401 | 403) => Class::FixCluster,
-                _ if has_duplicates(source) => Class::FixSpec,
                 _ => Class::Retry,
             },
             Self::Immutable { instead: Instead::Drifted, .. } => Class::FixCluster,
@@ -129,12 +128,11 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "ApiTimeout",
-            Self::Api { source, .. } if is_mistyped(source) => reasons::OBJECT_INVALID,
+            Self::Api { source, .. } if is_unmergeable(source) => reasons::OBJECT_INVALID,
             Self::Api { source, .. } => match status_code(source) {
                 Some(400 | 413 | 422) => reasons::OBJECT_INVALID,
                 Some(401 | 403) if namespace_terminating(source) => "NamespaceTerminating",
                 Some(401 | 403) => reasons::FORBIDDEN,
-                _ if has_duplicates(source) => "ObjectInvalid",
                 _ if is_not_permitted(source.as_ref()) => reasons::NOT_LEADER,
                 _ => "ApplyFailed",
             },
@@ -158,7 +156,7 @@ impl Error {
         match self {
             Self::Api { source, .. } | Self::Review { source, .. } => {
                 // It may not know yet what a definition that has just been changed defines.
-                is_mistyped(source)
+                is_unmergeable(source) && !has_duplicates(source)
                     || matches!(status_code(source), Some(401 | 403)) && !namespace_terminating(source)
             }
             Self::UnknownKind { .. } => true,
@@ -192,11 +190,12 @@ impl Error {
     }
 }
 
-/// The API server refused to merge an object into its type: a field that the type does not have, or with another kind of value.
-/// It answers 500 for that, as if it were at fault itself.
-fn is_mistyped(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status)
-        if status.code == 500 && status.message.starts_with("failed to create typed patch object"))
+/// The API server cannot merge an object into its type: a field that the type does not have, or with another kind of value, or two
+/// items of a list with one key. It answers 500 for that, as if it were at fault itself.
+fn is_unmergeable(error: &kube::Error) -> bool {
+    let mistyped = matches!(error, kube::Error::Api(status)
+        if status.code == 500 && status.message.starts_with("failed to create typed patch object"));
+    mistyped || has_duplicates(error)
 }
 
 /// The HTTP status that the API server answered, when it answered.
@@ -208,7 +207,7 @@ pub fn status_code(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// Two items of a list have the same key. The API server calls it an error of its own, and says it again each time.
+/// Two items of a list have the same key: no definition that is yet to be known changes that.
 fn has_duplicates(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status)
         if status.code == 500 && status.message.contains("duplicate entries for key"))

@@ -41,14 +41,25 @@ impl Cluster {
         body: Value,
         mode: Mode,
     ) -> Result<DynamicObject, Error> {
+        self.create_as(names::MANAGER_OWN, api_version, id, body, mode).await
+    }
+
+    /// The same in the name of another manager.
+    pub(super) async fn create_as(
+        &self,
+        manager: &str,
+        api_version: &str,
+        id: &ObjectId,
+        body: Value,
+        mode: Mode,
+    ) -> Result<DynamicObject, Error> {
         let api = self.api(api_version, id).await?;
         let object: DynamicObject = serde_json::from_value(body).map_err(|source| Error::Api {
             verb: "create",
             id: id.clone(),
             source: Box::new(kube::Error::SerdeError(source)),
         })?;
-        let params =
-            PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), dry_run: mode == Mode::DryRun };
+        let params = PostParams { field_manager: Some(manager.to_owned()), dry_run: mode == Mode::DryRun };
         within("create", id, api.create(&params, &object)).await
     }
 

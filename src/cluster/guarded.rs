@@ -5,7 +5,7 @@
 //! which keeps what others added to lists, else by a merge. Either way no field is ever ours.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
 use serde_json::{Value, json};
 
 use super::objects::within;
@@ -63,14 +63,7 @@ impl Cluster {
         if holder.applies {
             return self.put_back(api_version, id, body, holder, Mode::Real).await;
         }
-        let api: Api<DynamicObject> = self.api(api_version, id).await?;
-        let object: DynamicObject = serde_json::from_value(body.clone()).map_err(|source| Error::Api {
-            verb: "create",
-            id: id.clone(),
-            source: Box::new(kube::Error::SerdeError(source)),
-        })?;
-        let params = PostParams { field_manager: Some(holder.manager.clone()), dry_run: false };
-        let answer = within("create", id, api.create(&params, &object)).await;
+        let answer = self.create_as(&holder.manager, api_version, id, body.clone(), Mode::Real).await;
         self.applied(api_version, id, answer).await
     }
 
@@ -86,16 +79,8 @@ impl Cluster {
         entries: &[ManagedFieldsEntry],
         holder: &Holder,
     ) -> Result<Applied, Error> {
-        let version = seen.live.metadata.resource_version.clone();
-        let operations = json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            {"op": "replace", "path": "/metadata/managedFields", "value": entries},
-        ]);
-        let patch: json_patch::Patch = serde_json::from_value(operations).unwrap_or_default();
-        let api = self.api(api_version, id).await?;
-        let params = params(holder, Mode::Real);
-        let answer = within("patch", id, api.patch(&id.name, &params, &Patch::Json::<()>(patch))).await;
-        answer.map(Applied::new)
+        let operations = vec![json!({"op": "replace", "path": "/metadata/managedFields", "value": entries})];
+        self.json_patch_as(&holder.manager, api_version, id, seen, operations).await
     }
 
     /// What cannot be created for want of its namespace or kind says so.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{Cluster, Error, Kind};
 use crate::api::names;
 use crate::manifest::ObjectId;
+use crate::plan;
 
 /// How long one read may take, all pages of a list together.
 pub const LOOK_DEADLINE: Duration = Duration::from_secs(10);
@@ -47,6 +48,24 @@ impl Cluster {
     /// As [`Cluster::look`], and more or larger objects than a template may have.
     pub async fn look_all(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Value>, LookError> {
         tokio::time::timeout(LOOK_DEADLINE, self.pages(kind, namespace)).await.map_err(|_| LookError::Late)?
+    }
+
+    /// Whether an autoscaler of the namespace has this workload as its target.
+    ///
+    /// # Errors
+    /// As [`Cluster::kind`]. A cluster that serves no autoscalers has none, and whoever may not see them does without.
+    pub async fn is_scaled(&self, id: &ObjectId) -> Result<bool, Error> {
+        let kind = match self.kind("autoscaling/v2", "HorizontalPodAutoscaler").await {
+            Err(Error::UnknownKind { .. }) => return Ok(false),
+            kind => kind?,
+        };
+        match self.look_all(&kind, id.namespace.as_deref()).await {
+            Ok(found) => Ok(found.iter().any(|autoscaler| plan::scales(autoscaler).as_ref() == Some(id))),
+            Err(error) => {
+                tracing::debug!(object = %id, %error, "cannot see whether it is autoscaled");
+                Ok(false)
+            }
+        }
     }
 
     async fn pages(&self, kind: &Kind, namespace: Option<&str>) -> Result<Vec<Value>, LookError> {

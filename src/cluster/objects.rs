@@ -261,14 +261,25 @@ impl Cluster {
         api_version: &str,
         id: &ObjectId,
         seen: &Applied,
+        operations: Vec<Value>,
+    ) -> Result<Applied, Error> {
+        self.json_patch_as(names::MANAGER_OWN, api_version, id, seen, operations).await
+    }
+
+    /// The same in the name of another manager.
+    pub(super) async fn json_patch_as(
+        &self,
+        manager: &str,
+        api_version: &str,
+        id: &ObjectId,
+        seen: &Applied,
         mut operations: Vec<Value>,
     ) -> Result<Applied, Error> {
         let version = seen.live.metadata.resource_version.clone();
         // Set, and not tested: a test that fails is a refusal, and this is a conflict.
         operations.insert(0, json!({"op": "add", "path": "/metadata/resourceVersion", "value": version}));
         let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations)).unwrap_or_default();
-        let params =
-            PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         self.patch(api_version, id, &params, &Patch::Json::<()>(patch)).await
     }
 

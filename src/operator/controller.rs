@@ -1,12 +1,11 @@
 //! Runs passes: kube's controller over the releases, fed by our own watches.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedReceiver;
 use futures::{StreamExt, TryStreamExt};
-use kube::core::{Selector, SelectorExt as _};
 use kube::runtime::controller::{Action, Config as Limits, Error};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
@@ -15,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Config;
 use super::metrics::Metrics;
-use crate::api::SherpackRelease;
+use crate::api::{Policy, SherpackRelease};
 use crate::reconcile::{self, Context};
 use crate::release::ReleaseKey;
 use crate::watch::Dependencies;
@@ -29,6 +28,7 @@ const PAGE: u32 = 100;
 pub(super) fn new(
     client: Client,
     config: &Config,
+    policy: Policy,
     dependencies: Arc<Dependencies>,
     follow: impl Fn(&watcher::Event<SherpackRelease>) + Send + Sync + 'static,
 ) -> Controller<SherpackRelease> {
@@ -38,9 +38,8 @@ pub(super) fn new(
     };
     let concurrency = u16::try_from(config.concurrency.get()).unwrap_or(u16::MAX);
     let (releases, writer) = reflector::store();
-    let selector = config.watch_labels.clone();
     let events = watcher(api, watcher::Config::default().page_size(PAGE))
-        .modify(move |release| slim(release, selector.as_ref()))
+        .modify(move |release| slim(release, &policy))
         .inspect_ok(move |event| {
             follow(event);
             dependencies.take(event);
@@ -50,10 +49,9 @@ pub(super) fn new(
 }
 
 /// Leaves out of a release what nobody asks for: all of them are kept in memory.
-fn slim(release: &mut SherpackRelease, selector: Option<&Selector>) {
+fn slim(release: &mut SherpackRelease, policy: &Policy) {
     release.metadata.managed_fields = None;
-    let labels = release.metadata.labels.as_ref();
-    if selector.is_some_and(|selector| !selector.matches(labels.unwrap_or(&BTreeMap::new()))) {
+    if !policy.selects(release) {
         // Another operator's: it counts as a dependency, and for what it owns.
         release.spec.values = None;
     }

@@ -103,7 +103,8 @@ pub(super) async fn work(
         ignore: config.ignore.clone(),
     };
     let dependencies = Arc::new(Dependencies::new(policy.clone(), wake_tx.clone()));
-    let runs = controller::new(client.clone(), config, Arc::clone(&dependencies), objects.follow());
+    let runs =
+        controller::new(client.clone(), config, policy.clone(), Arc::clone(&dependencies), objects.follow());
     let releases = runs.store();
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
     let fetcher = fetcher(config, metrics, wake_tx.clone()).await;

@@ -94,6 +94,17 @@ pub struct Snapshot<'a> {
     pub state: Option<&'static str>,
 }
 
+/// Where a release of some name is.
+enum Whereabouts {
+    /// Our watch shows it.
+    Watched,
+    /// Only the API server does; with this uid.
+    Elsewhere(Option<String>),
+    Nowhere,
+    /// Not ours to know, so not ours to take.
+    Hidden,
+}
+
 /// How often, and how far apart, the cache is asked for what we wrote before the API server is.
 const LOOKS_AT_CACHE: usize = 4;
 const CACHE_CATCHES_UP: Duration = Duration::from_millis(5);
@@ -269,31 +280,35 @@ impl Context {
         found.map(|release| ReleaseKey::of(&release))
     }
 
-    /// Whether there is no such release any more. One that we do not watch may be there all the same, so about
-    /// what the cache does not show the API server is asked.
+    /// Whether there is no such release any more.
     pub(super) async fn departed(&self, key: &ReleaseKey) -> Result<bool, Error> {
-        if self.releases.find(|release| ReleaseKey::of(release) == *key).is_some() {
-            return Ok(false);
-        }
-        let api: Api<SherpackRelease> = Api::namespaced(self.as_operator.client().clone(), &key.namespace);
-        match own("state", api.get_metadata_opt(&key.name)).await {
-            Ok(found) => Ok(found.is_none()),
-            // Not ours to know, so not ours to take.
-            Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(403) => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(match self.whereabouts(key).await? {
+            Whereabouts::Watched | Whereabouts::Hidden | Whereabouts::Elsewhere(_) => false,
+            Whereabouts::Nowhere => true,
+        })
     }
 
     /// Whether a release that we do not watch is there, with this uid.
     pub(super) async fn lives_elsewhere(&self, key: &ReleaseKey, uid: &str) -> Result<bool, Error> {
+        Ok(match self.whereabouts(key).await? {
+            Whereabouts::Watched | Whereabouts::Nowhere => false,
+            Whereabouts::Hidden => true,
+            Whereabouts::Elsewhere(found) => found.as_deref() == Some(uid),
+        })
+    }
+
+    /// A release that we do not watch may be there all the same, so about what the cache does not show the API server is asked.
+    async fn whereabouts(&self, key: &ReleaseKey) -> Result<Whereabouts, Error> {
         if self.releases.find(|release| ReleaseKey::of(release) == *key).is_some() {
-            return Ok(false);
+            return Ok(Whereabouts::Watched);
         }
         let api: Api<SherpackRelease> = Api::namespaced(self.as_operator.client().clone(), &key.namespace);
         match own("state", api.get_metadata_opt(&key.name)).await {
-            Ok(found) => Ok(found.is_some_and(|found| found.metadata.uid.as_deref() == Some(uid))),
-            // Not ours to know, so not ours to take.
-            Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(403) => Ok(true),
+            Ok(Some(found)) => Ok(Whereabouts::Elsewhere(found.metadata.uid)),
+            Ok(None) => Ok(Whereabouts::Nowhere),
+            Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(403) => {
+                Ok(Whereabouts::Hidden)
+            }
             Err(error) => Err(error),
         }
     }

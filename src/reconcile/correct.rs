@@ -23,7 +23,7 @@ use crate::watch::{Sighting, Suspicion};
 const REPORT_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 const PARALLEL: usize = 8;
 /// Nothing tells that an object has gone which left our watch with its label while it was on its way out.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+pub(super) const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Pass<'_> {
     /// Makes sure that the watches know what the deployed revision left behind. After a restart this is where
@@ -120,7 +120,9 @@ impl Pass<'_> {
         if due.is_empty() {
             return Ok(());
         }
-        let (stored, objects) = match self.kept_objects() {
+        let kept = self.kept_objects();
+        let whole = kept.is_none();
+        let (stored, objects) = match kept {
             Some(kept) => kept,
             None => {
                 let stored = self.read_head_whole().await?;
@@ -167,7 +169,7 @@ impl Pass<'_> {
         }
         if changed {
             // What is expected of an object is another now: a restart must know.
-            let mut stored = self.read_head_whole().await?;
+            let mut stored = if whole { stored } else { self.read_head_whole().await? };
             stored.private = Some(private);
             let stored = self.save(&stored, true).await?;
             self.wrote(&stored);

@@ -82,7 +82,7 @@ impl Pass<'_> {
             let set_by_another = !freed.contains(&entry.id) && {
                 let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
                 let managed_fields = meta.and_then(|meta| meta.managed_fields).unwrap_or_default();
-                fingerprint::autoscaled(&managed_fields) || self.is_scaled(&entry.id).await?
+                fingerprint::autoscaled(&managed_fields) || self.cluster.is_scaled(&entry.id).await?
             };
             if !set_by_another {
                 entry.handed_over.retain(|pointer| pointer != plan::REPLICAS);

@@ -221,23 +221,7 @@ impl Pass<'_> {
         if !plan::lost_replicas(body, managed_fields) {
             return Ok(false);
         }
-        self.is_scaled(id).await
-    }
-
-    /// Whether an autoscaler of the namespace has this workload as its target.
-    pub(super) async fn is_scaled(&self, id: &ObjectId) -> Result<bool, Error> {
-        let kind = match self.cluster.kind("autoscaling/v2", "HorizontalPodAutoscaler").await {
-            Err(cluster::Error::UnknownKind { .. }) => return Ok(false),
-            kind => kind?,
-        };
-        match self.cluster.look_all(&kind, id.namespace.as_deref()).await {
-            Ok(found) => Ok(found.iter().any(|autoscaler| plan::scales(autoscaler).as_ref() == Some(id))),
-            Err(error) => {
-                // Whoever may not see them does without.
-                tracing::debug!(object = %id, %error, "cannot see whether it is autoscaled");
-                Ok(false)
-            }
-        }
+        Ok(self.cluster.is_scaled(id).await?)
     }
 }
 

@@ -5,11 +5,8 @@ use kube::Client;
 
 use super::Error;
 use super::helm::{HelmRelease, helm_revision};
-use super::shelf::{InCluster, Page, Selector, Shelf};
+use super::shelf::{InCluster, Selector, Shelf};
 use super::unreadable::Unreadable;
-
-/// How often a list that grew too old is started again before it counts as an error.
-const LIST_TRIES: u32 = 3;
 
 /// Revisions of Helm in Secrets, seen by whom the client acts as.
 #[derive(Clone)]
@@ -47,34 +44,13 @@ impl HelmRecords {
     /// As every call for records.
     pub async fn newest(&self, namespace: &str, release: &str) -> Result<Option<HelmNewest>, Error> {
         let selector = Selector::helm(release);
-        let (mut newest, mut token, mut tries) = (None::<HelmNewest>, String::new(), LIST_TRIES);
-        loop {
-            match self.shelf.list(namespace, &selector, &token).await {
-                Ok(Page { items, next }) => {
-                    for meta in items {
-                        let secret = meta.name.unwrap_or_default();
-                        let Some((_, revision)) = helm_revision(&secret).filter(|(of, _)| *of == release)
-                        else {
-                            continue;
-                        };
-                        let version = meta.resource_version.unwrap_or_default();
-                        if newest.as_ref().is_none_or(|known| known.revision < revision) {
-                            newest = Some(HelmNewest { revision, secret, version });
-                        }
-                    }
-                    match next {
-                        Some(next) => token = next,
-                        None => return Ok(newest),
-                    }
-                }
-                Err(error) if error.is_expired() && tries > 1 => {
-                    tries -= 1;
-                    token.clear();
-                    newest = None;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let all = self.shelf.all(namespace, &selector).await?;
+        let revisions = all.into_iter().filter_map(|meta| {
+            let secret = meta.name?;
+            let (_, revision) = helm_revision(&secret).filter(|(of, _)| *of == release)?;
+            Some(HelmNewest { revision, secret, version: meta.resource_version.unwrap_or_default() })
+        });
+        Ok(revisions.max_by_key(|found| found.revision))
     }
 
     /// One revision.

@@ -23,6 +23,9 @@ use serde_json::json;
 use super::{CALL_TIMEOUT, Error, PAGE, codec};
 use crate::api::names;
 
+/// How often a list that grew too old is started again before it counts as an error.
+pub(super) const LIST_TRIES: u32 = 3;
+
 /// One page of a list, and the token of the next one.
 pub struct Page<T> {
     pub items: Vec<T>,
@@ -60,6 +63,34 @@ pub trait Shelf: Clone + Send + Sync + 'static {
         selector: &Selector,
         token: &str,
     ) -> impl Future<Output = Result<Page<ObjectMeta>, Error>> + Send;
+
+    /// The metadata of all of them. A list that grew too old is started again.
+    fn all(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+    ) -> impl Future<Output = Result<Vec<ObjectMeta>, Error>> + Send {
+        async move {
+            let (mut all, mut token, mut tries) = (Vec::new(), String::new(), LIST_TRIES);
+            loop {
+                match self.list(namespace, selector, &token).await {
+                    Ok(Page { items, next }) => {
+                        all.extend(items);
+                        match next {
+                            Some(next) => token = next,
+                            None => return Ok(all),
+                        }
+                    }
+                    Err(error) if error.is_expired() && tries > 1 => {
+                        tries -= 1;
+                        token.clear();
+                        all.clear();
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
 
     /// One page of objects, of one namespace or of all.
     fn scan(

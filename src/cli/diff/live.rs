@@ -173,12 +173,7 @@ impl Look<'_> {
     }
 
     async fn has_autoscaler(&self, id: &ObjectId) -> Result<bool, Failure> {
-        let Ok(kind) = reached(self.cluster.kind("autoscaling/v2", "HorizontalPodAutoscaler").await)? else {
-            return Ok(false);
-        };
-        // Whoever may not see them does without.
-        let found = self.cluster.look_all(&kind, id.namespace.as_deref()).await.unwrap_or_default();
-        Ok(found.iter().any(|autoscaler| plan::scales(autoscaler).as_ref() == Some(id)))
+        Ok(reached(self.cluster.is_scaled(id).await)?.unwrap_or(false))
     }
 
     /// The object as the operator would apply it; as it is where another tool did.

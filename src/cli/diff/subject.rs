@@ -1,12 +1,9 @@
 //! The release, and its revisions as they can be read without the key that seals them.
 
-use kube::api::Api;
-
 use crate::api::SherpackRelease;
 use crate::cli::answer::Failure;
-use crate::cli::cluster::{Place, keeping};
+use crate::cli::cluster::{Named, Place};
 use crate::cli::stale;
-use crate::cluster::{describe, status_code};
 use crate::release::State;
 use crate::storage::unsealed::{self, Found};
 use crate::storage::{AnyRecords, Keeping, Records as _, Stored, Stores};
@@ -25,25 +22,10 @@ pub(super) struct Subject {
 
 impl Subject {
     pub(super) async fn find(place: Place, records: &stale::Records) -> Result<Self, Failure> {
-        let api: Api<SherpackRelease> = place.api();
-        let release = match api.get_opt(&place.name).await {
-            Ok(release) => release,
-            // A release of another tool can be looked at by whoever may read its record.
-            Err(error) if matches!(status_code(&error), Some(403 | 404)) => None,
-            Err(error) => {
-                return Err(format!("SherpackRelease {}: {}", place.what(), describe(&error)).into());
-            }
-        };
-        let named =
-            |of: fn(&SherpackRelease) -> &str, given: &str| release.as_ref().map_or(given, of).to_owned();
-        Ok(Self {
-            namespace: named(SherpackRelease::target_namespace, &place.namespace),
-            name: named(SherpackRelease::release_name, &place.name),
-            keeping: release.as_ref().map(keeping).unwrap_or_default(),
-            stores: records.stores(&place.client),
-            release,
-            place,
-        })
+        let found = Named::find(&place.client, &place.namespace, &place.name).await;
+        let Named { release, namespace, name, keeping } =
+            found.map_err(|error| format!("SherpackRelease {}: {error}", place.what()))?;
+        Ok(Self { namespace, name, keeping, stores: records.stores(&place.client), release, place })
     }
 
     fn what(&self) -> String {

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use kube::api::Api;
-
 use super::Args;
 use super::definitions::Rules;
 use super::report::Problem;
 use crate::api::{Adopt, CrdUpgrade, Crds, SherpackRelease};
 use crate::cli::answer::Failure;
-use crate::cli::cluster::{keeping, releases};
-use crate::cluster::{self, describe, status_code};
+use crate::cli::cluster::{Named, releases};
+use crate::cluster;
 use crate::plan::definitions::{Author, author};
 use crate::release::{Private, Record};
 use crate::storage::unsealed::{self, Found};
@@ -41,18 +39,7 @@ impl Before {
         key: (String, String),
         args: &Args,
     ) -> Result<Self, Failure> {
-        let api: Api<SherpackRelease> = Api::namespaced(client.clone(), &key.0);
-        let release = match api.get_opt(&key.1).await {
-            Ok(release) => release,
-            // Without the definition there is none, and a pack can be looked at all the same.
-            Err(error) if matches!(status_code(&error), Some(403 | 404)) => None,
-            Err(error) => return Err(describe(&error).into()),
-        };
-        let named =
-            |of: fn(&SherpackRelease) -> &str, given: &str| release.as_ref().map_or(given, of).to_owned();
-        let namespace = named(SherpackRelease::target_namespace, &key.0);
-        let name = named(SherpackRelease::release_name, &key.1);
-        let keeping = release.as_ref().map(keeping).unwrap_or_default();
+        let Named { release, namespace, name, keeping } = Named::find(&client, &key.0, &key.1).await?;
         let mut before = Self {
             key,
             release,

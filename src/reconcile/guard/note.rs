@@ -7,12 +7,10 @@ use super::{Failing, Guard};
 use crate::cluster::Applied;
 use crate::manifest::{Object, ObjectId, fingerprint};
 use crate::plan::guard as plan;
+use crate::reconcile::correct::LOOK_AGAIN;
 use crate::reconcile::memory::DriftAction;
 use crate::reconcile::{Error, Pass};
 use crate::watch::{Sighting, Suspicion};
-
-/// Nothing tells that an object has gone which left our watch with its label while it was on its way out.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Pass<'_> {
     /// Remembers what was found and done.

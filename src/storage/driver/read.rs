@@ -10,12 +10,9 @@ use crate::storage::{
     Error, Head,
     codec::{self, Needs, Parts},
     head::is_chunk,
-    shelf::{Page, Selector, Shelf, names_of},
+    shelf::{LIST_TRIES, Page, Selector, Shelf, names_of},
     unreadable::{Fault, Unreadable},
 };
-
-/// How often a list that grew too old is started again before it counts as an error.
-const LIST_TRIES: u32 = 3;
 
 /// How often a record is read whose parts change while they are read.
 const READ_TRIES: u32 = 3;
@@ -23,24 +20,7 @@ const READ_TRIES: u32 = 3;
 impl<S: Shelf> Driver<S> {
     /// Metadata of everything that `selector` means.
     pub(super) async fn all(&self, namespace: &str, selector: &Selector) -> Result<Vec<ObjectMeta>, Error> {
-        let (mut all, mut token, mut tries) = (Vec::new(), String::new(), LIST_TRIES);
-        loop {
-            match self.shelf.list(namespace, selector, &token).await {
-                Ok(Page { items, next }) => {
-                    all.extend(items);
-                    match next {
-                        Some(next) => token = next,
-                        None => return Ok(all),
-                    }
-                }
-                Err(error) if error.is_expired() && tries > 1 => {
-                    tries -= 1;
-                    token.clear();
-                    all.clear();
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        self.shelf.all(namespace, selector).await
     }
 
     /// Reads the parts of a record, if it has any, and then the record.
