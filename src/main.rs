@@ -1,5 +1,6 @@
 //! Installs the process-wide TLS provider and allocator, then hands over to the command line.
 
+#[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -122,9 +122,9 @@ fn to_json(analyses: &[Analysis]) -> String {
     if let [one] = analyses {
         return pretty(&one.to_json());
     }
-    let changes = analyses.iter().flat_map(|analysis| {
-        analysis.changes.iter().map(|change| ChangeOf { change, crd: &analysis.name })
-    });
+    let changes = analyses
+        .iter()
+        .flat_map(|analysis| analysis.changes.iter().map(|change| ChangeOf { change, crd: &analysis.name }));
     pretty(&Several { verdict: worst(analyses), changes: changes.collect() })
 }
 
