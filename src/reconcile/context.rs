@@ -11,6 +11,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use super::calm::Calm;
 use super::evidence::Walks;
 use super::memory::{Memory, Remembered};
 use super::packs::Packs;
@@ -50,6 +51,8 @@ pub struct Context {
     /// Who waits for whom among them.
     pub dependencies: Arc<Dependencies>,
     pub memory: Memory,
+    /// Whether reports about drift may be made.
+    pub calm: Calm,
     /// Who leaves a shared definition to whom.
     pub sharing: Sharing,
     /// Walks over the objects of definitions that are to change.

@@ -366,12 +366,14 @@ impl Pass<'_> {
         if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
             drift.heat.entry(id.clone()).or_default().reverted(self.now);
             drift.last_reverted = Some(self.now);
+            self.ctx.calm.reverted(self.now);
             let seconds = suspicion.since.map(|since| since.elapsed().as_secs_f64());
             self.ctx.report.reverted(&self.key, &id.kind, manager.as_deref(), seconds);
         }
         drift.unreported += 1;
         drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.now });
         drift.report_at.get_or_insert(due);
+        drift.noted_at.get_or_insert(self.now);
     }
 }
 

@@ -238,6 +238,8 @@ pub struct DriftMemory {
     pub unreported: u32,
     /// When status and Event about drift are due.
     pub report_at: Option<Timestamp>,
+    /// Since when there is something to report.
+    pub noted_at: Option<Timestamp>,
     /// When a delayed revert may be made.
     pub revert_at: Option<Timestamp>,
     /// Reverting failed: the message.

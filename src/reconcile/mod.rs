@@ -7,6 +7,7 @@ mod act;
 mod apply;
 mod approval;
 mod archives;
+mod calm;
 mod claimant;
 mod context;
 mod correct;
@@ -50,6 +51,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+pub use calm::Calm;
 pub use context::{Context, Report, Snapshot};
 pub use error::Error;
 pub use evidence::Walks;

@@ -209,7 +209,10 @@ impl Pass<'_> {
             }
             Err(error) => sooner(self.back_off(error)),
         }
-        let drift = &self.mem.drift;
+        let drift = &mut self.mem.drift;
+        if let (Some(due), Some(noted)) = (drift.report_at, drift.noted_at) {
+            drift.report_at = Some(self.ctx.calm.report_at(due, noted, self.now));
+        }
         let cold = drift
             .heat
             .values()
@@ -294,6 +297,7 @@ impl Pass<'_> {
         }
         if drift.report_at.is_some_and(|at| at <= self.now) {
             drift.report_at = None;
+            drift.noted_at = None;
         }
     }
 
