@@ -88,7 +88,7 @@ impl Pass<'_> {
     }
 
     /// The deadline counts from here: the time that nobody worked on the operation is not its fault.
-    fn running(&self, stored: Stored, parts: plan::Parts, plan: plan::Plan) -> Running {
+    fn running(&self, stored: Stored, parts: plan::Parts, plan: plan::Plan) -> Box<Running> {
         // An uninstall never gives up; a status says when it is late.
         let (started, deadline) = match stored.record.state {
             State::PendingUninstall { started_at, .. } => (started_at, Timestamp::MAX),
@@ -96,7 +96,7 @@ impl Pass<'_> {
         };
         let checkpoint = private(&stored).and_then(|private| private.operation.as_ref());
         let at = checkpoint.and_then(|operation| checkpointed(operation, &plan)).unwrap_or(0);
-        Running {
+        Box::new(Running {
             at,
             saved: at,
             stored,
@@ -109,7 +109,7 @@ impl Pass<'_> {
             ailing: None,
             refused_since: None,
             stage: Stage::Begin,
-        }
+        })
     }
 
     async fn advance(&mut self) -> Result<Progress, Error> {
@@ -159,7 +159,7 @@ impl Pass<'_> {
         since.checked_add(REFUSED_FOR).is_ok_and(|stands| self.now < stands)
     }
 
-    async fn finish(&mut self, mut running: Running) -> Result<Progress, Error> {
+    async fn finish(&mut self, mut running: Box<Running>) -> Result<Progress, Error> {
         let result = self.prune(&mut running).await;
         if let Err(error) = result {
             // The objects are applied and healthy; what could not be pruned is tried again until the deadline.
@@ -171,7 +171,7 @@ impl Pass<'_> {
             let (reason, message) = (error.reason(), error.to_string());
             return self.fail(running, reason, message).await;
         }
-        let Running { mut stored, started, ailing, .. } = running;
+        let Running { mut stored, started, ailing, .. } = *running;
         let last_deployed = private(&stored).and_then(|private| private.last_deployed);
         let action = action_of(&stored);
         stored.record.state = State::Deployed;
@@ -195,12 +195,12 @@ impl Pass<'_> {
 
     pub(super) async fn fail(
         &mut self,
-        running: Running,
+        running: Box<Running>,
         reason: &'static str,
         message: String,
     ) -> Result<Progress, Error> {
         let message = self.hidden(message);
-        let Running { mut stored, started, stage, .. } = running;
+        let Running { mut stored, started, stage, .. } = *running;
         let mut waiting = match stage {
             Stage::Wait { waiting, .. } => waiting,
             Stage::Begin | Stage::Leaving { .. } | Stage::Hook(_) => BTreeMap::new(),

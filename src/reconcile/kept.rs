@@ -25,7 +25,9 @@ impl Kept {
             return None;
         }
         let manifest = &stored.record.manifest;
-        let compressed = zstd::bulk::compress(manifest.as_bytes(), LEVEL).ok()?;
+        let mut compressed = zstd::bulk::compress(manifest.as_bytes(), LEVEL).ok()?;
+        // It has room for what cannot be compressed.
+        compressed.shrink_to_fit();
         let fits = compressed.len() <= MOST;
         fits.then_some(Self { revision: stored.record.version, compressed, length: manifest.len() })
     }

@@ -62,7 +62,7 @@ pub struct Remembered {
     /// Who holds the release up with a pending revision, and when the record said so.
     pub claimant: Option<(Newest, String)>,
     /// The operation under way.
-    pub running: Option<Running>,
+    pub running: Option<Box<Running>>,
     /// Whether the watches know what to expect of the deployed objects: of which revision.
     pub expected_of: Option<u32>,
     /// Whose additions the watches look at; `None`: no pass of this process has looked.

@@ -46,7 +46,7 @@ impl Pass<'_> {
         }
     }
 
-    async fn tested(&mut self, mut running: Running) -> Result<(), Error> {
+    async fn tested(&mut self, mut running: Box<Running>) -> Result<(), Error> {
         if let Some(private) = running.stored.private.as_mut() {
             // Of a test that ran more than once the last run counts.
             let mut last = std::collections::BTreeMap::new();

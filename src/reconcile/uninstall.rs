@@ -104,7 +104,7 @@ impl Pass<'_> {
         }
     }
 
-    async fn uninstalled(&mut self, mut running: Running) -> Result<Progress, Error> {
+    async fn uninstalled(&mut self, mut running: Box<Running>) -> Result<Progress, Error> {
         if let Some(private) = &running.stored.private {
             self.delete_hook_objects(private).await?;
         }

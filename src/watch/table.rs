@@ -5,6 +5,7 @@
 //! stay for objects under suspicion alone, because they name who did it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -58,9 +59,9 @@ enum Seen {
     /// No event yet.
     Unknown,
     Live {
-        fingerprint: Option<String>,
+        fingerprint: Option<Arc<str>>,
         version: u64,
-        uid: Option<String>,
+        uid: Option<Arc<str>>,
         terminating: bool,
     },
     Gone {
@@ -74,10 +75,10 @@ struct Tracked {
     /// It has a watch of its own.
     alone: bool,
     /// The fingerprint after our last apply; `None` until there is one.
-    expected: Option<String>,
+    expected: Option<Arc<str>>,
     /// The resourceVersion of our last apply; events not above it are its echo or older.
     applied_version: u64,
-    uid: Option<String>,
+    uid: Option<Arc<str>>,
     seen: Seen,
     evidence: Vec<ManagedFieldsEntry>,
     /// When the object was first seen to differ from our last apply.
@@ -118,11 +119,12 @@ pub struct News {
     version: u64,
 }
 
-/// Objects by id, each owned by one release.
+/// Objects by id, each owned by one release. Most of the memory of a release that rests is here, so what is the same text is there once,
+/// and what a map has not filled yet is small.
 #[derive(Debug, Default)]
 pub struct Table {
-    objects: HashMap<ObjectId, Tracked>,
-    by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
+    objects: HashMap<Arc<ObjectId>, Box<Tracked>>,
+    by_owner: HashMap<ReleaseKey, BTreeSet<Arc<ObjectId>>>,
     /// Field managers whose additions count, for the releases that have such.
     strict: HashMap<ReleaseKey, Vec<String>>,
 }
@@ -133,25 +135,29 @@ impl Table {
     /// # Errors
     /// The key of the release that owns the object.
     pub fn track(&mut self, owner: &ReleaseKey, id: &ObjectId) -> Result<(), ReleaseKey> {
-        let tracked = self.objects.entry(id.clone()).or_insert_with(|| Tracked {
-            owner: owner.clone(),
-            alone: false,
-            expected: None,
-            applied_version: 0,
-            uid: None,
-            seen: Seen::Unknown,
-            evidence: Vec::new(),
-            since: None,
-            in_flight: false,
-            wake: false,
-            news: None,
-            looked_version: 0,
-            fresh: true,
+        let shared = match self.objects.get_key_value(id) {
+            Some((shared, tracked)) if tracked.owner == *owner => Arc::clone(shared),
+            Some((_, tracked)) => return Err(tracked.owner.clone()),
+            None => Arc::new(id.clone()),
+        };
+        self.objects.entry(Arc::clone(&shared)).or_insert_with(|| {
+            Box::new(Tracked {
+                owner: owner.clone(),
+                alone: false,
+                expected: None,
+                applied_version: 0,
+                uid: None,
+                seen: Seen::Unknown,
+                evidence: Vec::new(),
+                since: None,
+                in_flight: false,
+                wake: false,
+                news: None,
+                looked_version: 0,
+                fresh: true,
+            })
         });
-        if tracked.owner != *owner {
-            return Err(tracked.owner.clone());
-        }
-        self.by_owner.entry(owner.clone()).or_default().insert(id.clone());
+        self.by_owner.entry(owner.clone()).or_default().insert(shared);
         Ok(())
     }
 
@@ -165,8 +171,8 @@ impl Table {
     /// What a stored record says of an object: used after a restart, before any event.
     pub fn expect(&mut self, id: &ObjectId, fingerprint: Option<String>, uid: Option<String>) {
         if let Some(tracked) = self.objects.get_mut(id) {
-            tracked.expected = fingerprint;
-            tracked.uid = uid;
+            tracked.expected = fingerprint.map(Arc::from);
+            tracked.uid = uid.map(Arc::from);
             tracked.fresh = false;
         }
     }
@@ -194,6 +200,7 @@ impl Table {
         uid: Option<String>,
     ) -> bool {
         let Some(tracked) = self.objects.get_mut(id) else { return false };
+        let (fingerprint, uid) = (fingerprint.map(Arc::from), uid.map(Arc::from));
         tracked.in_flight = false;
         tracked.expected = fingerprint.clone();
         tracked.applied_version = version;
@@ -282,17 +289,17 @@ impl Table {
     /// The tracked objects of a release.
     #[must_use]
     pub fn tracked(&self, owner: &ReleaseKey) -> BTreeSet<ObjectId> {
-        self.by_owner.get(owner).cloned().unwrap_or_default()
+        self.by_owner.get(owner).into_iter().flatten().map(|id| id.as_ref().clone()).collect()
     }
 
     /// Objects of a release with an expectation of which no event was seen.
     #[must_use]
     pub fn unseen(&self, owner: &ReleaseKey) -> Vec<ObjectId> {
-        let unseen = |id: &&ObjectId| {
+        let unseen = |id: &&Arc<ObjectId>| {
             let tracked = self.objects.get(*id);
             tracked.is_some_and(|t| t.expected.is_some() && matches!(t.seen, Seen::Unknown))
         };
-        self.by_owner.get(owner).into_iter().flatten().filter(unseen).cloned().collect()
+        self.by_owner.get(owner).into_iter().flatten().filter(unseen).map(|id| id.as_ref().clone()).collect()
     }
 
     /// Every tracked object of a release was seen to be gone.
@@ -314,11 +321,11 @@ impl Table {
         ids.filter_map(|id| {
             let tracked = self.objects.get(id)?;
             suspicious(tracked).then(|| Suspicion {
-                id: id.clone(),
+                id: id.as_ref().clone(),
                 gone: matches!(tracked.seen, Seen::Gone { .. }),
                 managed_fields: tracked.evidence.clone(),
                 fingerprint: match &tracked.seen {
-                    Seen::Live { fingerprint, .. } => fingerprint.clone(),
+                    Seen::Live { fingerprint, .. } => fingerprint.as_deref().map(str::to_owned),
                     Seen::Unknown | Seen::Gone { .. } => None,
                 },
                 version: match tracked.seen {
@@ -343,6 +350,8 @@ impl Table {
         if let Some(managers) = self.strict.get(&tracked.owner).filter(|_| !id.is_definition()) {
             fingerprint = fingerprint::with_additions(fingerprint, &managed_fields, managers);
         }
+        let fingerprint = shared(&tracked.expected, fingerprint);
+        let uid = shared(&tracked.uid, uid);
         tracked.seen = Seen::Live { fingerprint, version, uid, terminating };
         let suspicious = suspicious(tracked);
         tracked.since = if suspicious { tracked.since.or_else(|| Some(Instant::now())) } else { None };
@@ -401,6 +410,17 @@ impl Tracked {
         }
         newer
     }
+}
+
+/// The text, without a copy of its own when it is the one that is known.
+fn shared(known: &Option<Arc<str>>, text: Option<String>) -> Option<Arc<str>> {
+    let text = text?;
+    Some(
+        known
+            .as_ref()
+            .filter(|known| known.as_ref() == text)
+            .map_or_else(|| Arc::from(text.as_str()), Arc::clone),
+    )
 }
 
 fn suspicious(tracked: &Tracked) -> bool {
