@@ -1,7 +1,7 @@
 //! Which REST resource serves a kind: discovery, one call for each group and version, cached.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::core::{ApiResource, GroupVersion, GroupVersionKind};
@@ -31,11 +31,13 @@ impl Kind {
 
 /// The kinds of the cluster, looked up on first use.
 ///
-/// A kind that is not in the cache costs one call for its group and version; a kind that the API server
-/// does not know is asked for again after five seconds at the earliest.
+/// A kind that is not in the cache costs one call for its group and version, however many ask at once; a kind that the
+/// API server does not know is asked for again after five seconds at the earliest.
 #[derive(Default)]
 pub struct Kinds {
     known: Mutex<HashMap<GroupVersionKind, Lookup>>,
+    /// Held by whoever asks for the kinds of a group and version.
+    asking: Mutex<HashMap<GroupVersion, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 #[derive(Clone)]
@@ -53,39 +55,46 @@ impl Kinds {
         let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
         let unknown = || Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
         let gvk = GroupVersionKind::try_from(types).map_err(|_| unknown())?;
-        match self.cached(&gvk) {
-            Some(Lookup::Served(kind)) => return Ok(kind),
-            Some(Lookup::Absent(since)) if since.elapsed() < ABSENT_FOR => return Err(unknown()),
-            _ => {}
+        if let Some(kind) = self.recent(&gvk) {
+            return kind.ok_or_else(unknown);
         }
-        let gv = GroupVersion::gv(&gvk.group, &gvk.version);
-        let failed = |source| discovery_failed(api_version, source);
-        let group = match tokio::time::timeout(DEADLINE, discovery::pinned_group(client, &gv)).await {
-            Ok(Ok(group)) => group,
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
-                self.remember(gvk, Lookup::Absent(Instant::now()));
-                return Err(unknown());
-            }
-            Ok(Err(kube::Error::Discovery(_))) => {
-                self.remember(gvk, Lookup::Absent(Instant::now()));
-                return Err(unknown());
-            }
-            Ok(Err(error)) => return Err(failed(error)),
-            Err(_) => return Err(failed(late())),
-        };
+        match tokio::time::timeout(DEADLINE, self.ask(client, &gvk)).await {
+            Ok(Ok(kind)) => kind.ok_or_else(unknown),
+            Ok(Err(error)) => Err(discovery_failed(api_version, error)),
+            Err(_) => Err(discovery_failed(api_version, late())),
+        }
+    }
+
+    /// Asks for all kinds of a group and version, one after the other where several want to. Gives the kind that is wanted, if
+    /// it is served.
+    async fn ask(&self, client: &Client, wanted: &GroupVersionKind) -> kube::Result<Option<Kind>> {
+        let gv = GroupVersion::gv(&wanted.group, &wanted.version);
+        let asking = Arc::clone(lock(&self.asking).entry(gv.clone()).or_default());
+        let _turn = asking.lock().await;
+        if let Some(kind) = self.recent(wanted) {
+            // Somebody else has asked meanwhile.
+            return Ok(kind);
+        }
         let mut found = None;
-        for (resource, capabilities) in group.versioned_resources(&gvk.version) {
-            let served = Kind { namespaced: capabilities.scope == Scope::Namespaced, resource };
-            let name = GroupVersionKind::gvk(&gvk.group, &gvk.version, &served.resource.kind);
-            if name == gvk {
-                found = Some(served.clone());
+        match discovery::pinned_group(client, &gv).await {
+            Ok(group) => {
+                for (resource, capabilities) in group.versioned_resources(&gv.version) {
+                    let served = Kind { namespaced: capabilities.scope == Scope::Namespaced, resource };
+                    let name = GroupVersionKind::gvk(&gv.group, &gv.version, &served.resource.kind);
+                    if name == *wanted {
+                        found = Some(served.clone());
+                    }
+                    self.remember(name, Lookup::Served(served));
+                }
             }
-            self.remember(name, Lookup::Served(served));
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(kube::Error::Discovery(_)) => {}
+            Err(error) => return Err(error),
         }
-        found.ok_or_else(|| {
-            self.remember(gvk.clone(), Lookup::Absent(Instant::now()));
-            unknown()
-        })
+        if found.is_none() {
+            self.remember(wanted.clone(), Lookup::Absent(Instant::now()));
+        }
+        Ok(found)
     }
 
     /// A version of `group` that serves `kind` now, in the form of an `apiVersion`; `None` when no version does. Asks
@@ -109,7 +118,7 @@ impl Kinds {
     pub fn forget(&self, api_version: &str, kind: &str) {
         let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
         if let Ok(gvk) = GroupVersionKind::try_from(types) {
-            self.lock().remove(&gvk);
+            lock(&self.known).remove(&gvk);
         }
     }
 
@@ -119,22 +128,30 @@ impl Kinds {
         if let Ok(gvk) = GroupVersionKind::try_from(types)
             && matches!(self.cached(&gvk), Some(Lookup::Absent(_)))
         {
-            self.lock().remove(&gvk);
+            lock(&self.known).remove(&gvk);
+        }
+    }
+
+    /// What is known and still believed: the kind, or that it is not served.
+    fn recent(&self, gvk: &GroupVersionKind) -> Option<Option<Kind>> {
+        match self.cached(gvk)? {
+            Lookup::Served(kind) => Some(Some(kind)),
+            Lookup::Absent(since) => (since.elapsed() < ABSENT_FOR).then_some(None),
         }
     }
 
     fn cached(&self, gvk: &GroupVersionKind) -> Option<Lookup> {
-        self.lock().get(gvk).cloned()
+        lock(&self.known).get(gvk).cloned()
     }
 
     fn remember(&self, gvk: GroupVersionKind, lookup: Lookup) {
-        self.lock().insert(gvk, lookup);
+        lock(&self.known).insert(gvk, lookup);
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupVersionKind, Lookup>> {
-        // The map is valid at every step, so a panic elsewhere while it was held does no harm.
-        self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
+/// The map is valid at every step, so a panic elsewhere while it was held does no harm.
+fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn discovery_failed(what: &str, source: kube::Error) -> Error {

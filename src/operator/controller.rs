@@ -21,7 +21,7 @@ use crate::watch::Dependencies;
 
 /// A pass that could tell its error in no status is repeated after this time.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
-const PAGE: u32 = 100;
+const PAGE: u32 = 250;
 
 /// The controller before it runs: its store is needed to build the context. What its watch shows is told to
 /// `dependencies` and `follow` first.

@@ -20,7 +20,7 @@ use crate::api::{HistoryStorage, names};
 use crate::cluster::version_of;
 use crate::release::{Record, ReleaseKey, revision_of};
 
-const PAGE: u32 = 250;
+const PAGE: u32 = 500;
 
 /// Which records belong together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

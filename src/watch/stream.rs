@@ -10,7 +10,7 @@ use super::trouble::Trouble;
 use crate::cluster::Kind;
 use crate::manifest::ObjectId;
 
-const PAGE: u32 = 250;
+const PAGE: u32 = 500;
 
 pub(super) type Event = watcher::Event<PartialObjectMeta<DynamicObject>>;
 pub(super) type Events = BoxStream<'static, watcher::Result<Event>>;
