@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,13 +21,12 @@ async fn a_fight_is_named_and_cooled_down_and_everything_else_is_still_put_back_
         .objects(names.map(|name| config_map(name, json!({"color": "blue", "size": "small"}))));
     h.deploy("web", &pack, json!({})).await;
     let objects = h.objects.clone();
+    let (before, began) = (h.wire.mark(), Instant::now());
     let rival = tokio::spawn(async move {
         loop {
-            if objects.get("ConfigMap/fought").await["data"]["color"] == "blue" {
-                let red = json!({"data": {"color": "red"}});
-                objects.edit("ConfigMap/fought", "rival-controller", red).await;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            let red = json!({"data": {"color": "red"}});
+            objects.edit("ConfigMap/fought", "rival-controller", red).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
     let release = h.condition("web", "Drifted", "True", Some("Contended")).await;
@@ -44,6 +44,10 @@ async fn a_fight_is_named_and_cooled_down_and_everything_else_is_still_put_back_
     h.shows("ConfigMap/quiet", "/data/color", "blue").await;
     let first = h.wire.writes_since(mark).into_iter().find(|request| request.is_about("configmaps"));
     assert!(first.as_ref().is_some_and(|request| request.is_about("configmaps/quiet")), "{first:?}");
+    // Three at once, then one in two seconds and ever fewer, however often the rival writes.
+    let reverts = h.wire.writes_to("configmaps/fought", before).len() as u64;
+    let most = 4 + began.elapsed().as_secs() / 2;
+    assert!((3..=most).contains(&reverts), "{reverts} reverts, at most {most}");
     rival.abort();
     // When the rival has gone, the last word is ours, and what was told of the fight does not stay.
     h.shows("ConfigMap/fought", "/data/color", "blue").await;
@@ -107,6 +111,10 @@ async fn values_of_secrets_are_told_to_nobody() {
         })
         .await;
     }
+    let drift = h.run(&["diff", "watched"]);
+    assert_eq!(drift.code, 1, "{drift:?}");
+    let metrics = h.metrics().await;
+    assert!(metrics.contains("sherpack_drift_reverted_total{"), "{metrics}");
     h.stop().await;
 
     let mut told: Vec<Value> = h.objects.list("SherpackRelease", "").await;
@@ -115,7 +123,7 @@ async fn values_of_secrets_are_told_to_nobody() {
     assert!(told.contains("/data/password"), "the change itself is told");
     let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
     assert!(logged.contains("secret-values/web"), "the log is collected");
-    told.push_str(&logged);
+    told.extend([logged, drift.out, drift.err, metrics]);
     for value in [ours, theirs] {
         let encoded = STANDARD.encode(value);
         assert!(!told.contains(value) && !told.contains(&encoded), "{value} is told");

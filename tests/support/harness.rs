@@ -120,6 +120,12 @@ impl Harness {
         Probe(address).metric(name, labels).await
     }
 
+    /// The metrics of the running operator, as text.
+    pub async fn metrics(&self) -> String {
+        let address = self.operator.lock().unwrap().as_ref().expect("an operator runs").address;
+        Probe(address).metrics().await
+    }
+
     // ---- packs and releases -------------------------------------------------------------------------------
 
     /// Stores a pack in the ConfigMap `name`; one that is there is overwritten.
