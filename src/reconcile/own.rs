@@ -97,7 +97,11 @@ impl Pass<'_> {
             return Ok(Some(CONFLICT_AGAIN));
         }
         let again = self.come_back(&outcome);
+        if self.shown_lately(&outcome) {
+            return Ok(again);
+        }
         let (status, _) = status::build(&self.facts(Some(invalid)), &outcome);
+        self.tell_of_drift();
         self.show(status).await?;
         Ok(again)
     }
@@ -267,6 +271,11 @@ impl Pass<'_> {
         } else if news && warning {
             self.ctx.report.event(self.release, true, &verdict.reason, "Reconcile", verdict.message.clone());
         }
+        self.tell_of_drift();
+    }
+
+    /// One Event for what was put back since the last one, once that is due.
+    fn tell_of_drift(&mut self) {
         let drift = &mut self.mem.drift;
         if drift.unreported > 0 && drift.report_at.is_none_or(|at| at <= self.now) {
             if let Some(last) = drift.seen.last() {
