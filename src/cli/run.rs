@@ -143,9 +143,6 @@ pub(super) struct Args {
     worker_threads: NonZeroUsize,
 }
 
-/// Threads for what blocks: rendering, files, name resolution. Bounds memory; renders queue beyond it.
-const BLOCKING_THREADS: usize = 16;
-
 /// Part of the grace period that is kept for threads that still block when everything else has ended.
 const THREADS_GRACE: Duration = Duration::from_secs(1);
 
@@ -161,11 +158,7 @@ pub(super) fn run(args: Args) -> ExitCode {
 
 fn start(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     telemetry::install(args.log_format, &args.log_level)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(args.worker_threads.get())
-        .max_blocking_threads(BLOCKING_THREADS)
-        .enable_all()
-        .build()
+    let runtime = operator::runtime(args.worker_threads)
         .map_err(|source| operator::Error::System { what: "threads for the async runtime", source })?;
     let config = config(args, proxies(|name| std::env::var(name).ok()), default_holder)?;
     let result = runtime.block_on(async {

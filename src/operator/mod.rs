@@ -12,6 +12,7 @@ pub mod server;
 pub mod shutdown;
 mod start;
 pub mod telemetry;
+mod threads;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub use error::Error;
 use lease::{Lease, Timing};
 use metrics::Metrics;
 use server::{Gate, Readiness, Server};
+pub use threads::runtime;
 
 use crate::cluster::client::{self, ApiObserver, Permission};
 

@@ -53,12 +53,7 @@ impl Operator {
     #[must_use]
     pub fn start(settings: &Settings, wire: &Wire) -> Self {
         wire.revive();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("operator")
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = operator::runtime(NonZeroUsize::new(2).unwrap()).unwrap();
         let (shutdown, lives) = (CancellationToken::new(), CancellationToken::new());
         let address = free_address();
         let config = Config {
