@@ -280,7 +280,10 @@ impl Cluster {
         operations.insert(0, json!({"op": "add", "path": "/metadata/resourceVersion", "value": version}));
         let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations)).unwrap_or_default();
         let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
-        self.patch(api_version, id, &params, &Patch::Json::<()>(patch)).await
+        let api = self.api(api_version, id).await?;
+        // One that has gone meanwhile says nothing of its kind.
+        let patched = within("patch", id, api.patch(&id.name, &params, &Patch::Json::<()>(patch))).await;
+        patched.map(Applied::new)
     }
 
     pub(super) async fn patch<P: serde::Serialize + std::fmt::Debug>(

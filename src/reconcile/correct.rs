@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
 use super::handover::left_to_others;
@@ -366,7 +367,7 @@ impl Pass<'_> {
         if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
             drift.heat.entry(id.clone()).or_default().reverted(self.now);
             drift.last_reverted = Some(self.now);
-            self.ctx.calm.reverted(self.now);
+            self.ctx.calm.reverted(Timestamp::now());
             let seconds = suspicion.since.map(|since| since.elapsed().as_secs_f64());
             self.ctx.report.reverted(&self.key, &id.kind, manager.as_deref(), seconds);
         }

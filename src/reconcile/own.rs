@@ -224,7 +224,9 @@ impl Pass<'_> {
             .filter_map(backoff::Heat::cold_at)
             .min();
         let look_at = self.mem.ailing.as_ref().and_then(|ailing| ailing.look_at);
-        for at in [drift.revert_at, drift.report_at, cold, look_at].into_iter().flatten() {
+        // What was due before this pass and is due still, this pass had no reason to do: what gives it one wakes the release.
+        let ahead = [drift.revert_at, look_at].map(|at| at.filter(|at| *at >= self.now));
+        for at in ahead.into_iter().chain([drift.report_at, cold]).flatten() {
             sooner(until(self.now, at));
         }
         match self.settings.drift_pause(self.now) {

@@ -57,6 +57,26 @@ async fn a_fight_is_named_and_cooled_down_and_everything_else_is_still_put_back_
     assert_eq!((&drift["count"], &drift["contended"]), (&json!(0), &Value::Null));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_rests_while_a_pause_holds_what_is_due() {
+    let h = Harness::new("contended-pause").await;
+    let pack = Pack::new("web", "1.0.0").object(config_map("fought", json!({"color": "blue"})));
+    h.deploy("web", &pack, json!({})).await;
+    let red = json!({"data": {"color": "red"}});
+    // Until it is put back no more at once, but at a time that has been set.
+    loop {
+        h.objects.edit("ConfigMap/fought", "rival-controller", red.clone()).await;
+        h.pass("web").await;
+        if h.objects.get("ConfigMap/fought").await["data"]["color"] == "red" {
+            break;
+        }
+    }
+    let until = jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_hours(1)).unwrap();
+    h.annotate("web", "sherpack.io/drift-pause-until", until.to_string()).await;
+    h.condition("web", "Drifted", "Unknown", Some("DriftPaused")).await;
+    h.rests("web").await;
+}
+
 /// What the operator logs, collected for the whole test binary.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -1,6 +1,7 @@
 //! One test: a namespace, an operator that watches it alone, and everything that the test does there.
 
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -106,6 +107,19 @@ impl Harness {
     pub async fn stop(&self) {
         let operator = self.operator.lock().unwrap().take().expect("an operator runs");
         operator.stop().await;
+    }
+
+    /// Asks for passes of a release for some seconds, and makes sure that few are made unasked.
+    pub async fn rests(&self, name: &str) {
+        let passes = async || self.metric("sherpack_reconcile_duration_seconds_count", &[]).await;
+        let (before, began, mut asked) = (passes().await, Instant::now(), 0.0);
+        while began.elapsed() < Duration::from_secs(4) {
+            self.pass(name).await;
+            asked += 1.0;
+        }
+        // The annotation makes one, and the status that acknowledges it another.
+        let made = passes().await - before;
+        assert!(made <= asked * 2.0 + 20.0, "{made} passes where {asked} were asked for");
     }
 
     /// Waits until the running operator is ready.

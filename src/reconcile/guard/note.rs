@@ -24,7 +24,7 @@ impl Pass<'_> {
         let id = &object.id;
         let (look, written) = match done {
             Ok(done) => done,
-            Err(error) if error.is_conflict() => {
+            Err(error) if is_conflict(&error) => {
                 // Somebody was faster: looked at again at once, unless that goes on.
                 self.ctx.guards.table().abandon(id);
                 guard.due.insert(id.clone());
@@ -114,4 +114,9 @@ impl Pass<'_> {
         guard.due.insert(id.clone());
         guard.failing.insert(id.clone(), failing);
     }
+}
+
+/// Somebody wrote the object, or the record, since it was read.
+fn is_conflict(error: &Error) -> bool {
+    error.is_conflict() || matches!(error, Error::Cluster(error) if error.is_conflict())
 }
