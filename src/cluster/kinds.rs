@@ -35,9 +35,14 @@ impl Kind {
 /// API server does not know is asked for again after five seconds at the earliest.
 #[derive(Default)]
 pub struct Kinds {
-    known: Mutex<HashMap<GroupVersionKind, Lookup>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    known: HashMap<GroupVersionKind, Lookup>,
     /// Held by whoever asks for the kinds of a group and version.
-    asking: Mutex<HashMap<GroupVersion, Arc<tokio::sync::Mutex<()>>>>,
+    asking: HashMap<GroupVersion, Arc<tokio::sync::Mutex<()>>>,
 }
 
 #[derive(Clone)]
@@ -69,7 +74,7 @@ impl Kinds {
     /// it is served.
     async fn ask(&self, client: &Client, wanted: &GroupVersionKind) -> kube::Result<Option<Kind>> {
         let gv = GroupVersion::gv(&wanted.group, &wanted.version);
-        let asking = Arc::clone(lock(&self.asking).entry(gv.clone()).or_default());
+        let asking = Arc::clone(self.lock().asking.entry(gv.clone()).or_default());
         let _turn = asking.lock().await;
         if let Some(kind) = self.recent(wanted) {
             // Somebody else has asked meanwhile.
@@ -118,7 +123,7 @@ impl Kinds {
     pub fn forget(&self, api_version: &str, kind: &str) {
         let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
         if let Ok(gvk) = GroupVersionKind::try_from(types) {
-            lock(&self.known).remove(&gvk);
+            self.lock().known.remove(&gvk);
         }
     }
 
@@ -128,7 +133,7 @@ impl Kinds {
         if let Ok(gvk) = GroupVersionKind::try_from(types)
             && matches!(self.cached(&gvk), Some(Lookup::Absent(_)))
         {
-            lock(&self.known).remove(&gvk);
+            self.lock().known.remove(&gvk);
         }
     }
 
@@ -141,17 +146,17 @@ impl Kinds {
     }
 
     fn cached(&self, gvk: &GroupVersionKind) -> Option<Lookup> {
-        lock(&self.known).get(gvk).cloned()
+        self.lock().known.get(gvk).cloned()
     }
 
     fn remember(&self, gvk: GroupVersionKind, lookup: Lookup) {
-        lock(&self.known).insert(gvk, lookup);
+        self.lock().known.insert(gvk, lookup);
     }
-}
 
-/// The map is valid at every step, so a panic elsewhere while it was held does no harm.
-fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
-    map.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The maps are valid at every step, so a panic elsewhere while they were held does no harm.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn discovery_failed(what: &str, source: kube::Error) -> Error {

@@ -106,17 +106,18 @@ fn whole(old: &Definition, new: &Definition, out: &mut Vec<Change>) {
     versions::conversion(old, new, out);
     pruning(old, new, out);
     unknown(&old.spec, &new.spec, SPEC, "spec", out);
-    unknown(part(&old.spec, "names"), part(&new.spec, "names"), NAMES, "spec.names", out);
+    unknown(
+        versions::inner(&old.spec, "names"),
+        versions::inner(&new.spec, "names"),
+        NAMES,
+        "spec.names",
+        out,
+    );
     version_list(old, new, out);
 }
 
 const SPEC: &[&str] = &["group", "names", "scope", "versions", "conversion", "preserveUnknownFields"];
 const NAMES: &[&str] = &["plural", "singular", "kind", "listKind", "shortNames", "categories"];
-
-/// The map below a key, or none at all.
-fn part<'m>(map: &'m Map<String, Value>, key: &str) -> &'m Map<String, Value> {
-    map.get(key).and_then(Value::as_object).unwrap_or(&NOTHING)
-}
 
 /// Fields that nobody here knows.
 pub(super) fn unknown(
@@ -270,7 +271,7 @@ fn one(old: &Version<'_>, new: &Version<'_>, out: &mut Vec<Change>) {
         "selectableFields",
     ];
     unknown(old.body, new.body, &known, &new.path(), out);
-    let (from, to) = (part(old.body, "schema"), part(new.body, "schema"));
+    let (from, to) = (versions::inner(old.body, "schema"), versions::inner(new.body, "schema"));
     unknown(from, to, &["openAPIV3Schema"], &format!("{}.schema", new.path()), out);
     let root = format!("{}.schema.openAPIV3Schema", new.path());
     let (from, to) = (old.schema().unwrap_or(&NOTHING), new.schema().unwrap_or(&NOTHING));

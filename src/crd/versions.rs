@@ -10,7 +10,8 @@ use super::definition::{NOTHING, Version};
 use super::same::{data, printer_column};
 use super::{Definition, Kind, Severity};
 
-fn inner<'m>(map: &'m Map<String, Value>, key: &str) -> &'m Map<String, Value> {
+/// The map below a key, or an empty one.
+pub(super) fn inner<'m>(map: &'m Map<String, Value>, key: &str) -> &'m Map<String, Value> {
     map.get(key).and_then(Value::as_object).unwrap_or(&NOTHING)
 }
 

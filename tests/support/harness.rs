@@ -122,22 +122,23 @@ impl Harness {
         assert!(made <= asked * 2.0 + 20.0, "{made} passes where {asked} were asked for");
     }
 
+    fn probe(&self) -> Probe {
+        Probe(self.operator.lock().unwrap().as_ref().expect("an operator runs").address)
+    }
+
     /// Waits until the running operator is ready.
     pub async fn operator_ready(&self) {
-        let address = self.operator.lock().unwrap().as_ref().expect("an operator runs").address;
-        Probe(address).ready().await;
+        self.probe().ready().await;
     }
 
     /// The sum of all series of a metric of the running operator whose labels contain every text in `labels`.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
-        let address = self.operator.lock().unwrap().as_ref().expect("an operator runs").address;
-        Probe(address).metric(name, labels).await
+        self.probe().metric(name, labels).await
     }
 
     /// The metrics of the running operator, as text.
     pub async fn metrics(&self) -> String {
-        let address = self.operator.lock().unwrap().as_ref().expect("an operator runs").address;
-        Probe(address).metrics().await
+        self.probe().metrics().await
     }
 
     // ---- packs and releases -------------------------------------------------------------------------------
