@@ -14,6 +14,7 @@ use super::{
     Error,
     codec::{self, MacKey},
     driver::Driver,
+    page::Limit,
     shelf::{Page, Selector, Shelf, names_of},
 };
 use crate::api::names;
@@ -207,13 +208,14 @@ impl Shelf for InMemory {
         namespace: Option<&str>,
         selector: &Selector,
         _token: &str,
-    ) -> Result<Page<Secret>, Error> {
+        limit: Limit,
+    ) -> Result<(Page<Secret>, Limit), Error> {
         let mut memory = self.lock();
         memory.operations.scans += 1;
         let found = memory.objects.iter().filter(|(key, object)| {
             namespace.is_none_or(|namespace| key.0 == namespace) && selector.matches(&object.metadata)
         });
-        Ok(Page { items: found.map(|(_, object)| object.clone()).collect(), next: None })
+        Ok((Page { items: found.map(|(_, object)| object.clone()).collect(), next: None }, limit))
     }
 
     async fn delete(

@@ -30,6 +30,7 @@ mod helm;
 mod helm_records;
 mod key;
 mod memory;
+mod page;
 mod shelf;
 mod unreadable;
 pub mod unsealed;
@@ -57,8 +58,8 @@ use crate::release::{Private, Record};
 /// How long one call may take, retries of the client included.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How many records one page of a list holds.
-pub const PAGE: u32 = 50;
+/// How many objects one page of metadata holds.
+const PAGE: u32 = 50;
 
 /// Where revision records are kept.
 ///

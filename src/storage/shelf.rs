@@ -20,6 +20,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
+use super::page::{self, Limit};
 use super::{CALL_TIMEOUT, Error, PAGE, codec};
 use crate::api::names;
 
@@ -64,7 +65,7 @@ pub trait Shelf: Clone + Send + Sync + 'static {
         token: &str,
     ) -> impl Future<Output = Result<Page<ObjectMeta>, Error>> + Send;
 
-    /// The metadata of all of them. A list that grew too old is started again.
+    /// Metadata of everything that `selector` means. A list that grew too old is started again.
     fn all(
         &self,
         namespace: &str,
@@ -92,13 +93,14 @@ pub trait Shelf: Clone + Send + Sync + 'static {
         }
     }
 
-    /// One page of objects, of one namespace or of all.
+    /// One page of objects, of one namespace or of all, and the limit of the next one.
     fn scan(
         &self,
         namespace: Option<&str>,
         selector: &Selector,
         token: &str,
-    ) -> impl Future<Output = Result<Page<Secret>, Error>> + Send;
+        limit: Limit,
+    ) -> impl Future<Output = Result<(Page<Secret>, Limit), Error>> + Send;
 
     /// Deletes an object if it is still the one with this uid and, if given, this resourceVersion.
     /// [`Error::Missing`] if it is gone.
@@ -350,13 +352,15 @@ impl<K: Holds> Shelf for InCluster<K> {
         namespace: Option<&str>,
         selector: &Selector,
         token: &str,
-    ) -> Result<Page<Secret>, Error> {
+        limit: Limit,
+    ) -> Result<(Page<Secret>, Limit), Error> {
+        let (url, params) = (K::url_path(&(), namespace), page_params(selector, token));
         let scope = namespace.unwrap_or("all namespaces");
-        let api = namespace.map_or_else(|| Api::all(self.client.clone()), |namespace| self.api(namespace));
-        let params = page_params(selector, token);
-        let list: kube::core::ObjectList<K> =
-            bounded(&format!("list {}s in {scope}", Self::KIND), scope, 0, api.list(&params)).await?;
-        Ok(Page { items: list.items.into_iter().map(K::undress).collect(), next: next(list.metadata) })
+        let what = format!("list {}s in {scope}", Self::KIND);
+        let read = page::read::<K>(&self.client, &url, &params, limit);
+        let (list, limit) = bounded(&what, scope, 0, read).await?;
+        let items = list.items.into_iter().map(K::undress).collect();
+        Ok((Page { items, next: next(list.metadata) }, limit))
     }
 
     async fn delete(

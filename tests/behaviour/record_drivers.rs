@@ -1,5 +1,9 @@
 //! Every driver of records that needs an API server does what all of them do.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::TryStreamExt;
+use serde_json::json;
 use sherpack_operator::manifest::{InventoryEntry, ObjectId};
 use sherpack_operator::release::{
     Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private, Record, State,
@@ -65,4 +69,25 @@ async fn a_record_in_a_config_map_has_the_published_shape() {
     assert_eq!(labels["sherpack.io/release-version"], "7");
     assert!(found["data"]["release"].as_str().unwrap().is_ascii());
     assert!(found["binaryData"].is_null());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_large_secrets_is_read_in_small_pages() {
+    let h = Harness::without_operator("driver-large").await;
+    let records = SecretRecords::new(h.client.clone(), MacKey::new([7; 32]));
+    let ours = Record { namespace: "driver-large".into(), state: State::Deployed, ..record(1) };
+    records.create(&ours, &private(1)).await.unwrap();
+    // Anybody's, and more than one page may hold.
+    let bulk = STANDARD.encode(vec![b'x'; 1_000_000]);
+    for number in 0..14 {
+        let labels =
+            json!({"app.kubernetes.io/managed-by": "sherpack", "sherpack.io/release-name": ours.name});
+        let name = format!("a-{number}");
+        let large = json!({"apiVersion": "v1", "kind": "Secret", "data": {"bulk": bulk},
+            "metadata": {"name": name, "labels": labels}});
+        h.objects.create("kubectl-create", large).await;
+    }
+    let found: Vec<Head> = records.history("driver-large", &ours.name).try_collect().await.unwrap();
+    let stored = found.iter().filter_map(Head::stored).count();
+    assert_eq!((found.len(), stored), (15, 1));
 }

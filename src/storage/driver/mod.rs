@@ -190,7 +190,7 @@ impl<S: Shelf> Driver<S> {
     async fn try_sweep(&self, stored: &Stored) -> Result<(), Error> {
         let Stored { namespace, secret_name, record, parts, .. } = stored;
         let stem = codec::stem(namespace, &record.namespace, &record.name);
-        let found = self.all(namespace, &Selector::everything(&record.name)).await?;
+        let found = self.shelf.all(namespace, &Selector::everything(&record.name)).await?;
         let there: Vec<u32> =
             found.iter().filter_map(|meta| Meta::of(meta, &stem)).map(|m| m.revision).collect();
         let left = |name: &str| match codec::part_of(name) {
@@ -276,7 +276,7 @@ impl<S: Shelf> Records for Driver<S> {
 
     async fn list(&self, namespace: &str, release: &str) -> Result<Vec<Meta>, Error> {
         let stem = self.stem(namespace, release);
-        let all = self.all(self.place(namespace), &Selector::records(release)).await?;
+        let all = self.shelf.all(self.place(namespace), &Selector::records(release)).await?;
         let mut metas: Vec<Meta> = all.iter().filter_map(|meta| Meta::of(meta, &stem)).collect();
         metas.sort_by_key(|meta| meta.revision);
         Ok(metas)
@@ -314,13 +314,13 @@ impl<S: Shelf> Records for Driver<S> {
         self.delete_main(meta).await?;
         let Meta { namespace, secret_name, release, revision, in_parts, .. } = meta;
         let Some((stem, _)) = revision_of(secret_name).filter(|_| *in_parts) else { return Ok(()) };
-        let parts = self.all(namespace, &Selector::parts(release, *revision)).await?;
+        let parts = self.shelf.all(namespace, &Selector::parts(release, *revision)).await?;
         self.delete_parts(namespace, parts_of(parts, stem, Some(*revision))).await
     }
 
     async fn remove_all(&self, namespace: &str, release: &str) -> Result<(), Error> {
         let (place, stem) = (self.place(namespace), self.stem(namespace, release));
-        let all = self.all(place, &Selector::everything(release)).await?;
+        let all = self.shelf.all(place, &Selector::everything(release)).await?;
         let mut metas: Vec<Meta> = all.iter().filter_map(|meta| Meta::of(meta, &stem)).collect();
         metas.sort_by_key(|meta| meta.revision);
         for meta in &metas {

@@ -3,13 +3,14 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::api::core::v1::Secret;
 
 use super::{Driver, PARALLEL, off_thread};
 use crate::storage::{
     Error, Head,
     codec::{self, Needs, Parts},
     head::is_chunk,
+    page::Limit,
     shelf::{LIST_TRIES, Page, Selector, Shelf, names_of},
     unreadable::{Fault, Unreadable},
 };
@@ -18,11 +19,6 @@ use crate::storage::{
 const READ_TRIES: u32 = 3;
 
 impl<S: Shelf> Driver<S> {
-    /// Metadata of everything that `selector` means.
-    pub(super) async fn all(&self, namespace: &str, selector: &Selector) -> Result<Vec<ObjectMeta>, Error> {
-        self.shelf.all(namespace, selector).await
-    }
-
     /// Reads the parts of a record, if it has any, and then the record.
     pub(super) async fn open(&self, mut main: Secret) -> Result<Head, Error> {
         for _ in 0..READ_TRIES {
@@ -122,6 +118,7 @@ impl<S: Shelf> Driver<S> {
             selector,
             page: VecDeque::new(),
             next: Some(String::new()),
+            limit: Limit::default(),
             tries: LIST_TRIES,
         };
         stream::try_unfold(first, |mut scan| async move {
@@ -139,6 +136,7 @@ struct Scan<S> {
     page: VecDeque<Secret>,
     /// Token of the next page; empty for the first.
     next: Option<String>,
+    limit: Limit,
     tries: u32,
 }
 
@@ -155,9 +153,10 @@ impl<S: Shelf> Scan<S> {
                     head => return Ok(Some(head)),
                 }
             } else if let Some(token) = self.next.take() {
-                match self.driver.shelf.scan(self.namespace.as_deref(), &self.selector, &token).await {
-                    Ok(Page { items, next }) => {
-                        self.next = next;
+                let (namespace, shelf) = (self.namespace.as_deref(), &self.driver.shelf);
+                match shelf.scan(namespace, &self.selector, &token, self.limit).await {
+                    Ok((Page { items, next }, limit)) => {
+                        (self.next, self.limit) = (next, limit);
                         self.page = items.into();
                     }
                     Err(error) if error.is_expired() && self.tries > 1 => {
