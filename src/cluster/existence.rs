@@ -6,7 +6,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, PostParams, Preconditions};
 use serde_json::Value;
 
 use super::objects::{Meta, namespace_id, within};
-use super::{Cluster, Error, Mode};
+use super::{Applied, Cluster, Error, Mode};
 use crate::api::names;
 use crate::manifest::ObjectId;
 
@@ -19,7 +19,29 @@ pub enum Created {
     Exists,
 }
 
+/// No object ever has this resourceVersion: it is that of an etcd that holds nothing. An apply that names it creates, or is a conflict.
+const NEVER: &str = "1";
+
 impl Cluster {
+    /// [`Cluster::apply`] of an object that must not be there yet; `None` when it is, and nothing is changed then.
+    ///
+    /// # Errors
+    /// As [`Cluster::apply`].
+    pub async fn apply_new(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        body: &Value,
+    ) -> Result<Option<Applied>, Error> {
+        let mut body = body.clone();
+        body["metadata"]["resourceVersion"] = NEVER.into();
+        match self.apply(api_version, id, &body, Mode::Real).await {
+            Ok(applied) => Ok(Some(applied)),
+            Err(error) if error.is_conflict() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Creates an object that must not be there yet, by manager `sherpack-operator`: an apply would find the finished run
     /// of before and call it done.
     ///

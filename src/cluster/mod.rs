@@ -27,7 +27,7 @@ pub use exec::Ran;
 pub use existence::{Created, Propagation};
 pub use kinds::{Kind, Kinds};
 pub use look::{LOOK_DEADLINE, LookError};
-pub use objects::{Applied, Cluster, Mode, fingerprint_of, is_hidden, version_of};
+pub use objects::{Applied, Cluster, Meta, Mode, fingerprint_of, is_hidden, version_of};
 pub use proxied::{Proxied, proxied_name};
 pub use ready::{ReadyPod, Workload};
 pub use rights::Rules;

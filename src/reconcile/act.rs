@@ -3,13 +3,14 @@
 //! Every step may be repeated: applies are idempotent, deletes carry the uid, hooks know their run. A wait returns
 //! and is woken.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::hooks::operation_phase;
 use super::memory::{Ailing, Running, Stage};
+use super::ownership::Survey;
 use super::prepare::{Prepared, stored_parts};
 use super::status::{self, Finished, Progress};
 use super::steps::Step;
@@ -30,7 +31,7 @@ impl Pass<'_> {
             self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
         }
         let Prepared { record, mut private, parts, plan } = prepared;
-        let found = self.check_ownership(&parts.objects, &private).await?;
+        let Survey { found, absent } = self.check_ownership(&parts.objects, &private).await?;
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;
         let before = self.mem.head.take();
@@ -49,7 +50,7 @@ impl Pass<'_> {
             self.records().set_head(old, false).await?;
         }
         self.wrote(&stored);
-        self.mem.running = Some(self.running(stored, parts, plan));
+        self.mem.running = Some(Box::new(Running { absent, ..*self.running(stored, parts, plan) }));
         self.advance().await
     }
 
@@ -105,10 +106,12 @@ impl Pass<'_> {
             deadline,
             started,
             applied: HashMap::new(),
+            absent: BTreeSet::new(),
             handed_over: false,
             ailing: None,
             refused_since: None,
             stage: Stage::Begin,
+            untold: Some(self.ctx.calm.operation()),
         })
     }
 

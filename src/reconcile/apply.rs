@@ -1,18 +1,18 @@
-//! The objects of an operation: whose they are, applied group by group, pruned.
+//! The objects of an operation: applied group by group, pruned.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 
-use super::handover::Found;
 use super::memory::{Running, Waiting};
+use super::prepare::stored_objects;
 use super::{Error, Pass};
 use crate::api::{Adopt, IgnoreRule, names};
 use crate::cluster::{self, Applied, Holder, Mode};
-use crate::manifest::{InventoryEntry, Object, ObjectId, defining};
+use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
-use crate::release::{Private, ReleaseKey};
+use crate::release::ReleaseKey;
 use crate::storage::Stored;
 
 /// Applies in flight for one release.
@@ -27,7 +27,7 @@ impl Pass<'_> {
         groups: &[Vec<usize>],
         applied: &mut HashMap<ObjectId, Applied>,
     ) -> Result<BTreeMap<ObjectId, Waiting>, Error> {
-        let Running { stored, parts, handed_over, .. } = running;
+        let Running { stored, parts, handed_over, absent, .. } = running;
         let objects = &parts.objects;
         let revision = stored.record.version;
         let Some(private) = stored.private.as_mut() else { return Ok(BTreeMap::new()) };
@@ -59,7 +59,8 @@ impl Pass<'_> {
                 let entry = entries.get(&object.id)?;
                 let due = !applied.contains_key(&object.id) && entry.skipped.is_empty();
                 let object = instead.get(&object.id).unwrap_or(object);
-                due.then(|| self.apply_one(object, entry, &rules, &uid))
+                let absent = absent.contains(&object.id);
+                due.then(|| self.apply_as(object, entry, &rules, &uid, absent))
             });
             let results: Vec<_> =
                 stream::iter(calls.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
@@ -124,11 +125,27 @@ impl Pass<'_> {
         rules: &[Arc<IgnoreRule>],
         uid: &str,
     ) -> (ObjectId, Result<Applied, cluster::Error>) {
+        self.apply_as(object, entry, rules, uid, false).await
+    }
+
+    /// [`Pass::apply_one`]; `absent`: nothing of this name was there when that was asked, and there must be nothing of
+    /// others now.
+    async fn apply_as(
+        &self,
+        object: &Object,
+        entry: &InventoryEntry,
+        rules: &[Arc<IgnoreRule>],
+        uid: &str,
+        absent: bool,
+    ) -> (ObjectId, Result<Applied, cluster::Error>) {
         let marks = self.marks(uid);
         let body = plan::apply_body(object, entry, marks);
         let id = &object.id;
         self.ctx.objects.table().begin(id);
-        let mut result = self.cluster.apply(&object.api_version, id, &body, Mode::Real).await;
+        let mut result = match absent {
+            true => self.apply_absent(object, &body, uid).await,
+            false => self.cluster.apply(&object.api_version, id, &body, Mode::Real).await,
+        };
         if let Ok(applied) = &result
             && self.settings.adopt == Adopt::Unowned
         {
@@ -203,60 +220,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
-    /// applied cost a call, and those that this very line of revisions marked pass. Gives what it found.
-    pub(super) async fn check_ownership(
-        &self,
-        objects: &[Object],
-        private: &Private,
-    ) -> Result<Vec<Found>, Error> {
-        let known: BTreeSet<&ObjectId> =
-            private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
-        // Definitions were judged before.
-        let unknown =
-            objects.iter().filter(|object| !known.contains(&object.id) && !object.id.is_definition());
-        let checks = unknown.map(|object| async move {
-            let meta = match self.cluster.metadata(&object.api_version, &object.id).await {
-                // What this revision defines itself cannot be there yet.
-                Err(cluster::Error::UnknownKind { .. })
-                    if defining(objects, &object.api_version, &object.id.kind).is_some() =>
-                {
-                    None
-                }
-                meta => meta?,
-            };
-            Ok::<_, cluster::Error>(meta.map(|meta| (object, meta)))
-        });
-        let checked: Vec<_> = stream::iter(checks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;
-        let mut found = Vec::new();
-        for result in checked {
-            let Some((object, meta)) = result? else { continue };
-            found.push((object.id.clone(), meta.managed_fields.clone().unwrap_or_default()));
-            let id = &object.id;
-            if meta.deletion_timestamp.is_some() {
-                return Err(cluster::Error::Terminating { id: id.clone() }.into());
-            }
-            let marked_by = plan::marked_by(meta.annotations.as_ref());
-            if marked_by == Some(private.owner.uid.as_str()) {
-                continue;
-            }
-            let living = marked_by.and_then(|uid| self.ctx.living(uid));
-            match living {
-                Some(owner) => {
-                    let holder = Holder::Release(owner.to_string());
-                    return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
-                }
-                None if self.settings.adopt == Adopt::Unowned => {}
-                None => {
-                    let helm = meta.annotations.as_ref().and_then(|all| all.get("meta.helm.sh/release-name"));
-                    let holder = helm.map_or(Holder::Unknown, |name| Holder::Helm(name.clone()));
-                    return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
-                }
-            }
-        }
-        Ok(found)
-    }
-
     /// Deletes what this revision no longer wants: only what an inventory of ours records, what still carries our
     /// marker, and what is not to be kept.
     pub(super) async fn prune(&mut self, running: &mut Running) -> Result<(), Error> {
@@ -277,10 +240,15 @@ impl Pass<'_> {
             // What an error leaves to do stays in the record.
             private.leftovers.retain(|left| left.id != entry.id);
         }
+        if freed.is_empty() {
+            return Ok(());
+        }
         // As long as it was there, the autoscaler may have taken the replicas once more, and that would look as if
         // it still were.
+        let objects = stored_objects(&running.stored)?;
+        let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
         let rules = self.rules(private);
-        for object in running.parts.objects.iter().filter(|object| freed.contains(&object.id)) {
+        for object in objects.iter().filter(|object| freed.contains(&object.id)) {
             let entry = private.inventory.iter_mut().find(|entry| entry.id == object.id);
             let Some(entry) = entry.filter(|entry| entry.skipped.is_empty()) else { continue };
             let left = self.leave_ignored(object, entry, &rules, None).await?;

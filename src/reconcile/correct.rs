@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
 use super::handover::left_to_others;
 use super::ignore::{Left, of_new};
-use super::memory::{DriftAction, Drifted};
+use super::memory::{DriftAction, Drifted, Unreported};
 use super::prepare::stored_objects;
 use super::{Error, Pass};
 use crate::api::{DriftMode, IgnoreRule};
@@ -367,14 +367,13 @@ impl Pass<'_> {
         if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
             drift.heat.entry(id.clone()).or_default().reverted(self.now);
             drift.last_reverted = Some(self.now);
+            // It has been put back now, however long this pass took to come to it.
             self.ctx.calm.reverted(Timestamp::now());
             let seconds = suspicion.since.map(|since| since.elapsed().as_secs_f64());
             self.ctx.report.reverted(&self.key, &id.kind, manager.as_deref(), seconds);
         }
-        drift.unreported += 1;
+        drift.unreported.get_or_insert(Unreported { count: 0, since: self.now, due }).count += 1;
         drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.now });
-        drift.report_at.get_or_insert(due);
-        drift.noted_at.get_or_insert(self.now);
     }
 }
 

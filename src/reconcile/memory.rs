@@ -1,10 +1,11 @@
 //! What the operator remembers of each release between passes. Losing all of it costs reads, never correctness.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use super::calm::Busy;
 use super::guard::Guard;
 use super::kept::Kept;
 use super::tally::Tally;
@@ -120,6 +121,7 @@ impl Remembered {
 /// An operation between two passes.
 pub struct Running {
     pub stored: Stored,
+    /// Emptied once nothing is left to do but wait.
     pub parts: Parts,
     pub plan: Plan,
     pub deadline: Timestamp,
@@ -128,8 +130,10 @@ pub struct Running {
     pub at: usize,
     /// The step that the stored checkpoint names.
     pub saved: usize,
-    /// What this process applied since the last wait.
+    /// What this process applied and nobody has waited for yet.
     pub applied: HashMap<ObjectId, Applied>,
+    /// What was not there when this process began the operation.
+    pub absent: BTreeSet<ObjectId>,
     /// Replicas that an autoscaler sets were left to it.
     pub handed_over: bool,
     /// What is not healthy and hinders nobody.
@@ -137,6 +141,8 @@ pub struct Running {
     /// Since when the API server refuses what may be refused for a moment only.
     pub refused_since: Option<Timestamp>,
     pub stage: Stage,
+    /// Until the status has told of it.
+    pub untold: Option<Busy>,
 }
 
 /// How far the step under way is.
@@ -234,16 +240,21 @@ pub struct DriftMemory {
     /// Reverts, or in Warn mode findings, newest last, at most twenty.
     pub seen: Vec<Drifted>,
     pub last_reverted: Option<Timestamp>,
-    /// Reverts that no Event has spoken of yet.
-    pub unreported: u32,
-    /// When status and Event about drift are due.
-    pub report_at: Option<Timestamp>,
-    /// Since when there is something to report.
-    pub noted_at: Option<Timestamp>,
+    /// What status and Event have not spoken of yet.
+    pub unreported: Option<Unreported>,
     /// When a delayed revert may be made.
     pub revert_at: Option<Timestamp>,
     /// Reverting failed: the message.
     pub error: Option<String>,
+}
+
+/// Notes about drift that wait to be told together.
+pub struct Unreported {
+    pub count: u32,
+    /// When the first one was taken.
+    pub since: Timestamp,
+    /// When status and Event are due.
+    pub due: Timestamp,
 }
 
 /// A suspicion that was looked into.

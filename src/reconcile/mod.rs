@@ -29,6 +29,7 @@ mod lookup;
 mod memory;
 mod observe;
 mod own;
+mod ownership;
 mod packs;
 mod prepare;
 mod probes;

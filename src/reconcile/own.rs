@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::memory::{DriftAction, Unreported};
 use super::status::{self, Facts, Outcome, Progress, Verdict};
 use super::tally::Tally;
 use super::{Error, Pass, until};
@@ -14,8 +15,6 @@ use crate::release::decide::{Hold, Operation};
 use crate::release::{Action, Owner, Private, State, backoff};
 use crate::storage::{Head, Records};
 
-/// An operation shorter than this writes its status once, at its end.
-const QUIET_FOR: Duration = Duration::from_secs(2);
 /// While an operation runs, what it waits for is shown at most this often.
 const SHOW_EVERY: Duration = Duration::from_secs(5);
 /// While a fetch runs, nothing that comes due is looked at more often.
@@ -39,7 +38,7 @@ impl Pass<'_> {
             return self.let_the_release_go(orphaned).await;
         }
         if let Ok(Outcome { progress: Progress::Running(run), .. }) = &outcome {
-            let quiet_until = run.started.checked_add(QUIET_FOR).unwrap_or(Timestamp::MAX);
+            let quiet_until = run.started.checked_add(self.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
             if self.now < quiet_until && !run.is_beyond_the_first_wave() {
                 // What failed before is over: the next event concerns what runs now.
                 self.mem.retry_at = None;
@@ -47,14 +46,14 @@ impl Pass<'_> {
             }
         }
         if let Ok(Outcome { progress: Progress::Dependents { awaited, until: at }, .. }) = &outcome {
-            let quiet_until = awaited.began.checked_add(QUIET_FOR).unwrap_or(Timestamp::MAX);
+            let quiet_until = awaited.began.checked_add(self.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
             if self.now < quiet_until {
                 return Ok(Some(until(self.now, quiet_until.min(*at))));
             }
         }
         let again = self.come_back(&outcome);
         if let Some(since) = fetching_since(&outcome) {
-            let quiet = QUIET_FOR.saturating_sub(since.elapsed());
+            let quiet = self.ctx.calm.quiet_for().saturating_sub(since.elapsed());
             if !self.spec_changed() {
                 // What the status says is still so, and nobody asked for more.
                 return Ok(again.map(|wait| wait.max(FETCHING_AGAIN)));
@@ -79,6 +78,9 @@ impl Pass<'_> {
     async fn show(&mut self, status: SherpackReleaseStatus) -> Result<(), Error> {
         self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
         self.mem.ended.clear();
+        if let Some(running) = &mut self.mem.running {
+            running.untold = None;
+        }
         let pending =
             matches!(&self.mem.head, Some((Head::Ours(stored), _)) if stored.record.state.is_pending());
         if !pending {
@@ -159,7 +161,7 @@ impl Pass<'_> {
         }
         match outcome {
             Ok(Outcome { progress: Progress::Nothing, .. }) => {
-                self.mem.drift.report_at.is_some_and(|at| self.now < at)
+                self.mem.drift.unreported.as_ref().is_some_and(|unreported| self.now < unreported.due)
             }
             Ok(Outcome { progress: Progress::Running(run), .. }) => {
                 let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
@@ -214,9 +216,10 @@ impl Pass<'_> {
             Err(error) => sooner(self.back_off(error)),
         }
         let drift = &mut self.mem.drift;
-        if let (Some(due), Some(noted)) = (drift.report_at, drift.noted_at) {
-            drift.report_at = Some(self.ctx.calm.report_at(due, noted, self.now));
+        if let Some(unreported) = &mut drift.unreported {
+            unreported.due = self.ctx.calm.report_at(unreported.due, unreported.since, self.now);
         }
+        let report_at = drift.unreported.as_ref().map(|unreported| unreported.due);
         let cold = drift
             .heat
             .values()
@@ -226,7 +229,7 @@ impl Pass<'_> {
         let look_at = self.mem.ailing.as_ref().and_then(|ailing| ailing.look_at);
         // What was due before this pass and is due still, this pass had no reason to do: what gives it one wakes the release.
         let ahead = [drift.revert_at, look_at].map(|at| at.filter(|at| *at >= self.now));
-        for at in ahead.into_iter().chain([drift.report_at, cold]).flatten() {
+        for at in ahead.into_iter().chain([report_at, cold]).flatten() {
             sooner(until(self.now, at));
         }
         match self.settings.drift_pause(self.now) {
@@ -279,37 +282,28 @@ impl Pass<'_> {
     /// One Event for what was put back since the last one, once that is due.
     fn tell_of_drift(&mut self) {
         let drift = &mut self.mem.drift;
-        if drift.unreported > 0 && drift.report_at.is_none_or(|at| at <= self.now) {
-            if let Some(last) = drift.seen.last() {
-                let manager =
-                    last.manager.as_ref().map(|manager| format!(" by {manager}")).unwrap_or_default();
-                let paths = if last.paths.is_empty() {
-                    String::new()
-                } else {
-                    format!(" at {}", last.paths.join(", "))
-                };
-                let more = if drift.unreported > 1 {
-                    format!(", and {} more changes", drift.unreported - 1)
-                } else {
-                    String::new()
-                };
-                let (reason, note) = match last.action {
-                    super::memory::DriftAction::Reported => {
-                        (reasons::DRIFT_DETECTED, format!("{} was changed{manager}{paths}{more}", last.id))
-                    }
-                    action => (
-                        reasons::DRIFT_REVERTED,
-                        format!("{} was changed{manager}{paths}: {}{more}", last.id, action.as_str()),
-                    ),
-                };
-                self.ctx.report.event(self.release, true, reason, "Correct", note);
+        let Some(Unreported { count, .. }) =
+            drift.unreported.take_if(|unreported| unreported.due <= self.now)
+        else {
+            return;
+        };
+        let Some(last) = drift.seen.last() else { return };
+        let manager = last.manager.as_ref().map(|manager| format!(" by {manager}")).unwrap_or_default();
+        let paths = match last.paths.is_empty() {
+            true => String::new(),
+            false => format!(" at {}", last.paths.join(", ")),
+        };
+        let more = if count > 1 { format!(", and {} more changes", count - 1) } else { String::new() };
+        let (reason, note) = match last.action {
+            DriftAction::Reported => {
+                (reasons::DRIFT_DETECTED, format!("{} was changed{manager}{paths}{more}", last.id))
             }
-            drift.unreported = 0;
-        }
-        if drift.report_at.is_some_and(|at| at <= self.now) {
-            drift.report_at = None;
-            drift.noted_at = None;
-        }
+            action => (
+                reasons::DRIFT_REVERTED,
+                format!("{} was changed{manager}{paths}: {}{more}", last.id, action.as_str()),
+            ),
+        };
+        self.ctx.report.event(self.release, true, reason, "Correct", note);
     }
 
     async fn let_the_release_go(&mut self, orphaned: bool) -> Result<Option<Duration>, Error> {

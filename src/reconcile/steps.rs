@@ -11,7 +11,7 @@ use super::wait::{LOOK_ANYWAY, bearable, describe};
 use super::{Error, Pass};
 use crate::api::WAVE_TIMEOUT;
 use crate::manifest::Object;
-use crate::plan::{self, Wait};
+use crate::plan::{self, Parts, Wait};
 use crate::release::{HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase};
 
 /// In one pass: one that deletes what is to be created anew, one that creates it, and one to spare.
@@ -108,6 +108,10 @@ impl Pass<'_> {
         }
         if !matches!(running.stage, Stage::Wait { .. }) {
             running.stage = self.begin_wait(running, objects);
+            if wait != Wait::Named {
+                // The answers of the applies were looked at, and hundreds of releases may wait.
+                running.applied = HashMap::new();
+            }
         }
         let deadline = running.deadline;
         let Stage::Wait { waiting, looked_at, deadline: own } = &mut running.stage else {
@@ -126,12 +130,14 @@ impl Pass<'_> {
         if bearable(waiting) {
             running.ailing = waiting.iter().next().map(|(id, object)| describe(id, object));
             self.wake_on(&BTreeMap::new());
-            if wait != Wait::Named {
-                running.applied = HashMap::new();
-            }
             return Ok(Step::Done);
         }
-        Ok(self.judge(waiting, deadline))
+        let verdict = self.judge(waiting, deadline);
+        if running.at + 1 == running.plan.steps.len() {
+            // Nothing is applied any more. Hundreds of releases may wait here, and the record has it all.
+            running.parts = Parts::default();
+        }
+        Ok(verdict)
     }
 
     /// Whether the spec wants such a wait.

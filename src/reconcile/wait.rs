@@ -141,9 +141,14 @@ impl Pass<'_> {
 
     pub(super) async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
         waiting.values_mut().for_each(|object| object.looked_at = self.now);
-        let looks = waiting
-            .iter()
-            .map(|(id, object)| async move { (id.clone(), self.cluster.get(&object.api_version, id).await) });
+        let looks = waiting.iter().map(|(id, object)| async move {
+            let news = self.ctx.objects.table().news(id);
+            let live = match news {
+                Some(news) => self.cluster.get_since(&object.api_version, id, news.version).await,
+                None => self.cluster.get(&object.api_version, id).await,
+            };
+            (id.clone(), live)
+        });
         let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
         for (id, live) in seen {
             let Some(live) = live? else {

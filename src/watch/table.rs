@@ -116,7 +116,8 @@ pub struct Suspicion {
 pub struct News {
     pub first: Instant,
     pub last: Instant,
-    version: u64,
+    /// The version that the last one told of.
+    pub version: u64,
 }
 
 /// Objects by id, each owned by one release. Most of the memory of a release that rests is here, so what is the same text is there once,
@@ -135,29 +136,27 @@ impl Table {
     /// # Errors
     /// The key of the release that owns the object.
     pub fn track(&mut self, owner: &ReleaseKey, id: &ObjectId) -> Result<(), ReleaseKey> {
-        let shared = match self.objects.get_key_value(id) {
-            Some((shared, tracked)) if tracked.owner == *owner => Arc::clone(shared),
-            Some((_, tracked)) => return Err(tracked.owner.clone()),
-            None => Arc::new(id.clone()),
+        if let Some(tracked) = self.objects.get(id) {
+            return if tracked.owner == *owner { Ok(()) } else { Err(tracked.owner.clone()) };
+        }
+        let id = Arc::new(id.clone());
+        self.by_owner.entry(owner.clone()).or_default().insert(Arc::clone(&id));
+        let tracked = Tracked {
+            owner: owner.clone(),
+            alone: false,
+            expected: None,
+            applied_version: 0,
+            uid: None,
+            seen: Seen::Unknown,
+            evidence: Vec::new(),
+            since: None,
+            in_flight: false,
+            wake: false,
+            news: None,
+            looked_version: 0,
+            fresh: true,
         };
-        self.objects.entry(Arc::clone(&shared)).or_insert_with(|| {
-            Box::new(Tracked {
-                owner: owner.clone(),
-                alone: false,
-                expected: None,
-                applied_version: 0,
-                uid: None,
-                seen: Seen::Unknown,
-                evidence: Vec::new(),
-                since: None,
-                in_flight: false,
-                wake: false,
-                news: None,
-                looked_version: 0,
-                fresh: true,
-            })
-        });
-        self.by_owner.entry(owner.clone()).or_default().insert(shared);
+        self.objects.insert(id, Box::new(tracked));
         Ok(())
     }
 
@@ -415,12 +414,10 @@ impl Tracked {
 /// The text, without a copy of its own when it is the one that is known.
 fn shared(known: &Option<Arc<str>>, text: Option<String>) -> Option<Arc<str>> {
     let text = text?;
-    Some(
-        known
-            .as_ref()
-            .filter(|known| known.as_ref() == text)
-            .map_or_else(|| Arc::from(text.as_str()), Arc::clone),
-    )
+    match known {
+        Some(known) if **known == *text => Some(Arc::clone(known)),
+        _ => Some(Arc::from(text)),
+    }
 }
 
 fn suspicious(tracked: &Tracked) -> bool {

@@ -6,7 +6,7 @@ use crate::support::harness::condition;
 use crate::support::objects::uid;
 use crate::support::packs::{config_map, deployment, secret, service};
 use crate::support::wait::wait_for;
-use crate::support::wire::Request;
+use crate::support::wire::{Effect, Fault, Request};
 use crate::support::{Harness, Pack};
 
 fn settings(version: &str, data: Value) -> Pack {
@@ -30,6 +30,36 @@ async fn an_object_that_is_not_ours_is_not_touched() {
     h.pass("web").await;
     h.ready("web").await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_comes_between_the_check_and_the_apply_is_not_touched() {
+    let h = Harness::new("comes-between").await;
+    let apply = |request: &Request| request.verb == "apply" && request.is_about("configmaps/settings");
+    h.wire.fault(Fault::new(Effect::Hold, apply).once());
+    h.apply("web", &settings("1.0.0", json!({"color": "blue"})), json!({})).await;
+    wait_for("the apply", async || h.wire.since(0).iter().any(apply).then_some(()).ok_or_else(String::new))
+        .await;
+    let theirs = h.objects.create("kubectl-create", config_map("settings", json!({"color": "red"}))).await;
+    h.wire.release();
+    let release = h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
+    let message = condition(&release, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("settings"), "{message}");
+    assert_eq!(h.objects.get("ConfigMap/settings").await, theirs);
+    h.objects.delete("ConfigMap/settings").await;
+    h.pass("web").await;
+    h.ready("web").await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_whose_first_apply_was_not_answered_is_known_as_our_own() {
+    let h = Harness::new("not-answered").await;
+    let apply = |request: &Request| request.verb == "apply" && request.is_about("configmaps/settings");
+    h.wire.fault(Fault::new(Effect::DropAfterSend, apply).once());
+    h.deploy("web", &settings("1.0.0", json!({"color": "blue"})), json!({})).await;
+    let codes: Vec<u16> = h.wire.since(0).iter().filter(|one| apply(one)).map(|one| one.code).collect();
+    assert_eq!(codes, [201, 409, 200]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

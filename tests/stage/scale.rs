@@ -152,7 +152,10 @@ async fn measure(
     let installed = quiet(&operator).await?;
     let install_counts = installed.minus(&base);
     say(format!("requests of the install: {install_counts}"));
-    cross_check(&install_counts, &counts::server(client).await?.minus(&server_base), n)?;
+    let server_installed = counts::server(client).await?;
+    let seen = server_installed.minus(&server_base);
+    say(format!("requests of all at the API server: {seen}"));
+    cross_check(&install_counts, &seen, n)?;
 
     say(format!("idle for {} s", idle.as_secs()));
     let began = Instant::now();
@@ -170,6 +173,10 @@ async fn measure(
     say(format!("upgrade: all Ready at revision 2 in {upgrade_s} s; CPU {}", after.since(&before.1)));
     let upgraded = quiet(&operator).await?;
     say(format!("requests of the upgrade: {}", upgraded.minus(&before.0)));
+    say(format!(
+        "requests of all at the API server: {}",
+        counts::server(client).await?.minus(&server_installed)
+    ));
 
     let deployments = drift::deployments(client, NAMESPACE, 100).await?;
     let services = drift::services(client, NAMESPACE, 50).await?;
@@ -192,11 +199,13 @@ async fn measure(
     let (_, peak) = process::memory(operator.pid()?)?;
 
     say(format!("operator stopped in {:.2} s", operator.stop().await?.as_secs_f64()));
+    let stopped = counts::server(client).await?;
     let mut operator = settings.spawn()?;
     operator.ready().await?;
     say(format!("ready again {:.2} s after its start", operator.spawned.elapsed().as_secs_f64()));
     let restart = quiet(&operator).await?;
     say(format!("requests of the restart: {restart}"));
+    say(format!("requests of all at the API server: {}", counts::server(client).await?.minus(&stopped)));
     let (_, peak_after_restart) = process::memory(operator.pid()?)?;
     operator.stop().await?;
     let crowd = crowd::measure(client, settings, crowd::SIZE).await?;

@@ -113,6 +113,17 @@ impl Server {
     }
 }
 
+/// What was asked for often, most of it first.
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut counts: Vec<_> = self.0.iter().filter(|(_, count)| **count > 0).collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let counts: Vec<_> =
+            counts.iter().map(|((verb, what), count)| format!("{verb} {what} {count}")).collect();
+        f.write_str(&counts.join(", "))
+    }
+}
+
 /// Compares both counts of the install.
 ///
 /// The API server does not say who asked, so only resources are taken that nobody else writes here: every

@@ -1,0 +1,117 @@
+//! Whose the objects are that an operation is about to write.
+//!
+//! All are judged before anything is stored or written, so that one object of others leaves the cluster as it is. What was not there
+//! then is created only if it still is not: what comes between is judged in its turn.
+
+use std::collections::BTreeSet;
+
+use futures::{StreamExt, stream};
+use serde_json::Value;
+
+use super::Pass;
+use super::handover::Found;
+use crate::api::Adopt;
+use crate::cluster::{Applied, Error, Holder, Meta, Mode};
+use crate::manifest::{Object, ObjectId, defining};
+use crate::plan;
+use crate::release::Private;
+
+/// Questions under way for one release.
+const PARALLEL: usize = 8;
+
+/// What an operation finds of the objects that no earlier revision applied.
+#[derive(Default)]
+pub(super) struct Survey {
+    /// Those that are there, and may be taken.
+    pub(super) found: Vec<Found>,
+    /// Those that are not there.
+    pub(super) absent: BTreeSet<ObjectId>,
+}
+
+impl Pass<'_> {
+    /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
+    /// applied cost a call, and those that this very line of revisions marked pass.
+    pub(super) async fn check_ownership(
+        &self,
+        objects: &[Object],
+        private: &Private,
+    ) -> Result<Survey, Error> {
+        let known: BTreeSet<&ObjectId> =
+            private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
+        // Definitions were judged before.
+        let unknown =
+            objects.iter().filter(|object| !known.contains(&object.id) && !object.id.is_definition());
+        let checks = unknown.map(|object| async move {
+            let meta = match self.present(object).await {
+                // What this revision defines itself cannot be there yet.
+                Err(Error::UnknownKind { .. })
+                    if defining(objects, &object.api_version, &object.id.kind).is_some() =>
+                {
+                    None
+                }
+                meta => meta?,
+            };
+            Ok::<_, Error>((object, meta))
+        });
+        let checked: Vec<_> = stream::iter(checks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;
+        let mut survey = Survey::default();
+        for result in checked {
+            let (object, meta) = result?;
+            let Some(meta) = meta else {
+                survey.absent.insert(object.id.clone());
+                continue;
+            };
+            if let Some(obstacle) = self.obstacle(&object.id, &meta, &private.owner.uid) {
+                return Err(obstacle);
+            }
+            survey.found.push((object.id.clone(), meta.managed_fields.unwrap_or_default()));
+        }
+        Ok(survey)
+    }
+
+    /// The metadata of an object, if it is there. That it is not may be out of date, see [`Pass::apply_absent`].
+    async fn present(&self, object: &Object) -> Result<Option<Meta>, Error> {
+        match self.cluster.is_cached(&object.api_version, &object.id).await? {
+            true => self.cluster.metadata(&object.api_version, &object.id).await,
+            false => Ok(None),
+        }
+    }
+
+    /// Why the line of revisions `uid` may not take an object, if it may not.
+    fn obstacle(&self, id: &ObjectId, meta: &Meta, uid: &str) -> Option<Error> {
+        if meta.deletion_timestamp.is_some() {
+            return Some(Error::Terminating { id: id.clone() });
+        }
+        let marked_by = plan::marked_by(meta.annotations.as_ref());
+        if marked_by == Some(uid) {
+            return None;
+        }
+        let holder = match marked_by.and_then(|uid| self.ctx.living(uid)) {
+            Some(owner) => Holder::Release(owner.to_string()),
+            None if self.settings.adopt == Adopt::Unowned => return None,
+            None => {
+                let helm = meta.annotations.as_ref().and_then(|all| all.get("meta.helm.sh/release-name"));
+                helm.map_or(Holder::Unknown, |name| Holder::Helm(name.clone()))
+            }
+        };
+        Some(Error::NotOwned { id: id.clone(), holder })
+    }
+
+    /// Applies an object that was not there. If it is by now, it is judged first.
+    pub(super) async fn apply_absent(
+        &self,
+        object: &Object,
+        body: &Value,
+        uid: &str,
+    ) -> Result<Applied, Error> {
+        let Object { api_version, id, .. } = object;
+        if let Some(made) = self.cluster.apply_new(api_version, id, body).await? {
+            return Ok(made);
+        }
+        let there = self.cluster.metadata(api_version, id).await?;
+        if let Some(obstacle) = there.and_then(|meta| self.obstacle(id, &meta, uid)) {
+            return Err(obstacle);
+        }
+        self.cluster.apply(api_version, id, body, Mode::Real).await
+    }
+}
