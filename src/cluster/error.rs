@@ -176,6 +176,16 @@ impl Error {
         matches!(self, Self::Api { source, .. } if status_code(source) == Some(409))
     }
 
+    /// An API server of its own making does not take a resourceVersion with something new.
+    #[must_use]
+    pub(super) fn is_about_version(&self) -> bool {
+        let about = |error: &kube::Error| {
+            matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 422)
+                && status.message.to_ascii_lowercase().contains("resourceversion"))
+        };
+        matches!(self, Self::Api { source, .. } if about(source))
+    }
+
     /// A create was refused because something of that name is there.
     #[must_use]
     pub fn is_already_there(&self) -> bool {
@@ -241,5 +251,26 @@ pub fn describe(error: &kube::Error) -> String {
             }
             text
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_the_resource_version_is_told_from_others() {
+        let refused = |code: u16, message: &str| {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                "message": message, "reason": "Invalid"});
+            let source = kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()));
+            Error::Api { verb: "apply", id: ObjectId::default(), source: Box::new(source) }
+        };
+        let set = "Metadata.ResourceVersion: field must not be set for a Create request";
+        assert!(refused(422, set).is_about_version() && refused(400, set).is_about_version());
+        assert!(!refused(422, "spec.replicas: Invalid value: -1").is_about_version());
+        assert!(!refused(500, set).is_about_version());
     }
 }

@@ -23,7 +23,8 @@ pub enum Created {
 const NEVER: &str = "1";
 
 impl Cluster {
-    /// [`Cluster::apply`] of an object that must not be there yet; `None` when it is, and nothing is changed then.
+    /// [`Cluster::apply`] of an object that must not be there yet; `None` when it is, or when whoever serves the kind cannot tell.
+    /// Nothing is changed then.
     ///
     /// # Errors
     /// As [`Cluster::apply`].
@@ -37,7 +38,7 @@ impl Cluster {
         body["metadata"]["resourceVersion"] = NEVER.into();
         match self.apply(api_version, id, &body, Mode::Real).await {
             Ok(applied) => Ok(Some(applied)),
-            Err(error) if error.is_conflict() => Ok(None),
+            Err(error) if error.is_conflict() || error.is_about_version() => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -12,11 +12,13 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::crowded::{is_crowded, make_room};
-use super::{Account, Error, Kind, Kinds, client, status_code};
-use crate::api::names;
+use super::{Account, Error, Kind, Kinds, client};
+use crate::api::{Class, names};
 use crate::manifest::{ObjectId, fingerprint};
 
 const DEADLINE: Duration = Duration::from_secs(30);
+/// How long an answer from memory is waited for. An API server that is behind says so after three seconds.
+const FROM_MEMORY: Duration = Duration::from_secs(4);
 
 /// The one way to the objects of releases, as the operator or as a service account.
 pub struct Cluster {
@@ -355,7 +357,9 @@ impl Cluster {
     pub async fn is_cached(&self, api_version: &str, id: &ObjectId) -> Result<bool, Error> {
         let api = self.api(api_version, id).await?;
         let call = async { api.get_metadata_with(&id.name, &GetParams::any()).await };
-        Ok(self.unless_absent(api_version, id, call).await?.is_some())
+        let found = from_memory(self.unless_absent(api_version, id, call)).await?;
+        // Where that cannot be told it is asked for properly.
+        Ok(found.is_none_or(|found| found.is_some()))
     }
 
     /// [`Cluster::metadata`] by whatever version of the kind is served, and that version: an object outlives the
@@ -413,13 +417,19 @@ impl Cluster {
         let api = self.api(api_version, id).await?;
         let params = GetParams::at(&version.to_string());
         let call = async { api.get_with(&id.name, &params).await };
-        match self.unless_absent(api_version, id, call).await {
-            // Another API server, which has not come so far within its three seconds.
-            Err(Error::Api { source, .. }) if status_code(&source) == Some(504) => {
-                self.get(api_version, id).await
-            }
-            found => Ok(found?.map(Applied::new)),
+        match from_memory(self.unless_absent(api_version, id, call)).await? {
+            Some(found) => Ok(found.map(Applied::new)),
+            None => self.get(api_version, id).await,
         }
+    }
+}
+
+/// An answer out of the API server's memory; `None`: it has none for now, because it is behind or begins anew.
+async fn from_memory<T>(call: impl Future<Output = Result<T, Error>>) -> Result<Option<T>, Error> {
+    match tokio::time::timeout(FROM_MEMORY, call).await {
+        Ok(Ok(found)) => Ok(Some(found)),
+        Ok(Err(error)) if error.class() != Class::Retry => Err(error),
+        Ok(Err(_)) | Err(_) => Ok(None),
     }
 }
 

@@ -16,6 +16,7 @@ use super::status::{self, Finished, Progress};
 use super::steps::Step;
 use super::{Error, Pass};
 use crate::api::{Class, conditions, names};
+use crate::manifest::ObjectId;
 use crate::plan::{self, Occasion};
 use crate::release::{Action, Operation, OperationPhase, Private, State, description};
 use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
@@ -76,7 +77,9 @@ impl Pass<'_> {
                 )?,
                 _ => plan::roll_out(&parts, occasion(action_of(&stored)))?,
             };
-            let running = self.running(stored, parts, plan);
+            let mut running = self.running(stored, parts, plan);
+            // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
+            running.absent = never_applied(&running.stored);
             if running.at > 0
                 && let Some(private) = private(&running.stored)
             {
@@ -313,4 +316,13 @@ pub(super) fn occasion(action: Action) -> Occasion {
 /// How long an operation took; the clock of the pass is too coarse for one that began in it.
 pub(super) fn since(started: Timestamp) -> Duration {
     Duration::try_from(Timestamp::now().duration_since(started)).unwrap_or_default()
+}
+
+/// Objects that no revision is known to have applied. Definitions are judged in their own way.
+fn never_applied(stored: &Stored) -> BTreeSet<ObjectId> {
+    let entries = stored.private.iter().flat_map(|private| &private.inventory);
+    entries
+        .filter(|entry| entry.uid.is_none() && !entry.id.is_definition())
+        .map(|entry| entry.id.clone())
+        .collect()
 }

@@ -130,7 +130,7 @@ impl Pass<'_> {
 
     /// [`Pass::apply_one`]; `absent`: nothing of this name was there when that was asked, and there must be nothing of
     /// others now.
-    async fn apply_as(
+    pub(super) async fn apply_as(
         &self,
         object: &Object,
         entry: &InventoryEntry,

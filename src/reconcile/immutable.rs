@@ -52,7 +52,7 @@ impl Pass<'_> {
             // A create applies the whole object.
             let entry = InventoryEntry { ignored: Vec::new(), ..entry.clone() };
             return self
-                .apply_one(object, &entry, rules, owner_uid)
+                .apply_as(object, &entry, rules, owner_uid, true)
                 .await
                 .1
                 .map(|done| Fate::Applied(Box::new(done)));
@@ -152,6 +152,8 @@ impl Pass<'_> {
                 entry.ignored.clear();
             }
         }
+        // Whatever has their names now is judged before it is touched.
+        running.absent.extend(gone);
         self.wake_on(&left);
         let Some((id, first)) = left.first_key_value() else {
             running.stage = Stage::Begin;

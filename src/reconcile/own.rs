@@ -59,7 +59,7 @@ impl Pass<'_> {
                 return Ok(again.map(|wait| wait.max(FETCHING_AGAIN)));
             }
             if !quiet.is_zero() {
-                return Ok(Some(quiet));
+                return Ok(Some(again.map_or(quiet, |wait| wait.max(FETCHING_AGAIN).min(quiet))));
             }
         }
         if self.shown_lately(&outcome) {
@@ -228,8 +228,8 @@ impl Pass<'_> {
             .min();
         let look_at = self.mem.ailing.as_ref().and_then(|ailing| ailing.look_at);
         // What was due before this pass and is due still, this pass had no reason to do: what gives it one wakes the release.
-        let ahead = [drift.revert_at, look_at].map(|at| at.filter(|at| *at >= self.now));
-        for at in ahead.into_iter().chain([report_at, cold]).flatten() {
+        let ahead = [drift.revert_at, look_at, report_at].map(|at| at.filter(|at| *at >= self.now));
+        for at in ahead.into_iter().chain([cold]).flatten() {
             sooner(until(self.now, at));
         }
         match self.settings.drift_pause(self.now) {

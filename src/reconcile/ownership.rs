@@ -18,6 +18,8 @@ use crate::release::Private;
 
 /// Questions under way for one release.
 const PARALLEL: usize = 8;
+/// How often something that is not there is created before it is applied like anything else.
+const ROUNDS: usize = 3;
 
 /// What an operation finds of the objects that no earlier revision applied.
 #[derive(Default)]
@@ -69,12 +71,14 @@ impl Pass<'_> {
         Ok(survey)
     }
 
-    /// The metadata of an object, if it is there. That it is not may be out of date, see [`Pass::apply_absent`].
+    /// The metadata of an object, if it is there. That it is not may be out of date, see [`Pass::apply_absent`]; not where
+    /// objects of others are taken over, with what is left to those others.
     async fn present(&self, object: &Object) -> Result<Option<Meta>, Error> {
-        match self.cluster.is_cached(&object.api_version, &object.id).await? {
-            true => self.cluster.metadata(&object.api_version, &object.id).await,
-            false => Ok(None),
+        let Object { api_version, id, .. } = object;
+        if self.settings.adopt == Adopt::Unowned || self.cluster.is_cached(api_version, id).await? {
+            return self.cluster.metadata(api_version, id).await;
         }
+        Ok(None)
     }
 
     /// Why the line of revisions `uid` may not take an object, if it may not.
@@ -105,12 +109,17 @@ impl Pass<'_> {
         uid: &str,
     ) -> Result<Applied, Error> {
         let Object { api_version, id, .. } = object;
-        if let Some(made) = self.cluster.apply_new(api_version, id, body).await? {
-            return Ok(made);
-        }
-        let there = self.cluster.metadata(api_version, id).await?;
-        if let Some(obstacle) = there.and_then(|meta| self.obstacle(id, &meta, uid)) {
-            return Err(obstacle);
+        for _ in 0..ROUNDS {
+            if let Some(made) = self.cluster.apply_new(api_version, id, body).await? {
+                return Ok(made);
+            }
+            if let Some(meta) = self.cluster.metadata(api_version, id).await? {
+                if let Some(obstacle) = self.obstacle(id, &meta, uid) {
+                    return Err(obstacle);
+                }
+                break;
+            }
+            // It has gone again, or the conflict was about something else, such as a quota.
         }
         self.cluster.apply(api_version, id, body, Mode::Real).await
     }

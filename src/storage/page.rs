@@ -38,7 +38,7 @@ impl Limit {
 
     /// The same page again after one that was too large; `None` for a single object.
     #[must_use]
-    fn less(self) -> Option<Self> {
+    pub(super) fn less(self) -> Option<Self> {
         (self.0 > 1).then(|| Self((self.0 / 5).max(1)))
     }
 

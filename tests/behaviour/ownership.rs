@@ -53,6 +53,24 @@ async fn an_object_that_comes_between_the_check_and_the_apply_is_not_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_comes_while_nobody_works_on_an_install_is_not_touched() {
+    let h = Harness::new("comes-meanwhile").await;
+    h.wire.fault(Fault::on_writes(Effect::KillBefore, "configmaps/settings"));
+    let pack = settings("1.0.0", json!({"color": "blue"})).object(service("web"));
+    h.apply("web", &pack, json!({})).await;
+    h.wire.killed().await;
+    let theirs = h.objects.create("kubectl-create", config_map("settings", json!({"color": "red"}))).await;
+    h.wire.heal();
+    h.start();
+    h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
+    assert_eq!(h.objects.get("ConfigMap/settings").await, theirs);
+    h.objects.delete("ConfigMap/settings").await;
+    h.pass("web").await;
+    h.ready("web").await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_whose_first_apply_was_not_answered_is_known_as_our_own() {
     let h = Harness::new("not-answered").await;
     let apply = |request: &Request| request.verb == "apply" && request.is_about("configmaps/settings");

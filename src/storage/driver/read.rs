@@ -163,6 +163,10 @@ impl<S: Shelf> Scan<S> {
                         self.tries -= 1;
                         self.next = Some(String::new());
                     }
+                    // So many were too much for whoever answers.
+                    Err(Error::Timeout { .. }) if let Some(less) = self.limit.less() => {
+                        (self.next, self.limit) = (Some(token), less);
+                    }
                     Err(error) => return Err(error),
                 }
             } else {
