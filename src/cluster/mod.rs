@@ -1,6 +1,7 @@
 //! The client and the objects of releases. IO only: what to apply and in which order is decided elsewhere.
 
 mod account;
+mod cached;
 mod capabilities;
 mod contents;
 mod crowded;

@@ -7,18 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::api::{Api, DynamicObject, GetParams, PartialObjectMeta, Patch, PatchParams, ValidationDirective};
+use kube::api::{Api, DynamicObject, PartialObjectMeta, Patch, PatchParams, ValidationDirective};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::crowded::{is_crowded, make_room};
 use super::{Account, Error, Kind, Kinds, client};
-use crate::api::{Class, names};
+use crate::api::names;
 use crate::manifest::{ObjectId, fingerprint};
 
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How long an answer from memory is waited for. An API server that is behind says so after three seconds.
-const FROM_MEMORY: Duration = Duration::from_secs(4);
 
 /// The one way to the objects of releases, as the operator or as a service account.
 pub struct Cluster {
@@ -349,19 +347,6 @@ impl Cluster {
         Ok(found.map(|object| object.metadata))
     }
 
-    /// Whether an object was there a moment ago. Answered from the API server's memory, at half the price of [`Cluster::metadata`]: a
-    /// write of this moment may be missing.
-    ///
-    /// # Errors
-    /// As [`Cluster::metadata`].
-    pub async fn is_cached(&self, api_version: &str, id: &ObjectId) -> Result<bool, Error> {
-        let api = self.api(api_version, id).await?;
-        let call = async { api.get_metadata_with(&id.name, &GetParams::any()).await };
-        let found = from_memory(self.unless_absent(api_version, id, call)).await?;
-        // Where that cannot be told it is asked for properly.
-        Ok(found.is_none_or(|found| found.is_some()))
-    }
-
     /// [`Cluster::metadata`] by whatever version of the kind is served, and that version: an object outlives the
     /// version by which it was applied.
     ///
@@ -378,7 +363,7 @@ impl Cluster {
     }
 
     /// A 404 says that the object is absent only when it comes from the one who serves the kind.
-    async fn unless_absent<T>(
+    pub(super) async fn unless_absent<T>(
         &self,
         api_version: &str,
         id: &ObjectId,
@@ -399,37 +384,6 @@ impl Cluster {
     pub async fn get(&self, api_version: &str, id: &ObjectId) -> Result<Option<Applied>, Error> {
         let api = self.api(api_version, id).await?;
         Ok(self.unless_absent(api_version, id, api.get(&id.name)).await?.map(Applied::new))
-    }
-
-    /// [`Cluster::get`] of an object that was seen in `version`: that one or a newer one, from the API server's memory.
-    ///
-    /// # Errors
-    /// As [`Cluster::get`].
-    pub async fn get_since(
-        &self,
-        api_version: &str,
-        id: &ObjectId,
-        version: u64,
-    ) -> Result<Option<Applied>, Error> {
-        if version == 0 {
-            return self.get(api_version, id).await;
-        }
-        let api = self.api(api_version, id).await?;
-        let params = GetParams::at(&version.to_string());
-        let call = async { api.get_with(&id.name, &params).await };
-        match from_memory(self.unless_absent(api_version, id, call)).await? {
-            Some(found) => Ok(found.map(Applied::new)),
-            None => self.get(api_version, id).await,
-        }
-    }
-}
-
-/// An answer out of the API server's memory; `None`: it has none for now, because it is behind or begins anew.
-async fn from_memory<T>(call: impl Future<Output = Result<T, Error>>) -> Result<Option<T>, Error> {
-    match tokio::time::timeout(FROM_MEMORY, call).await {
-        Ok(Ok(found)) => Ok(Some(found)),
-        Ok(Err(error)) if error.class() != Class::Retry => Err(error),
-        Ok(Err(_)) | Err(_) => Ok(None),
     }
 }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::hooks::operation_phase;
 use super::memory::{Ailing, Running, Stage};
-use super::ownership::Survey;
+use super::ownership::{Survey, never_applied};
 use super::prepare::{Prepared, stored_parts};
 use super::status::{self, Finished, Progress};
 use super::steps::Step;
@@ -51,7 +51,7 @@ impl Pass<'_> {
             self.records().set_head(old, false).await?;
         }
         self.wrote(&stored);
-        self.mem.running = Some(Box::new(Running { absent, ..*self.running(stored, parts, plan) }));
+        self.mem.running = Some(self.running(stored, parts, plan, absent));
         self.advance().await
     }
 
@@ -77,9 +77,9 @@ impl Pass<'_> {
                 )?,
                 _ => plan::roll_out(&parts, occasion(action_of(&stored)))?,
             };
-            let mut running = self.running(stored, parts, plan);
             // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
-            running.absent = never_applied(&running.stored);
+            let absent = never_applied(&stored);
+            let running = self.running(stored, parts, plan, absent);
             if running.at > 0
                 && let Some(private) = private(&running.stored)
             {
@@ -92,7 +92,13 @@ impl Pass<'_> {
     }
 
     /// The deadline counts from here: the time that nobody worked on the operation is not its fault.
-    fn running(&self, stored: Stored, parts: plan::Parts, plan: plan::Plan) -> Box<Running> {
+    fn running(
+        &self,
+        stored: Stored,
+        parts: plan::Parts,
+        plan: plan::Plan,
+        absent: BTreeSet<ObjectId>,
+    ) -> Box<Running> {
         // An uninstall never gives up; a status says when it is late.
         let (started, deadline) = match stored.record.state {
             State::PendingUninstall { started_at, .. } => (started_at, Timestamp::MAX),
@@ -109,7 +115,7 @@ impl Pass<'_> {
             deadline,
             started,
             applied: HashMap::new(),
-            absent: BTreeSet::new(),
+            absent,
             handed_over: false,
             ailing: None,
             refused_since: None,
@@ -316,13 +322,4 @@ pub(super) fn occasion(action: Action) -> Occasion {
 /// How long an operation took; the clock of the pass is too coarse for one that began in it.
 pub(super) fn since(started: Timestamp) -> Duration {
     Duration::try_from(Timestamp::now().duration_since(started)).unwrap_or_default()
-}
-
-/// Objects that no revision is known to have applied. Definitions are judged in their own way.
-fn never_applied(stored: &Stored) -> BTreeSet<ObjectId> {
-    let entries = stored.private.iter().flat_map(|private| &private.inventory);
-    entries
-        .filter(|entry| entry.uid.is_none() && !entry.id.is_definition())
-        .map(|entry| entry.id.clone())
-        .collect()
 }

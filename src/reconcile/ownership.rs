@@ -15,6 +15,7 @@ use crate::cluster::{Applied, Error, Holder, Meta, Mode};
 use crate::manifest::{Object, ObjectId, defining};
 use crate::plan;
 use crate::release::Private;
+use crate::storage::Stored;
 
 /// Questions under way for one release.
 const PARALLEL: usize = 8;
@@ -123,4 +124,13 @@ impl Pass<'_> {
         }
         self.cluster.apply(api_version, id, body, Mode::Real).await
     }
+}
+
+/// Objects that no revision is known to have applied. Definitions are judged in their own way.
+pub(super) fn never_applied(stored: &Stored) -> BTreeSet<ObjectId> {
+    let entries = stored.private.iter().flat_map(|private| &private.inventory);
+    entries
+        .filter(|entry| entry.uid.is_none() && !entry.id.is_definition())
+        .map(|entry| entry.id.clone())
+        .collect()
 }

@@ -142,12 +142,8 @@ impl Pass<'_> {
     pub(super) async fn look_again(&self, waiting: &mut BTreeMap<ObjectId, Waiting>) -> Result<(), Error> {
         waiting.values_mut().for_each(|object| object.looked_at = self.now);
         let looks = waiting.iter().map(|(id, object)| async move {
-            let news = self.ctx.objects.table().news(id);
-            let live = match news {
-                Some(news) => self.cluster.get_since(&object.api_version, id, news.version).await,
-                None => self.cluster.get(&object.api_version, id).await,
-            };
-            (id.clone(), live)
+            let version = self.ctx.objects.table().news(id).map_or(0, |news| news.version);
+            (id.clone(), self.cluster.get_since(&object.api_version, id, version).await)
         });
         let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
         for (id, live) in seen {

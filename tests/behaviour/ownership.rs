@@ -13,23 +13,32 @@ fn settings(version: &str, data: Value) -> Pack {
     Pack::new("web", version).object(config_map("settings", data))
 }
 
+/// The release says whose way `ConfigMap/settings` stands in, and the object is as it was.
+async fn left_alone(h: &Harness, theirs: &Value) {
+    let release = h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
+    let message = condition(&release, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("settings"), "{message}");
+    assert_eq!(h.objects.get("ConfigMap/settings").await, *theirs);
+}
+
+/// When it is out of the way, the release goes on.
+async fn goes_on_without_it(h: &Harness) {
+    h.objects.delete("ConfigMap/settings").await;
+    h.pass("web").await;
+    h.ready("web").await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_is_not_ours_is_not_touched() {
     let h = Harness::new("not-ours").await;
     let theirs = h.objects.create("kubectl-create", config_map("settings", json!({"color": "red"}))).await;
     h.apply("web", &settings("1.0.0", json!({"color": "blue"})).object(service("web")), json!({})).await;
-    let release = h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
-    let message = condition(&release, "Ready")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("settings"), "{message}");
+    left_alone(&h, &theirs).await;
     // Nothing of the release was made, not even a revision.
-    assert_eq!(h.objects.get("ConfigMap/settings").await, theirs);
     assert!(h.objects.find("Service/web").await.is_none());
     assert!(h.records("web").await.is_empty());
-    // When it is out of the way, the release goes on.
-    h.objects.delete("ConfigMap/settings").await;
-    h.pass("web").await;
-    h.ready("web").await;
-    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    goes_on_without_it(&h).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,14 +51,8 @@ async fn an_object_that_comes_between_the_check_and_the_apply_is_not_touched() {
         .await;
     let theirs = h.objects.create("kubectl-create", config_map("settings", json!({"color": "red"}))).await;
     h.wire.release();
-    let release = h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
-    let message = condition(&release, "Ready")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("settings"), "{message}");
-    assert_eq!(h.objects.get("ConfigMap/settings").await, theirs);
-    h.objects.delete("ConfigMap/settings").await;
-    h.pass("web").await;
-    h.ready("web").await;
-    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    left_alone(&h, &theirs).await;
+    goes_on_without_it(&h).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,12 +65,8 @@ async fn an_object_that_comes_while_nobody_works_on_an_install_is_not_touched() 
     let theirs = h.objects.create("kubectl-create", config_map("settings", json!({"color": "red"}))).await;
     h.wire.heal();
     h.start();
-    h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
-    assert_eq!(h.objects.get("ConfigMap/settings").await, theirs);
-    h.objects.delete("ConfigMap/settings").await;
-    h.pass("web").await;
-    h.ready("web").await;
-    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    left_alone(&h, &theirs).await;
+    goes_on_without_it(&h).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

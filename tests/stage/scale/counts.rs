@@ -113,10 +113,10 @@ impl Server {
     }
 }
 
-/// What was asked for often, most of it first.
+/// What was asked for, what was most first.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut counts: Vec<_> = self.0.iter().filter(|(_, count)| **count > 0).collect();
+        let mut counts: Vec<_> = self.0.iter().collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let counts: Vec<_> =
             counts.iter().map(|((verb, what), count)| format!("{verb} {what} {count}")).collect();
