@@ -2,7 +2,9 @@
 //!
 //! A chunked record makes every run expensive, so each run kills the operator in every operation of the story, at its
 //! n-th write and at each tenth after that: ten runs cut wherever there is a write. Each operation must be right in
-//! itself, and is checked, before the next one begins. With one kill in each run: `crash_engine`, for a small record.
+//! itself, and is checked, before the next one begins. A cut moves what comes after it, so past the tenth write it is
+//! chance what gets cut: the last run therefore also cuts at every kind of write that no run has cut in that operation.
+//! With one kill in each run: `crash_engine`, for a small record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -155,14 +157,16 @@ fn state(record: &Value, chunks: &[Value]) -> String {
 /// Writes of an operation from one kill to the next.
 const STRIDE: usize = 10;
 
+/// The operation and the kind of write, of every cut of all runs so far.
+type Cuts = Arc<Mutex<Vec<(usize, String)>>>;
+
 /// Kills the operator at the `write`-th write of each operation, and at every [`STRIDE`]th after it.
 struct Knife {
     write: usize,
     /// Number of the operation, and writes in it so far.
     at: Mutex<(usize, usize)>,
     uninstalls: AtomicBool,
-    /// How often it has cut.
-    cuts: Mutex<Vec<(usize, String)>>,
+    cuts: Cuts,
 }
 
 impl Knife {
@@ -178,9 +182,12 @@ impl Knife {
             at.0.max(begun_by(request).unwrap_or(0))
         };
         *at = if operation == at.0 { (operation, at.1 + 1) } else { (operation, 1) };
-        let here = at.1 % STRIDE == self.write % STRIDE;
+        let cut = (operation, what(request));
+        let mut cuts = self.cuts.lock().unwrap();
+        let missed = self.write == STRIDE && !cuts.contains(&cut);
+        let here = missed || at.1 % STRIDE == self.write % STRIDE;
         if here {
-            self.cuts.lock().unwrap().push((operation, what(request)));
+            cuts.push(cut);
         }
         here
     }
@@ -203,33 +210,32 @@ fn what(request: &Request) -> String {
     kind.replace("secrets", if name.contains(".chunk.") { "chunks" } else { "records" })
 }
 
-/// Lives the story with these kills in each operation; gives where they were.
-async fn killed(write: usize) -> Vec<(usize, String)> {
+/// Lives the story with these kills in each operation, and notes where they were.
+async fn killed(write: usize, cuts: Cuts) {
     let h = Harness::new(&format!("chunked-engine-{write}")).await;
     let knife = Arc::new(Knife {
         write,
         at: Mutex::default(),
         uninstalls: AtomicBool::new(false),
-        cuts: Mutex::default(),
+        cuts,
     });
     let cutting = Arc::clone(&knife);
     h.wire.fault(Fault::new(Effect::KillAfter, move |request| cutting.cuts_at(request)));
     supervised(&h, story(&h, &knife.uninstalls)).await;
-    std::mem::take(&mut *knife.cuts.lock().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_any_write_of_an_operation_on_a_chunked_record_every_hook_runs_once() {
     const LANES: usize = 4;
     let began = std::time::Instant::now();
-    let lanes = (1..=LANES).map(|first| async move {
-        let mut cuts = Vec::new();
+    let cuts = Cuts::default();
+    let lanes = (1..=LANES).map(async |first| {
         for write in (first..=STRIDE).step_by(LANES) {
-            cuts.extend(killed(write).await);
+            killed(write, Arc::clone(&cuts)).await;
         }
-        cuts
     });
-    let cuts: Vec<(usize, String)> = futures::future::join_all(lanes).await.into_iter().flatten().collect();
+    futures::future::join_all(lanes).await;
+    let cuts = std::mem::take(&mut *cuts.lock().unwrap());
     let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut numbers = [0; OPERATIONS.len()];
     for (operation, kind) in &cuts {
