@@ -38,7 +38,7 @@ impl Pass<'_> {
         self.track(&private.inventory)?;
         self.watch(&entries).await?;
         if !*handed_over {
-            self.hand_over_replicas(objects, private, applied).await?;
+            self.hand_over_replicas(objects, absent, private, applied).await?;
             *handed_over = true;
         }
         let due: Vec<&Object> = groups

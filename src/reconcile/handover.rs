@@ -108,10 +108,11 @@ impl Pass<'_> {
     }
 
     /// Leaves replicas to an autoscaler of the same manifest, without the reset that dropping an owned field
-    /// would cause: the live value gets another owner first.
+    /// would cause: the live value gets another owner first. What was `absent` may be somebody else's by now.
     pub(super) async fn hand_over_replicas(
         &self,
         objects: &[Object],
+        absent: &BTreeSet<ObjectId>,
         private: &mut Private,
         applied: &HashMap<ObjectId, Applied>,
     ) -> Result<(), Error> {
@@ -123,6 +124,11 @@ impl Pass<'_> {
             }
             // A create applies the whole object.
             let Some(live) = self.cluster.get(&entry.api_version, &entry.id).await? else { continue };
+            if absent.contains(&entry.id)
+                && self.obstacle(&entry.id, &live.live.metadata, &private.owner.uid).is_some()
+            {
+                continue;
+            }
             let Some(replicas) = live.value().pointer(plan::REPLICAS).cloned() else { continue };
             let fields = serde_json::json!({
                 "apiVersion": entry.api_version, "kind": entry.id.kind,

@@ -180,7 +180,7 @@ impl Pass<'_> {
             && self.ctx.objects.suspicions(&self.key).is_empty()
         {
             // Whatever woke us, the last try failed a moment ago.
-            return Ok(Some(until(self.now, at)));
+            return Ok(Some(self.tell_until(at)));
         }
         let outcome = self.decide_and_act().await;
         match &outcome {

@@ -279,6 +279,13 @@ impl Pass<'_> {
         self.tell_of_drift();
     }
 
+    /// Nothing is tried again before `at`; what is due until then is told all the same. Gives when to come back.
+    pub(super) fn tell_until(&mut self, at: Timestamp) -> Duration {
+        self.tell_of_drift();
+        let due = self.mem.drift.unreported.as_ref().map(|unreported| unreported.due);
+        until(self.now, due.map_or(at, |due| due.min(at)))
+    }
+
     /// One Event for what was put back since the last one, once that is due.
     fn tell_of_drift(&mut self) {
         let drift = &mut self.mem.drift;

@@ -83,7 +83,7 @@ impl Pass<'_> {
     }
 
     /// Why the line of revisions `uid` may not take an object, if it may not.
-    fn obstacle(&self, id: &ObjectId, meta: &Meta, uid: &str) -> Option<Error> {
+    pub(super) fn obstacle(&self, id: &ObjectId, meta: &Meta, uid: &str) -> Option<Error> {
         if meta.deletion_timestamp.is_some() {
             return Some(Error::Terminating { id: id.clone() });
         }

@@ -213,12 +213,7 @@ fn what(request: &Request) -> String {
 /// Lives the story with these kills in each operation, and notes where they were.
 async fn killed(write: usize, cuts: Cuts) {
     let h = Harness::new(&format!("chunked-engine-{write}")).await;
-    let knife = Arc::new(Knife {
-        write,
-        at: Mutex::default(),
-        uninstalls: AtomicBool::new(false),
-        cuts,
-    });
+    let knife = Arc::new(Knife { write, at: Mutex::default(), uninstalls: AtomicBool::new(false), cuts });
     let cutting = Arc::clone(&knife);
     h.wire.fault(Fault::new(Effect::KillAfter, move |request| cutting.cuts_at(request)));
     supervised(&h, story(&h, &knife.uninstalls)).await;

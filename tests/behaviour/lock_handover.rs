@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::packs::deployment;
+use crate::support::packs::{autoscaler, deployment};
 use crate::support::wait::wait_for;
 use crate::support::wire::Request;
 use crate::support::{Effect, Fault, Harness, Pack};
@@ -10,16 +10,6 @@ use crate::support::{Effect, Fault, Harness, Pack};
 const IMAGE: &str = "/spec/template/spec/containers/0/image";
 /// What the controller manager calls itself; the autoscaler runs in it.
 const AUTOSCALER: &str = "kube-controller-manager";
-
-fn autoscaler(target: &str, min: u32, max: u32) -> Value {
-    json!({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": target},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
-            "minReplicas": min, "maxReplicas": max,
-        },
-    })
-}
 
 /// No metrics are served here, so an autoscaler that is part of the release never becomes healthy.
 fn unhealthy_is_fine() -> Value {

@@ -47,6 +47,25 @@ async fn stays_changed(h: &Harness) {
     assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], RED);
 }
 
+/// The next try is an interval away; what is put back meanwhile is told all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_cannot_go_on_stays_locked_and_tells_what_it_puts_back() {
+    let h = Harness::new("drift-held-up").await;
+    h.deploy("web", &settings(), json!({"interval": "1h"})).await;
+    h.pack("web-pack", &settings().template("broken.yaml", "{{ values.missing.color }}")).await;
+    h.condition("web", "Ready", "False", Some("RenderFailed")).await;
+    paint(&h, "ConfigMap/settings").await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.condition("web", "Drifted", "False", Some("DriftReverted")).await;
+    wait_for("an Event tells it", async || {
+        let events = h.events("web", "DriftReverted").await;
+        if events.is_empty() { Err("no Event".to_owned()) } else { Ok(()) }
+    })
+    .await;
+    let release = h.condition("web", "Ready", "False", Some("RenderFailed")).await;
+    assert_eq!(release["status"]["drift"]["objects"][0]["action"], "Reverted", "{}", release["status"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn warn_tells_who_changed_what_and_writes_nothing() {
     let h = Harness::new("drift-warn").await;

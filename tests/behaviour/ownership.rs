@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::harness::condition;
 use crate::support::objects::uid;
-use crate::support::packs::{config_map, deployment, secret, service};
+use crate::support::packs::{autoscaler, config_map, deployment, secret, service};
 use crate::support::wait::wait_for;
 use crate::support::wire::{Effect, Fault, Request};
 use crate::support::{Harness, Pack};
@@ -67,6 +67,32 @@ async fn an_object_that_comes_while_nobody_works_on_an_install_is_not_touched() 
     h.start();
     left_alone(&h, &theirs).await;
     goes_on_without_it(&h).await;
+}
+
+/// What an apply would leave to others is made somebody's before it. Not in an object that is nobody's to touch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_handed_over_in_an_object_that_comes_meanwhile() {
+    let h = Harness::new("comes-with-rules").await;
+    let rule = json!({"target": {"kind": "Deployment"}, "paths": ["/spec/template/spec/containers/*/image"]});
+    let pack =
+        settings("1.0.0", json!({"color": "blue"})).objects([deployment("web", 1), autoscaler("web", 2, 5)]);
+    h.wire.fault(Fault::on_writes(Effect::KillAfter, "configmaps/settings"));
+    h.apply("web", &pack, json!({"drift": {"ignore": [rule]}, "wait": false})).await;
+    h.wire.killed().await;
+    let mut theirs = deployment("web", 3);
+    theirs["spec"]["template"]["spec"]["containers"][0]["image"] = json!("example.com/other:2");
+    h.objects.create("kubectl-create", theirs).await;
+    h.wire.heal();
+    let mark = h.wire.mark();
+    h.start();
+    let release = h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
+    let message = condition(&release, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("Deployment"), "{message}");
+    let refused = |request: &Request| request.is_write() && request.is_about("deployments/web");
+    let codes: Vec<u16> = h.wire.since(mark).iter().filter(|one| refused(one)).map(|one| one.code).collect();
+    assert!(codes.iter().all(|code| *code == 409), "{codes:?}");
+    let managers = h.objects.get("Deployment/web").await["metadata"]["managedFields"].to_string();
+    assert!(!managers.contains("sherpack"), "{managers}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -133,6 +133,18 @@ pub fn deployment(name: &str, replicas: u32) -> Value {
     })
 }
 
+/// An autoscaler of the Deployment of the same name.
+#[must_use]
+pub fn autoscaler(target: &str, min: u32, max: u32) -> Value {
+    json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": target},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
+            "minReplicas": min, "maxReplicas": max,
+        },
+    })
+}
+
 /// Annotates the pods of a Deployment so that the node does with them what `tests/devcluster/README.md` says.
 #[must_use]
 pub fn with_pod_annotation(mut workload: Value, key: &str, value: &str) -> Value {

@@ -28,7 +28,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::memory::Remembered;
 use super::status::{self, Guarding, Outcome, Progress};
-use super::{Context, Error, Pass, has_finalizer, until};
+use super::{Context, Error, Pass, has_finalizer};
 use crate::api::{self, Class, Installer, LockOf, Settings, SherpackRelease};
 use crate::manifest::ObjectId;
 use crate::manifest::fingerprint::Holder;
@@ -103,7 +103,7 @@ impl Pass<'_> {
         }
         let again = match self.mem.retry_at.filter(|at| self.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
-            Some(at) if !self.has_news(&lock, &guard) => Ok(Some(until(self.now, at))),
+            Some(at) if !self.has_news(&lock, &guard) => Ok(Some(self.tell_until(at))),
             _ => {
                 let outcome = self.take_stance(&lock, &mut guard).await;
                 self.settle_guard(&lock, &guard, outcome).await
