@@ -1,6 +1,7 @@
 //! Memory, connections and CPU time of processes, from `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
 use crate::failure::{During, Failure, Result};
@@ -18,6 +19,29 @@ pub(crate) fn memory(pid: u32) -> Result<(f64, f64)> {
         Ok::<_, Failure>((kib / 1024.0 * 10.0).round() / 10.0)
     };
     Ok((field("VmRSS")?, field("VmHWM")?))
+}
+
+/// How fast one core is while another is as busy: steps of some arithmetic in a microsecond. Means something only beside another
+/// figure of the same program.
+pub(crate) fn speed() -> f64 {
+    const LASTS: Duration = Duration::from_millis(100);
+    let count = || {
+        let began = Instant::now();
+        let (mut steps, mut number) = (0_u32, 1_u64);
+        while began.elapsed() < LASTS {
+            for _ in 0..10_000 {
+                number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).rotate_left(7));
+            }
+            steps += 10_000;
+        }
+        f64::from(steps) / began.elapsed().as_micros() as f64
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(count);
+        let own = count();
+        // It cannot panic.
+        (own + other.join().unwrap_or(own)) / 2.0
+    })
 }
 
 /// Open TCP connections of a process.

@@ -1,9 +1,11 @@
 //! The result: one JSON object for programs, one table for people.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde::Serialize;
 
+use super::ByHand;
 use crate::failure::Result;
 
 /// The names are an API: tools compare runs by them. Seconds, MiB, milliseconds, counts.
@@ -17,15 +19,17 @@ pub(crate) struct Report {
     pub(crate) objects_per_release: usize,
     /// First create sent to the event that completes the set.
     pub(crate) ready_s: f64,
-    /// The same objects by bare server-side apply, the same concurrency, the same control plane.
+    /// The same objects by bare server-side apply, the same concurrency, the same control plane: the mean of before and after.
     pub(crate) bare_s: f64,
     pub(crate) ratio: f64,
     /// Open connections to the API server, watches included, after the install.
     pub(crate) connections: usize,
     /// With no release at all.
     pub(crate) rss_empty_mib: f64,
+    /// With the first ten, and all that comes with the first one.
+    pub(crate) rss_first_mib: f64,
     pub(crate) rss_idle_mib: f64,
-    /// What each release adds, between the two.
+    /// What each further release adds, between the two.
     pub(crate) rss_per_release_mib: f64,
     pub(crate) rss_peak_mib: f64,
     pub(crate) writes_per_release: f64,
@@ -65,6 +69,16 @@ pub(crate) struct Crowd {
 }
 
 impl Report {
+    /// Compares with what it takes without an operator, before and after.
+    pub(crate) fn compare(&mut self, before: &ByHand, after: &ByHand) {
+        let rounded = |number: f64| (number * 100.0).round() / 100.0;
+        let mean = |one: Duration, other: Duration| rounded((one + other).as_secs_f64() / 2.0);
+        self.bare_s = mean(before.bare.took, after.bare.took);
+        self.ratio = rounded(self.ready_s / self.bare_s);
+        self.storm_bare_s = mean(before.storm, after.storm);
+        self.storm_ratio = rounded(self.storm_s / self.storm_bare_s);
+    }
+
     /// One line.
     pub(crate) fn json(&self) -> Result<String> {
         Ok(serde_json::to_string(self)?)
