@@ -26,6 +26,7 @@ mod behaviour {
     mod forged_records;
     mod get;
     mod guard;
+    mod guard_ignore;
     mod guard_modes;
     mod guard_states;
     mod guard_tools;

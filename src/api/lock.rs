@@ -71,7 +71,7 @@ fn meaningless(spec: &SherpackReleaseSpec) -> Option<&'static str> {
         test,
         uninstall,
         crds,
-        // Its mode counts; for its rules see `unsupported`.
+        // See `unsupported`.
         drift: _,
         history,
         approval,
@@ -98,17 +98,11 @@ fn meaningless(spec: &SherpackReleaseSpec) -> Option<&'static str> {
     table.into_iter().find_map(|(path, set)| set.then_some(path))
 }
 
-/// Rules of drift that are not looked at for a lock.
+/// What is not done for a lock.
 fn unsupported(spec: &SherpackReleaseSpec) -> Option<&'static str> {
-    let Drift { mode: _, strict, ignore } = spec.drift.clone()?;
-    let table = [
-        (
-            "spec.drift.strict",
-            strict.is_some_and(|StrictDrift { managers }| !managers.unwrap_or_default().is_empty()),
-        ),
-        ("spec.drift.ignore", !ignore.unwrap_or_default().is_empty()),
-    ];
-    table.into_iter().find_map(|(path, set)| set.then_some(path))
+    let Drift { mode: _, strict, ignore: _ } = spec.drift.clone()?;
+    let strict = strict.and_then(|StrictDrift { managers }| managers);
+    strict.is_some_and(|managers| !managers.is_empty()).then_some("spec.drift.strict")
 }
 
 #[cfg(test)]
@@ -164,8 +158,9 @@ mod tests {
             let invalid = with(more).unwrap_err();
             assert_eq!((invalid.field.as_str(), invalid.reason()), (field, reasons::INVALID_SPEC));
         }
-        let ignored = with(json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})).unwrap_err();
-        assert_eq!((ignored.field.as_str(), ignored.reason()), ("spec.drift.ignore", reasons::NOT_SUPPORTED));
+        let strict = with(json!({"drift": {"strict": {"managers": ["kubectl"]}}})).unwrap_err();
+        assert_eq!((strict.field.as_str(), strict.reason()), ("spec.drift.strict", reasons::NOT_SUPPORTED));
+        with(json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})).unwrap();
         with(json!({"suspend": true, "drift": {"mode": "Warn"}, "serviceAccountName": "a"})).unwrap();
     }
 }

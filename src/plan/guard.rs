@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
 
 use super::{REPLICAS, autoscaled};
 use crate::api::names;
 use crate::manifest::fingerprint::{self, Holder, as_ours, held, lost_paths};
+use crate::manifest::ignore::{Wishes, as_held, as_live};
 use crate::manifest::{Error, Object, ObjectId, remove_pointer, yaml};
 
 /// An object that somebody else installs.
@@ -84,6 +87,43 @@ impl Guarded {
         }
         self
     }
+
+    /// The same without what `wishes` leave to others: that is as it is in the `live` object. `managed` are its managedFields,
+    /// with the installer's in our place; `applies`: he holds the object by server-side apply.
+    #[must_use]
+    pub fn leaving(
+        &self,
+        wishes: &Wishes<'_>,
+        live: &Value,
+        managed: &[ManagedFieldsEntry],
+        applies: bool,
+    ) -> Self {
+        let sent = Object { body: self.body.clone(), ..self.object.clone() };
+        // A patch with the value that is there changes nothing.
+        let rest = if applies { as_held } else { as_live };
+        let mut body = rest(&sent, wishes, live, managed);
+        if let Some(texts) = body.get_mut("stringData").and_then(Value::as_object_mut) {
+            // It is kept, and spoken of, as `data`.
+            let left = as_live(&self.object, wishes, live, managed);
+            let of = |body: &Value, key: &str| body.get("data").and_then(|data| data.get(key)).cloned();
+            texts.retain(|key, text| {
+                let value = of(&left, key);
+                if value == of(&self.object.body, key) {
+                    return true;
+                }
+                let Some(now) = value.and_then(|value| decoded(value.as_str()?)) else { return false };
+                *text = now.into();
+                true
+            });
+        }
+        Self { object: self.object.clone(), body }
+    }
+}
+
+/// The text of a value of a Secret, if it is one.
+#[must_use]
+pub fn decoded(value: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(value).ok()?).ok()
 }
 
 fn set(body: &mut Value, field: &str, key: &str, value: &str) {
@@ -198,9 +238,18 @@ pub fn helm_holder(live: &Value) -> Option<Holder> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
+    use crate::api::{DriftIgnore, IgnoreRule};
+    use crate::manifest::ignore::wishes;
+
+    fn rule(paths: &[&str]) -> Arc<IgnoreRule> {
+        let rule: DriftIgnore = serde_json::from_value(json!({ "paths": paths })).unwrap();
+        Arc::new(IgnoreRule::parse(&rule).unwrap())
+    }
 
     const MANIFEST: &str = "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  color: blue\n---\n# Source: empty\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ServiceAccount, metadata: {name: b}}\n";
 
@@ -256,6 +305,42 @@ mod tests {
         assert_eq!(body(&applied(), &live(false), &[], true), without, "not taken either");
         assert_eq!(body(&patched(), &live(true), &[], true), without);
         assert_eq!(body(&applied(), &live(false), &[REPLICAS.to_owned()], false), without);
+    }
+
+    #[test]
+    fn what_a_rule_leaves_to_others_is_neither_reset_nor_taken() {
+        let rules = [rule(&["/spec/replicas"])];
+        let body = |holder: &Holder, live: &Value| {
+            let guarded = deployment();
+            let entries: Vec<ManagedFieldsEntry> =
+                serde_json::from_value(live["metadata"]["managedFields"].clone()).unwrap();
+            let wishes = wishes(&rules, &guarded.object).unwrap();
+            let managed = as_ours(&entries, holder);
+            guarded.leaving(&wishes, live, &managed, holder.applies).body["spec"].clone()
+        };
+        let kept = json!({"replicas": 5, "paused": false});
+        assert_eq!(body(&applied(), &live(true)), kept, "left out it would be reset");
+        assert_eq!(
+            body(&applied(), &live(false)),
+            json!({"paused": false}),
+            "it is another's, and stays his"
+        );
+        assert_eq!(body(&patched(), &live(true)), kept);
+        let mut without = live(false);
+        without["spec"].as_object_mut().unwrap().remove("replicas");
+        assert_eq!(body(&patched(), &without), json!({"paused": false}));
+    }
+
+    #[test]
+    fn a_value_of_a_secret_is_left_to_others_however_it_is_written() {
+        let manifest =
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: one, b: two, c: three}\n";
+        let guarded = documents(manifest, "m").unwrap().remove(0);
+        let rules = [rule(&["/data/a", "/data/c"])];
+        let wishes = wishes(&rules, &guarded.object).unwrap();
+        let live = json!({"data": {"a": STANDARD.encode("ein"), "b": STANDARD.encode("zwei")}});
+        let left = guarded.leaving(&wishes, &live, &[], false);
+        assert_eq!(left.body["stringData"], json!({"a": "ein", "b": "two"}));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::prepare::stored_objects;
 use super::{Error, Pass};
 use crate::api::{DriftMode, IgnoreRule};
 use crate::cluster::{Mode, is_hidden};
-use crate::manifest::ignore::{as_live, wishes};
+use crate::manifest::ignore::{as_live, locked_part, wishes};
 use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
 use crate::plan;
 use crate::storage::Head;
@@ -345,7 +345,9 @@ impl Pass<'_> {
     /// Remembers one correction for status, Event and metrics.
     pub(super) fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
         let id = &suspicion.id;
-        let rival = fingerprint::rivals(&object.body, &suspicion.managed_fields).into_iter().next();
+        let rules = self.settings.ignore.as_deref().unwrap_or_default();
+        let body = locked_part(object, rules, &suspicion.managed_fields);
+        let rival = fingerprint::rivals(&body, &suspicion.managed_fields).into_iter().next();
         let added =
             || fingerprint::added(&suspicion.managed_fields, &self.settings.strict, None).into_iter().next();
         let rival = rival.or_else(added);
@@ -354,7 +356,7 @@ impl Pass<'_> {
             Some(taken) => taken.paths,
             // Removed fields have no owner any more.
             None if suspicion.gone => Vec::new(),
-            None => fingerprint::lost_paths(&object.body, &suspicion.managed_fields),
+            None => fingerprint::lost_paths(&body, &suspicion.managed_fields),
         };
         let due = self.later(REPORT_AFTER);
         let drift = &mut self.mem.drift;

@@ -7,6 +7,7 @@
 mod landing;
 mod places;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -126,15 +127,57 @@ pub fn as_live(
     live: &Value,
     managed_fields: &[ManagedFieldsEntry],
 ) -> Value {
+    with_live(object, wishes, live, managed_fields, |_| true)
+}
+
+/// The manifest to be applied in the name of whoever installed the object: of what is left to others he applies what he holds
+/// already, as it is now, because left out it would be reset. `managed_fields` have his entry in the place of ours.
+#[must_use]
+pub fn as_held(
+    object: &Object,
+    wishes: &Wishes<'_>,
+    live: &Value,
+    managed_fields: &[ManagedFieldsEntry],
+) -> Value {
+    let his = Fields::new(ours(managed_fields).and_then(|entry| entry.fields_v1.as_ref()).map(|f| &f.0));
+    with_live(object, wishes, live, managed_fields, |path| covers(his, &steps(&object.body, path)))
+}
+
+/// What is left to others has its live value where `keeps` says so, or where it is a part of one value; elsewhere it is
+/// left out.
+fn with_live(
+    object: &Object,
+    wishes: &Wishes<'_>,
+    live: &Value,
+    managed_fields: &[ManagedFieldsEntry],
+    keeps: impl Fn(&[Place]) -> bool,
+) -> Value {
     let all = sets(managed_fields);
     let mut body = object.body.clone();
     for path in picks(&object.body, wishes, managed_fields).into_iter().rev() {
         let landing = land(&object.body, &path, &all, Some(live));
-        if !landing.is_key {
-            put(&mut body, &path, landing.there.and_then(|there| at(live, &there)));
+        if landing.is_key {
+            continue;
         }
+        let there = landing.there.filter(|_| landing.atomic || keeps(&path));
+        put(&mut body, &path, there.and_then(|there| at(live, &there)));
     }
     body
+}
+
+/// The part of the manifest that is left to nobody.
+#[must_use]
+pub fn locked_part<'o>(
+    object: &'o Object,
+    rules: &[Arc<IgnoreRule>],
+    managed_fields: &[ManagedFieldsEntry],
+) -> Cow<'o, Value> {
+    let Some(wishes) = wishes(rules, object) else { return Cow::Borrowed(&object.body) };
+    let mut body = object.body.clone();
+    for path in picks(&object.body, &wishes, managed_fields).into_iter().rev() {
+        put(&mut body, &path, None);
+    }
+    Cow::Owned(body)
 }
 
 /// The values of a body that a path means.

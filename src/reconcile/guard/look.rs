@@ -12,6 +12,7 @@ use super::Guard;
 use crate::api::{DriftMode, Installer, LockOf, names};
 use crate::cluster::{self, Applied, Holder as OwnedBy, Kind, Mode};
 use crate::manifest::fingerprint::{self, Holder};
+use crate::manifest::ignore::wishes;
 use crate::manifest::{Object, ObjectId};
 use crate::pack::layers::{Content, Layer};
 use crate::plan::guard::{self as plan, Guarded};
@@ -49,7 +50,8 @@ impl Pass<'_> {
     pub(super) async fn keep(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<bool, Error> {
         let Some(head) = &guard.head else { return Ok(false) };
         let current = head.revision().map(|revision| (revision, head.version.clone()));
-        let anew = guard.tracked != current;
+        let rules = self.written_rules();
+        let anew = guard.tracked != current || guard.rules != rules;
         self.mem.drift.cool(self.now);
         self.mem.drift.revert_at = None;
         let work = if anew { Vec::new() } else { self.work(guard) };
@@ -68,6 +70,7 @@ impl Pass<'_> {
         let work = if anew {
             self.begin_to_guard(lock, guard, &locked);
             guard.tracked = current;
+            guard.rules = rules;
             self.work(guard)
         } else {
             work
@@ -110,6 +113,7 @@ impl Pass<'_> {
     /// The objects of a manifest that are locked, each in its namespace.
     async fn locked(&mut self, lock: &LockOf, manifest: &str) -> Result<BTreeMap<ObjectId, Locked>, Error> {
         let mut locked = BTreeMap::new();
+        let rules = self.settings.ignore.clone().unwrap_or_default();
         for guarded in plan::documents(manifest, &format!("the manifest of {lock}"))? {
             if guarded.is_free() {
                 continue;
@@ -123,6 +127,9 @@ impl Pass<'_> {
                 Installer::Helm => guarded.marked_by_helm(&lock.name, &lock.namespace),
                 Installer::Sherpack => guarded,
             };
+            if wishes(&rules, &guarded.object).is_some_and(|wishes| wishes.whole) {
+                continue;
+            }
             self.hide_secret(&guarded.object);
             locked.insert(guarded.object.id.clone(), Locked { guarded, kind });
         }
@@ -134,14 +141,9 @@ impl Pass<'_> {
         if object.id.kind != "Secret" || !object.id.group.is_empty() {
             return;
         }
-        let decoded = |value: &Value| {
-            use base64::Engine;
-            let bytes = base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok()?;
-            String::from_utf8(bytes).ok()
-        };
         let data = object.body.get("data").cloned().unwrap_or_default();
-        let plain: Vec<String> =
-            data.as_object().into_iter().flatten().filter_map(|(_, value)| decoded(value)).collect();
+        let values = data.as_object().into_iter().flat_map(|data| data.values());
+        let plain: Vec<String> = values.filter_map(|value| plan::decoded(value.as_str()?)).collect();
         let values = json!([data, plain, object.body.get("stringData")]);
         let origin = object.id.to_string();
         self.secrets.push(Layer { origin, field: String::new(), content: Content::Values(Arc::new(values)) });
@@ -313,6 +315,10 @@ impl Pass<'_> {
         };
         let holder = held.unwrap_or_else(|| standard.clone());
         let managed = fingerprint::as_ours(managed_fields(&live), &holder);
+        let rules = self.settings.ignore.as_deref().unwrap_or_default();
+        let left = wishes(rules, &guarded.object)
+            .map(|wishes| guarded.leaving(&wishes, &value, &managed, holder.applies));
+        let guarded = left.as_ref().unwrap_or(guarded);
         let taken = left_to_others(&guarded.body, &managed);
         let body = plan::revert_body(guarded, &holder, &value, &taken, scaled);
         let would = self.cluster.put_back(api_version, id, &body, &holder, Mode::DryRun).await?;

@@ -29,7 +29,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::memory::Remembered;
 use super::status::{self, Guarding, Outcome, Progress};
 use super::{Context, Error, Pass, has_finalizer};
-use crate::api::{self, Class, Installer, LockOf, Settings, SherpackRelease};
+use crate::api::{self, Class, DriftIgnore, Installer, LockOf, Settings, SherpackRelease};
 use crate::manifest::ObjectId;
 use crate::manifest::fingerprint::Holder;
 use crate::release::ReleaseKey;
@@ -50,6 +50,8 @@ pub struct Guard {
     manifest: Option<String>,
     /// Whose objects are watched: revision, and resourceVersion of its record.
     tracked: Option<(u32, String)>,
+    /// What was left to others then.
+    rules: Vec<DriftIgnore>,
     objects: usize,
     /// Objects that were not looked at since they are watched, or could not be kept.
     due: BTreeSet<ObjectId>,
