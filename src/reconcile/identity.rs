@@ -82,11 +82,16 @@ impl Pass<'_> {
             Seen::Absent if believe_watch => return Ok(false),
             Seen::At(_) | Seen::Absent | Seen::Unknown => {}
         }
-        // As the operator: an account need not be allowed to look at itself.
-        match self.ctx.read(&self.ctx.as_operator, &reference).await {
-            Ok(found) => Ok(found.is_some()),
-            Err(Unread { message, .. }) => Err(Error::AccountUnknown { account: account.clone(), message }),
-        }
+        let ask = async {
+            // As the operator: an account need not be allowed to look at itself.
+            match self.ctx.read(&self.ctx.as_operator, &reference).await {
+                Ok(found) => Ok(found.is_some()),
+                Err(Unread { message, .. }) => {
+                    Err(Error::AccountUnknown { account: account.clone(), message })
+                }
+            }
+        };
+        if believe_watch { self.ctx.rights.exists(account, ask).await } else { ask.await }
     }
 
     /// Says at once everything that the account may not read, where only the first of it was met.

@@ -42,6 +42,7 @@ mod status;
 mod steps;
 mod tally;
 mod testing;
+mod turns;
 mod uninstall;
 mod values;
 mod wait;

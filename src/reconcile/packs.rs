@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::turns::Turns;
 use super::{Context, Error};
 use crate::api::PackFrom;
 use crate::cluster::{Account, Cluster, Reference, Unread};
@@ -54,20 +55,13 @@ impl Freshness {
 /// Decoded packs: one for each content, wherever and however often it was read.
 pub struct Packs {
     kept: Mutex<Kept>,
-    reading: Mutex<HashMap<Place, Queue>>,
+    reading: Turns<Place>,
     turns: Arc<Semaphore>,
-}
-
-/// Those who want to read at a place: while one does, the others wait, and then find what that one found.
-#[derive(Default)]
-struct Queue {
-    turn: Arc<tokio::sync::Mutex<()>>,
-    length: usize,
 }
 
 impl Default for Packs {
     fn default() -> Self {
-        Self { kept: Mutex::default(), reading: Mutex::default(), turns: Arc::new(Semaphore::new(TURNS)) }
+        Self { kept: Mutex::default(), reading: Turns::default(), turns: Arc::new(Semaphore::new(TURNS)) }
     }
 }
 
@@ -123,46 +117,10 @@ impl Packs {
         shared
     }
 
-    /// Waits until nobody else reads at a place, and keeps others from it until what it gives is dropped.
-    async fn alone(&self, place: &Place) -> Alone<'_> {
-        let turn = {
-            let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-            let queue = reading.entry(place.clone()).or_default();
-            queue.length += 1;
-            Arc::clone(&queue.turn)
-        };
-        // Made before the wait, which may be given up.
-        let leaves = Leaves { packs: self, place: place.clone() };
-        Alone { _turn: turn.lock_owned().await, _leaves: leaves }
-    }
-
     /// Waits until a pack may be decoded or rendered. The permit belongs to that work.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         // Nobody closes the semaphore.
         Arc::clone(&self.turns).acquire_owned().await.ok()
-    }
-}
-
-/// The right to read at a place, for as long as this lives.
-struct Alone<'p> {
-    _turn: OwnedMutexGuard<()>,
-    _leaves: Leaves<'p>,
-}
-
-/// Leaves the queue of a place when dropped; the last one takes the queue away.
-struct Leaves<'p> {
-    packs: &'p Packs,
-    place: Place,
-}
-
-impl Drop for Leaves<'_> {
-    fn drop(&mut self) {
-        let mut reading = self.packs.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(queue) = reading.get_mut(&self.place) else { return };
-        queue.length -= 1;
-        if queue.length == 0 {
-            reading.remove(&self.place);
-        }
     }
 }
 
@@ -263,7 +221,7 @@ impl Context {
         if let Some(pack) = known() {
             return Ok((pack, false));
         }
-        let _alone = self.packs.alone(&place).await;
+        let _turn = self.packs.reading.of(&place).await;
         // Somebody may have read it meanwhile, and what he read is the newest still.
         if let Some(pack) = known() {
             return Ok((pack, false));
@@ -366,26 +324,6 @@ mod tests {
         let kept = kept(&packs);
         assert_eq!(kept.len(), KEPT);
         assert!(!kept.contains(&place("4")) && kept.contains(&place("5")));
-    }
-
-    #[tokio::test]
-    async fn those_who_read_at_a_place_do_so_one_after_the_other_and_leave_nothing_behind() {
-        let packs = Packs::default();
-        let (a, b) = (place("a"), place("b"));
-        let first = packs.alone(&a).await;
-        let other = packs.alone(&b).await;
-        let mut gives_up = Box::pin(packs.alone(&a));
-        assert!(futures::poll!(&mut gives_up).is_pending());
-        drop(gives_up);
-        let (mut second, mut third) = (Box::pin(packs.alone(&a)), Box::pin(packs.alone(&a)));
-        assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut third).is_pending());
-        drop(first);
-        let second = second.await;
-        assert!(futures::poll!(&mut third).is_pending());
-        drop((second, other));
-        assert_eq!(packs.reading.lock().unwrap().len(), 1);
-        drop(third.await);
-        assert!(packs.reading.lock().unwrap().is_empty());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 
+use super::turns::Turns;
 use crate::cluster::{self, Account, Cluster, Rules};
 use crate::plan::rights::{Right, grants};
 
@@ -14,6 +15,8 @@ use crate::plan::rights::{Right, grants};
 const BELIEVED: Duration = Duration::from_secs(60);
 /// A refusal is believed no longer than this: somebody may just have granted what was missing.
 const REFUSAL_BELIEVED: Duration = Duration::from_secs(1);
+/// So long it is believed that an account is there.
+const SEEN_BELIEVED: Duration = Duration::from_secs(1);
 /// Namespaces, and single rights, of which answers are kept; the oldest goes first.
 const KEPT: usize = 256;
 const KEPT_SINGLE: usize = 4096;
@@ -26,6 +29,8 @@ const AT_ONCE: usize = 8;
 #[derive(Default)]
 pub struct Rights {
     kept: Mutex<Kept>,
+    asking: Turns<(Account, String)>,
+    looking: Turns<Account>,
 }
 
 #[derive(Default)]
@@ -33,6 +38,19 @@ struct Kept {
     rules: HashMap<(Account, String), (Instant, Arc<Rules>)>,
     /// Rights that are not a matter of one namespace's rules, and were granted.
     granted: HashMap<(Account, Right), Instant>,
+    /// Accounts that were there.
+    there: HashMap<Account, Instant>,
+}
+
+impl Kept {
+    fn rules_of(&self, place: &(Account, String), believed: Duration) -> Option<Arc<Rules>> {
+        let (_, rules) = self.rules.get(place).filter(|(read_at, _)| read_at.elapsed() < believed)?;
+        Some(Arc::clone(rules))
+    }
+
+    fn is_there(&self, account: &Account) -> bool {
+        self.there.get(account).is_some_and(|read_at| read_at.elapsed() < SEEN_BELIEVED)
+    }
 }
 
 impl Rights {
@@ -69,11 +87,35 @@ impl Rights {
         Ok(missing)
     }
 
+    /// Whether an account is there, for those who cannot wait until the watch knows: all of the first passes ask at once.
+    pub(super) async fn exists<E>(
+        &self,
+        account: &Account,
+        ask: impl Future<Output = Result<bool, E>>,
+    ) -> Result<bool, E> {
+        if self.lock().is_there(account) {
+            return Ok(true);
+        }
+        let _turn = self.looking.of(account).await;
+        if self.lock().is_there(account) {
+            return Ok(true);
+        }
+        let read_at = Instant::now();
+        let there = ask.await?;
+        if there {
+            let mut kept = self.lock();
+            make_room(&mut kept.there, KEPT, |read_at| *read_at);
+            kept.there.insert(account.clone(), read_at);
+        }
+        Ok(there)
+    }
+
     /// Something was refused to the account: whatever is known of its rights may be old.
     pub(super) fn forget(&self, account: &Account) {
         let mut kept = self.lock();
         kept.rules.retain(|(of, _), _| of != account);
         kept.granted.retain(|(of, _), _| of != account);
+        kept.there.remove(account);
     }
 
     async fn rules(
@@ -84,10 +126,12 @@ impl Rights {
         believed: Duration,
     ) -> Result<Arc<Rules>, cluster::Error> {
         let place = (account.clone(), namespace.to_owned());
-        if let Some((read_at, rules)) = self.lock().rules.get(&place)
-            && read_at.elapsed() < believed
-        {
-            return Ok(Arc::clone(rules));
+        if let Some(rules) = self.lock().rules_of(&place, believed) {
+            return Ok(rules);
+        }
+        let _turn = self.asking.of(&place).await;
+        if let Some(rules) = self.lock().rules_of(&place, believed) {
+            return Ok(rules);
         }
         let read_at = Instant::now();
         let rules = Arc::new(cluster.rules(namespace).await?);

@@ -94,8 +94,9 @@ async fn an_account_that_goes_in_the_middle_of_an_uninstall_does_not_hold_it() {
     h.objects.delete("SherpackRelease/web").await;
     h.gone("Service/web").await;
     h.condition("web", "Ready", "Unknown", Some("Uninstalling")).await;
-    h.objects.delete("ServiceAccount/deployer").await;
+    // In this order: an account that is gone may do what it is still bound to.
     h.objects.delete("RoleBinding/deployer").await;
+    h.objects.delete("ServiceAccount/deployer").await;
     h.gone("SherpackRelease/web").await;
     let note = told(&h).await;
     assert!(note.contains("ConfigMap gone-midway/settings"), "{note}");

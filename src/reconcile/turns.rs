@@ -1,0 +1,86 @@
+//! One after the other: of those who want to know the same at the same moment, one asks, and the others find what it
+//! found.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OwnedMutexGuard;
+
+/// A queue for each question that somebody asks.
+pub(super) struct Turns<K: Clone + Eq + Hash>(Mutex<HashMap<K, Queue>>);
+
+#[derive(Default)]
+struct Queue {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    length: usize,
+}
+
+impl<K: Clone + Eq + Hash> Default for Turns<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash> Turns<K> {
+    /// Waits until nobody else asks this, and keeps others from it until what it gives is dropped. Whoever had to wait
+    /// looks first whether the answer is there.
+    pub(super) async fn of(&self, question: &K) -> Turn<'_, K> {
+        let turn = {
+            let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let queue = queues.entry(question.clone()).or_default();
+            queue.length += 1;
+            Arc::clone(&queue.turn)
+        };
+        // Made before the wait, which may be given up.
+        let leaves = Leaves { turns: self, question: question.clone() };
+        Turn { _turn: turn.lock_owned().await, _leaves: leaves }
+    }
+}
+
+/// Nobody else asks as long as this lives.
+pub(super) struct Turn<'t, K: Clone + Eq + Hash> {
+    _turn: OwnedMutexGuard<()>,
+    _leaves: Leaves<'t, K>,
+}
+
+/// Leaves the queue when dropped; the last one takes the queue away.
+struct Leaves<'t, K: Clone + Eq + Hash> {
+    turns: &'t Turns<K>,
+    question: K,
+}
+
+impl<K: Clone + Eq + Hash> Drop for Leaves<'_, K> {
+    fn drop(&mut self) {
+        let mut queues = self.turns.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(queue) = queues.get_mut(&self.question) else { return };
+        queue.length -= 1;
+        if queue.length == 0 {
+            queues.remove(&self.question);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn those_who_ask_the_same_do_so_one_after_the_other_and_leave_nothing_behind() {
+        let turns = Turns::default();
+        let first = turns.of(&"a").await;
+        let other = turns.of(&"b").await;
+        let mut gives_up = Box::pin(turns.of(&"a"));
+        assert!(futures::poll!(&mut gives_up).is_pending());
+        drop(gives_up);
+        let (mut second, mut third) = (Box::pin(turns.of(&"a")), Box::pin(turns.of(&"a")));
+        assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut third).is_pending());
+        drop(first);
+        let second = second.await;
+        assert!(futures::poll!(&mut third).is_pending());
+        drop((second, other));
+        assert_eq!(turns.0.lock().unwrap().len(), 1);
+        drop(third.await);
+        assert!(turns.0.lock().unwrap().is_empty());
+    }
+}
