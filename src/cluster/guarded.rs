@@ -84,7 +84,7 @@ impl Cluster {
     }
 
     /// What cannot be created for want of its namespace or kind says so.
-    async fn applied(
+    pub(super) async fn applied(
         &self,
         api_version: &str,
         id: &ObjectId,

@@ -15,6 +15,7 @@ mod kinds;
 mod leave;
 mod look;
 mod objects;
+mod outdated;
 mod pods;
 mod proxied;
 mod ready;

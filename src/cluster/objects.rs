@@ -12,11 +12,14 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::crowded::{is_crowded, make_room};
+use super::outdated::gone_version;
 use super::{Account, Error, Kind, Kinds, client};
 use crate::api::names;
 use crate::manifest::{ObjectId, fingerprint};
 
 const DEADLINE: Duration = Duration::from_secs(30);
+/// Versions that are gone and that one object may have been applied by.
+const RENEWALS: usize = 4;
 
 /// The one way to the objects of releases, as the operator or as a service account.
 pub struct Cluster {
@@ -294,13 +297,18 @@ impl Cluster {
         patch: &Patch<P>,
     ) -> Result<Applied, Error> {
         let api = self.api(api_version, id).await?;
-        let answer = within("apply", id, api.patch(&id.name, params, patch)).await;
-        if let Err(error) = &answer
-            && error.is_not_found()
-        {
-            return Err(self.explain_not_found(api_version, id).await);
+        let mut renewals = 0;
+        loop {
+            let answer = within("apply", id, api.patch(&id.name, params, patch)).await;
+            if let Err(error) = &answer
+                && let Some(gone) = gone_version(error).filter(|_| !params.dry_run && renewals < RENEWALS)
+                && self.renew_managed_fields(api_version, id, gone).await?.is_some()
+            {
+                renewals += 1;
+                continue;
+            }
+            return self.applied(api_version, id, answer).await;
         }
-        answer.map(Applied::new)
     }
 
     /// An apply answers 404 when the namespace or the kind is gone; says which.
