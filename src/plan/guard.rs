@@ -137,10 +137,14 @@ fn set(body: &mut Value, field: &str, key: &str, value: &str) {
     }
 }
 
-/// Workloads whose replicas an autoscaler of the same manifest sets.
+/// Workloads whose replicas an autoscaler of the same manifest sets. What names no namespace is in `namespace`.
 #[must_use]
-pub fn scaled(guarded: &[Guarded]) -> BTreeSet<ObjectId> {
-    let objects: Vec<Object> = guarded.iter().map(|guarded| guarded.object.clone()).collect();
+pub fn scaled(guarded: &[Guarded], namespace: &str) -> BTreeSet<ObjectId> {
+    let placed = |guarded: &Guarded| {
+        let own = guarded.object.id.namespace.clone().unwrap_or_else(|| namespace.to_owned());
+        guarded.object.clone().with_namespace(Some(&own))
+    };
+    let objects: Vec<Object> = guarded.iter().map(placed).collect();
     autoscaled(&objects)
 }
 

@@ -61,6 +61,13 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The key that an element would have beside those of this set: by what tells these from each other.
+    pub(in crate::manifest) fn key_like(self, element: &Value) -> Option<String> {
+        let keys = self.0?.keys().find_map(|key| key_fields(key))?;
+        let own = keys.keys().map(|name| Some((name.clone(), element.get(name)?.clone())));
+        Some(format!("k:{}", Value::Object(own.collect::<Option<Map<String, Value>>>()?)))
+    }
+
     fn find(self, step: Step<'_>) -> Option<(&'a str, &'a Value)> {
         let map = self.0?;
         match step {
@@ -120,6 +127,18 @@ mod tests {
         assert_eq!(name(0, json!("b")), None);
         assert!(matches!(fields.child(Step::Element(3, &json!("q"))), Child::Leaf));
         assert!(matches!(fields.child(Step::Element(4, &json!("q"))), Child::Absent));
+    }
+
+    #[test]
+    fn an_element_that_is_not_in_the_set_has_a_key_like_the_others() {
+        let fields = json!({".": {}, "k:{\"name\":\"a\"}": {"f:image": {}}});
+        let fields = Fields::new(Some(&fields));
+        assert_eq!(
+            fields.key_like(&json!({"name": "b", "image": "x"})).as_deref(),
+            Some("k:{\"name\":\"b\"}")
+        );
+        assert_eq!(fields.key_like(&json!({"image": "x"})), None);
+        assert_eq!(Fields::new(Some(&json!({"v:1": {}}))).key_like(&json!(2)), None);
     }
 
     #[test]

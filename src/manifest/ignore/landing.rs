@@ -10,6 +10,9 @@ pub(super) struct Landing {
     pub atomic: bool,
     /// It is one of the fields that tell a list item from others.
     pub is_key: bool,
+    /// It lies inside of a list item that the other body does not have: whoever makes that item makes all of it. Without another
+    /// body: one that nobody holds, so that it may be missing.
+    pub missing: bool,
     /// The same place in the other body, as far as that has it.
     pub there: Option<Path>,
 }
@@ -28,13 +31,18 @@ pub(super) fn land(body: &Value, path: &[Place], sets: &[Fields<'_>], other: Opt
             (Place::Index(_), None) => return landing,
         };
         let last = n + 1 == path.len();
-        let mut known_as = None;
+        let inside = !last && matches!(place, Place::Index(_));
+        let (mut known_as, mut like) = (None, None);
         if !landing.atomic {
             if let Place::Key(key) = place {
                 landing.is_key = last && keys.as_ref().is_some_and(|keys| keys.contains_key(key));
             }
             known_as = sets.iter().find_map(|set| set.element_key(step));
             keys = known_as.and_then(key_fields);
+            if let (Place::Index(_), Some(item), None) = (place, next, known_as) {
+                like = sets.iter().find_map(|set| set.key_like(item));
+            }
+            landing.missing |= inside && other.is_none() && known_as.is_none() && !sets.is_empty();
             let mut leaf = false;
             let mut inner = Vec::new();
             for set in &sets {
@@ -47,7 +55,7 @@ pub(super) fn land(body: &Value, path: &[Place], sets: &[Fields<'_>], other: Opt
             landing.atomic = leaf && inner.is_empty() && !last;
             sets = inner;
         }
-        let place = match (place, known_as, there.and_then(Value::as_array)) {
+        let place = match (place, known_as.or(like.as_deref()), there.and_then(Value::as_array)) {
             (Place::Index(_), Some(key), Some(items)) => {
                 let mut all = items.iter().enumerate();
                 all.find(|(i, item)| names_element(key, *i, item)).map(|(i, _)| Place::Index(i))
@@ -55,6 +63,7 @@ pub(super) fn land(body: &Value, path: &[Place], sets: &[Fields<'_>], other: Opt
             _ => Some(place.clone()),
         };
         there = place.as_ref().and_then(|place| at(there?, std::slice::from_ref(place)));
+        landing.missing |= inside && other.is_some() && there.is_none();
         to.extend(place);
         here = next;
     }

@@ -88,7 +88,10 @@ pub fn settle(
     let mut overlaid = Vec::new();
     for path in picks(body, wishes, managed_fields) {
         let landing = land(body, &path, &all, live);
-        if landing.is_key {
+        if landing.missing {
+            live?;
+        }
+        if landing.is_key || landing.missing {
             continue;
         }
         if landing.atomic {
@@ -127,7 +130,7 @@ pub fn as_live(
     live: &Value,
     managed_fields: &[ManagedFieldsEntry],
 ) -> Value {
-    with_live(object, wishes, live, managed_fields, |_| true)
+    with_live(object, wishes, live, managed_fields, |there| at(live, there).cloned())
 }
 
 /// The manifest to be applied in the name of whoever installed the object: of what is left to others he applies what he holds
@@ -140,28 +143,48 @@ pub fn as_held(
     managed_fields: &[ManagedFieldsEntry],
 ) -> Value {
     let his = Fields::new(ours(managed_fields).and_then(|entry| entry.fields_v1.as_ref()).map(|f| &f.0));
-    with_live(object, wishes, live, managed_fields, |path| covers(his, &steps(&object.body, path)))
+    with_live(object, wishes, live, managed_fields, |there| held_at(his, live, there))
 }
 
-/// What is left to others has its live value where `keeps` says so, or where it is a part of one value; elsewhere it is
-/// left out.
+/// What a set has at a place of the live object and below.
+fn held_at(set: Fields<'_>, live: &Value, path: &[Place]) -> Option<Value> {
+    let mut set = set;
+    for step in steps(live, path) {
+        match set.child(step) {
+            Child::Absent => return None,
+            Child::Leaf => return at(live, path).cloned(),
+            Child::Inner(inner) => set = inner,
+        }
+    }
+    let value = at(live, path)?;
+    let mut held = if value.is_array() { json!([]) } else { json!({}) };
+    owned(&mut held, set, value);
+    Some(held)
+}
+
+/// What is left to others has the value that `there` gives for its place in the live object, or where it is a part of one
+/// value the live one; without a value it is left out.
 fn with_live(
     object: &Object,
     wishes: &Wishes<'_>,
     live: &Value,
     managed_fields: &[ManagedFieldsEntry],
-    keeps: impl Fn(&[Place]) -> bool,
+    there: impl Fn(&[Place]) -> Option<Value>,
 ) -> Value {
     let all = sets(managed_fields);
     let mut body = object.body.clone();
     for path in picks(&object.body, wishes, managed_fields).into_iter().rev() {
         let landing = land(&object.body, &path, &all, Some(live));
-        if landing.is_key {
+        if landing.is_key || landing.missing {
             continue;
         }
-        let there = landing.there.filter(|_| landing.atomic || keeps(&path));
-        put(&mut body, &path, there.and_then(|there| at(live, &there)));
+        let value = landing.there.and_then(|place| match landing.atomic {
+            true => at(live, &place).cloned(),
+            false => there(&place),
+        });
+        put(&mut body, &path, value.as_ref());
     }
+    add_theirs(&mut body, &object.body, live, wishes, &all);
     body
 }
 
@@ -173,9 +196,12 @@ pub fn locked_part<'o>(
     managed_fields: &[ManagedFieldsEntry],
 ) -> Cow<'o, Value> {
     let Some(wishes) = wishes(rules, object) else { return Cow::Borrowed(&object.body) };
+    let all = sets(managed_fields);
     let mut body = object.body.clone();
     for path in picks(&object.body, &wishes, managed_fields).into_iter().rev() {
-        put(&mut body, &path, None);
+        if !land(&object.body, &path, &all, None).is_key {
+            put(&mut body, &path, None);
+        }
     }
     Cow::Owned(body)
 }
@@ -340,14 +366,31 @@ fn overlay(
     for (path, there) in places.into_iter().rev() {
         put(&mut changed, &path, there.and_then(|there| at(live, &there)));
     }
-    // What others have added there would go with the rest of it.
+    any |= add_theirs(&mut changed, body, live, wishes, sets);
+    if let Some(metadata) = changed.get_mut("metadata").and_then(Value::as_object_mut)
+        && let Some(version) = live.pointer("/metadata/resourceVersion")
+    {
+        metadata.insert("resourceVersion".to_owned(), version.clone());
+    }
+    any.then_some(changed)
+}
+
+/// Adds what others have put inside of what is one value, which would go with the rest of it. Whether there is anything.
+fn add_theirs(
+    changed: &mut Value,
+    body: &Value,
+    live: &Value,
+    wishes: &Wishes<'_>,
+    sets: &[Fields<'_>],
+) -> bool {
+    let mut any = false;
     for path in wishes.paths.iter().flat_map(|path| expand(path, live)) {
         let (landing, Some((last, parent))) = (land(live, &path, sets, Some(body)), path.split_last()) else {
             continue;
         };
         let parent =
             land(live, parent, sets, Some(body)).there.filter(|_| landing.atomic && landing.there.is_none());
-        let Some(parent) = parent.and_then(|parent| at_mut(&mut changed, &parent)) else { continue };
+        let Some(parent) = parent.and_then(|parent| at_mut(changed, &parent)) else { continue };
         let Some(value) = at(live, &path) else { continue };
         any = true;
         match (parent, last) {
@@ -356,12 +399,7 @@ fn overlay(
             _ => {}
         }
     }
-    if let Some(metadata) = changed.get_mut("metadata").and_then(Value::as_object_mut)
-        && let Some(version) = live.pointer("/metadata/resourceVersion")
-    {
-        metadata.insert("resourceVersion".to_owned(), version.clone());
-    }
-    any.then_some(changed)
+    any
 }
 
 /// Puts a value at a place that exists, or takes the place away.

@@ -177,3 +177,78 @@ fn fields_of_others_are_told_by_the_same_rules() {
         assert_eq!(leaves(&wishes, path), expected, "{path:?}");
     }
 }
+
+#[test]
+fn in_the_name_of_an_installer_what_he_holds_is_applied_as_it_is_and_the_rest_is_left_out() {
+    let rules =
+        rules(json!([{"paths": ["/spec/replicas", "/spec/template/spec/containers/[name=app]/image"]}]));
+    let object = deployment();
+    let wishes = wishes(&rules, &object).unwrap();
+    let held = as_held(&object, &wishes, &live(), &managed(&all_ours(), &json!({})));
+    assert_eq!(held["spec"]["replicas"], 5);
+    assert_eq!(held["spec"]["template"]["spec"]["containers"][0]["image"], "app:2");
+    assert_eq!(held["spec"]["template"]["spec"]["containers"][1]["image"], "log:1");
+
+    let mut his = all_ours();
+    let theirs = json!({"f:spec": {"f:replicas": {}}});
+    his["f:spec"].as_object_mut().unwrap().remove("f:replicas");
+    let held = as_held(&object, &wishes, &live(), &managed(&his, &theirs));
+    assert_eq!(held["spec"].get("replicas"), None);
+    assert_eq!(held["spec"]["template"]["spec"]["containers"][0]["image"], "app:2");
+
+    let locked = locked_part(&object, &rules, &managed(&all_ours(), &json!({})));
+    assert_eq!(locked["spec"].get("replicas"), None);
+    let app = &locked["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!((&app["name"], app.get("image")), (&json!("app"), None));
+    assert!(app["args"].is_array());
+}
+
+#[test]
+fn of_what_is_left_to_others_an_installer_applies_no_more_than_he_holds() {
+    let rules = rules(json!([{"paths": ["/spec/template/spec/containers/[name=app]"]}]));
+    let object = deployment();
+    let wishes = wishes(&rules, &object).unwrap();
+    let mut live = live();
+    live["spec"]["template"]["spec"]["containers"][1]["stdin"] = json!(true);
+    let theirs = containers(&json!({"f:stdin": {}}), &json!({}));
+    let held = as_held(&object, &wishes, &live, &managed(&all_ours(), &json!({"f:spec": theirs})));
+    let app = json!({"name": "app", "image": "app:2", "args": ["--a", "--b"]});
+    assert_eq!(held["spec"]["template"]["spec"]["containers"][0], app);
+}
+
+#[test]
+fn a_list_item_that_is_missing_is_made_with_all_of_it() {
+    let rule = json!({"paths": ["/spec/template/spec/containers/*/image"]});
+    let rules = rules(json!([rule]));
+    let object = deployment();
+    let mut without = live();
+    without["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().remove(1);
+    let mut ours = all_ours();
+    ours["f:spec"] = containers(&json!({}), &json!({".": {}, "f:name": {}, "f:image": {}}));
+    let inner = &mut ours["f:spec"]["f:template"]["f:spec"]["f:containers"];
+    inner.as_object_mut().unwrap().remove("k:{\"name\":\"app\"}");
+
+    let of = |live: Option<&Value>| settled(rule.clone(), live, &ours, &json!({}));
+    assert_eq!(of(None), None, "that takes a look");
+    assert_eq!(of(Some(&without)).unwrap().left_out, ["/spec/template/spec/containers/1/image"]);
+    let wishes = wishes(&rules, &object).unwrap();
+    for body in [
+        as_held(&object, &wishes, &without, &managed(&ours, &json!({}))),
+        as_live(&object, &wishes, &without, &managed(&ours, &json!({}))),
+    ] {
+        assert_eq!(body["spec"]["template"]["spec"]["containers"][0]["image"], "app:1");
+    }
+}
+
+#[test]
+fn what_others_put_inside_of_one_value_stays() {
+    let rules = rules(json!([{"paths": ["/spec/tolerations/[key=spot]"]}]));
+    let mut object = deployment();
+    object.body["spec"]["tolerations"] = json!([{"key": "own"}]);
+    let mut live = object.body.clone();
+    live["spec"]["tolerations"] = json!([{"key": "own"}, {"key": "spot"}]);
+    let wishes = wishes(&rules, &object).unwrap();
+    let managed = managed(&json!({}), &json!({"f:spec": {"f:tolerations": {}}}));
+    let body = as_held(&object, &wishes, &live, &managed);
+    assert_eq!(body["spec"]["tolerations"], live["spec"]["tolerations"]);
+}

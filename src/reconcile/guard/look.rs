@@ -26,6 +26,8 @@ const PARALLEL: usize = 8;
 struct Locked {
     guarded: Guarded,
     kind: Result<Kind, Error>,
+    /// An autoscaler of the same manifest, locked or not, sets its replicas.
+    scaled: bool,
 }
 
 /// What a look at an object found.
@@ -79,7 +81,7 @@ impl Pass<'_> {
             .into_iter()
             .filter_map(|suspicion| Some((suspicion.clone(), locked.get(&suspicion.id)?)))
             .collect();
-        self.keep_these(lock, guard, &locked, work).await
+        self.keep_these(lock, guard, work).await
     }
 
     /// What is to be looked at now; sets when the rest is.
@@ -114,7 +116,9 @@ impl Pass<'_> {
     async fn locked(&mut self, lock: &LockOf, manifest: &str) -> Result<BTreeMap<ObjectId, Locked>, Error> {
         let mut locked = BTreeMap::new();
         let rules = self.settings.ignore.clone().unwrap_or_default();
-        for guarded in plan::documents(manifest, &format!("the manifest of {lock}"))? {
+        let documents = plan::documents(manifest, &format!("the manifest of {lock}"))?;
+        let scaled = plan::scaled(&documents, &lock.namespace);
+        for guarded in documents {
             if guarded.is_free() {
                 continue;
             }
@@ -131,7 +135,8 @@ impl Pass<'_> {
                 continue;
             }
             self.hide_secret(&guarded.object);
-            locked.insert(guarded.object.id.clone(), Locked { guarded, kind });
+            let scaled = scaled.contains(&guarded.object.id);
+            locked.insert(guarded.object.id.clone(), Locked { guarded, kind, scaled });
         }
         Ok(locked)
     }
@@ -168,13 +173,8 @@ impl Pass<'_> {
         &mut self,
         lock: &LockOf,
         guard: &mut Guard,
-        locked: &BTreeMap<ObjectId, Locked>,
         work: Vec<(Suspicion, &Locked)>,
     ) -> Result<bool, Error> {
-        let scaled = {
-            let all: Vec<Guarded> = locked.values().map(|locked| locked.guarded.clone()).collect();
-            plan::scaled(&all)
-        };
         let mut watched = Vec::new();
         for (suspicion, locked) in work {
             match self.begin_to_watch(lock, locked).await {
@@ -185,10 +185,9 @@ impl Pass<'_> {
         let standard = guard.holder.clone().unwrap_or_else(|| installer(lock, guard));
         let warn = self.settings.drift == DriftMode::Warn;
         let looks: Vec<_> = {
-            let looks = watched.into_iter().map(|(suspicion, locked)| {
-                let scaled = scaled.contains(&suspicion.id);
-                self.look_closely(lock, suspicion, locked, &standard, scaled)
-            });
+            let looks = watched
+                .into_iter()
+                .map(|(suspicion, locked)| self.look_closely(lock, suspicion, locked, &standard));
             // Collected first: the compiler cannot follow a closure that borrows in a stream.
             stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await
         };
@@ -252,9 +251,8 @@ impl Pass<'_> {
         suspicion: Suspicion,
         locked: &'l Locked,
         standard: &Holder,
-        scaled: bool,
     ) -> (Suspicion, &'l Locked, Result<Look, Error>) {
-        let look = self.look(lock, &locked.guarded, standard, scaled).await;
+        let look = self.look(lock, &locked.guarded, standard, locked.scaled).await;
         (suspicion, locked, look)
     }
 
