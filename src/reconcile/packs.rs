@@ -221,7 +221,7 @@ impl Context {
         if let Some(pack) = known() {
             return Ok((pack, false));
         }
-        let _turn = self.packs.reading.of(&place).await;
+        let _turn = if read_anyway { None } else { self.packs.reading.of(&place).await };
         // Somebody may have read it meanwhile, and what he read is the newest still.
         if let Some(pack) = known() {
             return Ok((pack, false));

@@ -43,14 +43,24 @@ struct Kept {
 }
 
 impl Kept {
-    fn rules_of(&self, place: &(Account, String), believed: Duration) -> Option<Arc<Rules>> {
-        let (_, rules) = self.rules.get(place).filter(|(read_at, _)| read_at.elapsed() < believed)?;
+    fn rules_of(
+        &self,
+        place: &(Account, String),
+        asked_at: Instant,
+        believed: Duration,
+    ) -> Option<Arc<Rules>> {
+        let (_, rules) = self.rules.get(place).filter(|(read_at, _)| holds(*read_at, asked_at, believed))?;
         Some(Arc::clone(rules))
     }
 
-    fn is_there(&self, account: &Account) -> bool {
-        self.there.get(account).is_some_and(|read_at| read_at.elapsed() < SEEN_BELIEVED)
+    fn is_there(&self, account: &Account, asked_at: Instant) -> bool {
+        self.there.get(account).is_some_and(|read_at| holds(*read_at, asked_at, SEEN_BELIEVED))
     }
+}
+
+/// An answer holds for whoever asked before it was looked for, however long that took, and for a while for others.
+fn holds(read_at: Instant, asked_at: Instant, believed: Duration) -> bool {
+    read_at >= asked_at || read_at.elapsed() < believed
 }
 
 impl Rights {
@@ -93,11 +103,12 @@ impl Rights {
         account: &Account,
         ask: impl Future<Output = Result<bool, E>>,
     ) -> Result<bool, E> {
-        if self.lock().is_there(account) {
+        let asked_at = Instant::now();
+        if self.lock().is_there(account, asked_at) {
             return Ok(true);
         }
         let _turn = self.looking.of(account).await;
-        if self.lock().is_there(account) {
+        if self.lock().is_there(account, asked_at) {
             return Ok(true);
         }
         let read_at = Instant::now();
@@ -126,11 +137,12 @@ impl Rights {
         believed: Duration,
     ) -> Result<Arc<Rules>, cluster::Error> {
         let place = (account.clone(), namespace.to_owned());
-        if let Some(rules) = self.lock().rules_of(&place, believed) {
+        let asked_at = Instant::now();
+        if let Some(rules) = self.lock().rules_of(&place, asked_at, believed) {
             return Ok(rules);
         }
         let _turn = self.asking.of(&place).await;
-        if let Some(rules) = self.lock().rules_of(&place, believed) {
+        if let Some(rules) = self.lock().rules_of(&place, asked_at, believed) {
             return Ok(rules);
         }
         let read_at = Instant::now();

@@ -4,8 +4,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
+
+/// Somebody whose question hangs keeps others no longer.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A queue for each question that somebody asks.
 pub(super) struct Turns<K: Clone + Eq + Hash>(Mutex<HashMap<K, Queue>>);
@@ -24,8 +28,8 @@ impl<K: Clone + Eq + Hash> Default for Turns<K> {
 
 impl<K: Clone + Eq + Hash> Turns<K> {
     /// Waits until nobody else asks this, and keeps others from it until what it gives is dropped. Whoever had to wait
-    /// looks first whether the answer is there.
-    pub(super) async fn of(&self, question: &K) -> Turn<'_, K> {
+    /// looks first whether the answer is there. `None`: the answer is long in coming, and each may ask on his own.
+    pub(super) async fn of(&self, question: &K) -> Option<Turn<'_, K>> {
         let turn = {
             let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let queue = queues.entry(question.clone()).or_default();
@@ -34,7 +38,8 @@ impl<K: Clone + Eq + Hash> Turns<K> {
         };
         // Made before the wait, which may be given up.
         let leaves = Leaves { turns: self, question: question.clone() };
-        Turn { _turn: turn.lock_owned().await, _leaves: leaves }
+        let turn = tokio::time::timeout(PATIENCE, turn.lock_owned()).await.ok()?;
+        Some(Turn { _turn: turn, _leaves: leaves })
     }
 }
 
@@ -64,6 +69,17 @@ impl<K: Clone + Eq + Hash> Drop for Leaves<'_, K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_long_asks_on_his_own() {
+        let turns = Turns::default();
+        let first = turns.of(&"a").await;
+        assert!(first.is_some());
+        assert!(turns.of(&"a").await.is_none());
+        drop(first);
+        assert!(turns.of(&"a").await.is_some());
+        assert!(turns.0.lock().unwrap().is_empty());
+    }
 
     #[tokio::test]
     async fn those_who_ask_the_same_do_so_one_after_the_other_and_leave_nothing_behind() {
