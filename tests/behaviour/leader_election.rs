@@ -99,7 +99,11 @@ async fn of_two_operators_only_the_leader_acts_and_the_other_is_ready_and_idle()
     let lease = leases(&h).get(&lease_name(&h)).await.unwrap().spec.unwrap();
     assert_eq!(lease.holder_identity.as_deref(), Some("first"));
     assert_eq!((lease.lease_duration_seconds, lease.lease_transitions), (Some(5), Some(0)));
-    assert!(lease.acquire_time.unwrap() < lease.renew_time.unwrap());
+    eventually("the lease is renewed", async || {
+        let lease = leases(&h).get(&lease_name(&h)).await.unwrap().spec.unwrap();
+        lease.acquire_time.unwrap() < lease.renew_time.unwrap()
+    })
+    .await;
 
     // It asks what version the API server has, and then for nothing but the lease; that it watches.
     let sent = second.wire.since(0);

@@ -19,7 +19,8 @@ pub(crate) struct Report {
     pub(crate) objects_per_release: usize,
     /// First create sent to the event that completes the set.
     pub(crate) ready_s: f64,
-    /// The same objects by bare server-side apply, the same concurrency, the same control plane: the mean of before and after.
+    /// The same objects by bare server-side apply, the same concurrency, on control planes with nothing else: the mean of before and
+    /// after.
     pub(crate) bare_s: f64,
     pub(crate) ratio: f64,
     /// Open connections to the API server, watches included, after the install.
