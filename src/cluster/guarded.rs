@@ -6,8 +6,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::leave::holding;
 use super::objects::within;
 use super::{Applied, Cluster, Error, Mode, status_code};
 use crate::manifest::ObjectId;
@@ -30,14 +31,13 @@ impl Cluster {
         holder: &Holder,
         mode: Mode,
     ) -> Result<Applied, Error> {
-        let api = self.api(api_version, id).await?;
         if holder.applies {
             let params = params(holder, mode).force();
             // What the installer got past its own checks is put back all the same.
             let params = PatchParams { field_validation: Some(ValidationDirective::Ignore), ..params };
-            let answer = within("apply", id, api.patch(&id.name, &params, &Patch::Apply(body))).await;
-            return self.applied(api_version, id, answer).await;
+            return self.patch(api_version, id, &params, &Patch::Apply(body)).await;
         }
+        let api = self.api(api_version, id).await?;
         let params = params(holder, mode);
         if may_merge_strategically(&id.group) {
             let answer = within("patch", id, api.patch(&id.name, &params, &Patch::Strategic(body))).await;
@@ -79,8 +79,7 @@ impl Cluster {
         entries: &[ManagedFieldsEntry],
         holder: &Holder,
     ) -> Result<Applied, Error> {
-        let operations = vec![json!({"op": "replace", "path": "/metadata/managedFields", "value": entries})];
-        self.json_patch_as(&holder.manager, api_version, id, seen, operations).await
+        self.json_patch_as(&holder.manager, api_version, id, seen, holding(entries)).await
     }
 
     /// What cannot be created for want of its namespace or kind says so.

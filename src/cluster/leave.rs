@@ -36,10 +36,7 @@ impl Cluster {
         body: &Value,
         give_back: impl Fn(&[ManagedFieldsEntry]) -> Vec<ManagedFieldsEntry>,
     ) -> Result<Applied, Error> {
-        let write = |entries: &[ManagedFieldsEntry]| {
-            vec![json!({"op": "replace", "path": "/metadata/managedFields", "value": entries})]
-        };
-        let mut ours = self.json_patch(api_version, id, seen, write(claimed)).await?;
+        let mut ours = self.json_patch(api_version, id, seen, holding(claimed)).await?;
         let refusal = match self.apply(api_version, id, body, Mode::Real).await {
             Err(error) if error.class() != Class::Retry => error,
             answer => return answer,
@@ -47,7 +44,7 @@ impl Cluster {
         // What is ours and not in the body would have every apply refused from now on.
         for _ in 0..TRIES {
             let now = ours.live.metadata.managed_fields.as_deref().unwrap_or_default();
-            match self.json_patch(api_version, id, &ours, write(&give_back(now))).await {
+            match self.json_patch(api_version, id, &ours, holding(&give_back(now))).await {
                 Err(error) if error.is_conflict() => match self.get(api_version, id).await? {
                     Some(live) => ours = live,
                     None => break,
@@ -58,4 +55,9 @@ impl Cluster {
         }
         Err(refusal)
     }
+}
+
+/// The operations of a JSON patch that says anew who holds what of an object.
+pub(super) fn holding(entries: &[ManagedFieldsEntry]) -> Vec<Value> {
+    vec![json!({"op": "replace", "path": "/metadata/managedFields", "value": entries})]
 }

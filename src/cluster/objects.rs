@@ -12,6 +12,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::crowded::{is_crowded, make_room};
+use super::leave::holding;
 use super::outdated::gone_version;
 use super::{Account, Error, Kind, Kinds, client};
 use crate::api::names;
@@ -250,12 +251,12 @@ impl Cluster {
         goes: fn(&ManagedFieldsEntry) -> bool,
     ) -> Result<Applied, Error> {
         let managed = applied.live.metadata.managed_fields.clone().unwrap_or_default();
-        let kept: Vec<&ManagedFieldsEntry> = managed.iter().filter(|entry| !goes(entry)).collect();
-        if kept.len() == managed.len() {
+        let before = managed.len();
+        let kept: Vec<ManagedFieldsEntry> = managed.into_iter().filter(|entry| !goes(entry)).collect();
+        if kept.len() == before {
             return Ok(applied.clone());
         }
-        let kept = json!({"op": "replace", "path": "/metadata/managedFields", "value": kept});
-        self.json_patch(api_version, id, applied, vec![kept]).await
+        self.json_patch(api_version, id, applied, holding(&kept)).await
     }
 
     /// Changes exactly the object that was `seen`; `Conflict` when it changed meanwhile.
@@ -302,7 +303,7 @@ impl Cluster {
             let answer = within("apply", id, api.patch(&id.name, params, patch)).await;
             if let Err(error) = &answer
                 && let Some(gone) = gone_version(error).filter(|_| !params.dry_run && renewals < RENEWALS)
-                && self.renew_managed_fields(api_version, id, gone).await?.is_some()
+                && self.renew_managed_fields(api_version, id, gone).await?
             {
                 renewals += 1;
                 continue;

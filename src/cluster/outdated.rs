@@ -5,9 +5,9 @@
 //! said, so they are written anew before the apply is sent again.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use serde_json::json;
 
-use super::{Applied, Cluster, Error};
+use super::leave::holding;
+use super::{Cluster, Error};
 use crate::manifest::ObjectId;
 
 /// What the API server says before the group and version. It has no code of its own for this, 500 only.
@@ -21,21 +21,21 @@ pub(super) fn gone_version(error: &Error) -> Option<&str> {
 }
 
 impl Cluster {
-    /// Lets the managedFields of an object speak of `api_version` where they speak of `gone`. `None`: there are none that do.
+    /// Lets the managedFields of an object speak of `api_version` where they speak of `gone`; `false`: there are none that do.
     pub(super) async fn renew_managed_fields(
         &self,
         api_version: &str,
         id: &ObjectId,
         gone: &str,
-    ) -> Result<Option<Applied>, Error> {
-        let Some(live) = self.get(api_version, id).await? else { return Ok(None) };
+    ) -> Result<bool, Error> {
+        let Some(live) = self.get(api_version, id).await? else { return Ok(false) };
         let before = live.live.metadata.managed_fields.clone().unwrap_or_default();
         let entries = renewed(before.clone(), gone, api_version);
         if entries == before {
-            return Ok(None);
+            return Ok(false);
         }
-        let replace = json!({"op": "replace", "path": "/metadata/managedFields", "value": entries});
-        self.json_patch(api_version, id, &live, vec![replace]).await.map(Some)
+        self.json_patch(api_version, id, &live, holding(&entries)).await?;
+        Ok(true)
     }
 }
 
@@ -64,7 +64,7 @@ fn renewed(entries: Vec<ManagedFieldsEntry>, gone: &str, version: &str) -> Vec<M
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -229,7 +229,7 @@ pub fn holder(live: &Value, at: &[Step<'_>], managed_fields: &[ManagedFieldsEntr
         steps.push(step);
     }
     let has = |entry: &&ManagedFieldsEntry| {
-        let theirs = fields::Fields::new(entry.fields_v1.as_ref().map(|fields| &fields.0));
+        let theirs = fields::Fields::of(*entry);
         !is_ours(entry) && covers(theirs, &steps)
     };
     let newest = managed_fields.iter().filter(has).max_by_key(|entry| entry.time.as_ref().map(|time| time.0));

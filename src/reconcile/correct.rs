@@ -345,8 +345,7 @@ impl Pass<'_> {
     /// Remembers one correction for status, Event and metrics.
     pub(super) fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
         let id = &suspicion.id;
-        let rules = self.settings.ignore.as_deref().unwrap_or_default();
-        let body = locked_part(object, rules, &suspicion.managed_fields);
+        let body = locked_part(object, self.asked_rules(), &suspicion.managed_fields);
         let rival = fingerprint::rivals(&body, &suspicion.managed_fields).into_iter().next();
         let added =
             || fingerprint::added(&suspicion.managed_fields, &self.settings.strict, None).into_iter().next();

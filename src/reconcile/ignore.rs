@@ -43,6 +43,11 @@ impl Pass<'_> {
         }
     }
 
+    /// The rules that the spec and the operator ask for; none when the spec cannot be read.
+    pub(super) fn asked_rules(&self) -> &[Arc<IgnoreRule>] {
+        self.settings.ignore.as_deref().unwrap_or_default()
+    }
+
     /// The rules in effect, as a record keeps them.
     pub(super) fn written_rules(&self) -> Vec<DriftIgnore> {
         match &self.settings.ignore {

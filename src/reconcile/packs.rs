@@ -214,18 +214,24 @@ impl Context {
         read_anyway: bool,
     ) -> Result<(Arc<Pack>, bool), Error> {
         let place = Place::Object(reader.account().cloned(), reference.clone(), data_key.map(str::to_owned));
+        let read = self.read_pack(reader, reference.clone(), data_key, place.clone());
+        if read_anyway {
+            return read.await;
+        }
         let known = || match self.references.seen(&reference) {
-            Seen::At(version) if !read_anyway => self.packs.get(&place, |kept| kept.version == version),
+            Seen::At(version) => Some((self.packs.get(&place, |kept| kept.version == version)?, false)),
             _ => None,
         };
-        if let Some(pack) = known() {
-            return Ok((pack, false));
-        }
-        let _turn = if read_anyway { None } else { self.packs.reading.of(&place).await };
-        // Somebody may have read it meanwhile, and what he read is the newest still.
-        if let Some(pack) = known() {
-            return Ok((pack, false));
-        }
+        self.packs.reading.once(&place, known, read).await
+    }
+
+    async fn read_pack(
+        &self,
+        reader: &Cluster,
+        reference: Reference,
+        data_key: Option<&str>,
+        place: Place,
+    ) -> Result<(Arc<Pack>, bool), Error> {
         let contents = match self.read(reader, &reference).await {
             Ok(Some(contents)) => contents,
             Ok(None) => return Err(Error::PackObjectNotFound { reference }),

@@ -104,21 +104,18 @@ impl Rights {
         ask: impl Future<Output = Result<bool, E>>,
     ) -> Result<bool, E> {
         let asked_at = Instant::now();
-        if self.lock().is_there(account, asked_at) {
-            return Ok(true);
-        }
-        let _turn = self.looking.of(account).await;
-        if self.lock().is_there(account, asked_at) {
-            return Ok(true);
-        }
-        let read_at = Instant::now();
-        let there = ask.await?;
-        if there {
-            let mut kept = self.lock();
-            make_room(&mut kept.there, KEPT, |read_at| *read_at);
-            kept.there.insert(account.clone(), read_at);
-        }
-        Ok(there)
+        let known = || self.lock().is_there(account, asked_at).then_some(true);
+        let look = async {
+            let read_at = Instant::now();
+            let there = ask.await?;
+            if there {
+                let mut kept = self.lock();
+                make_room(&mut kept.there, KEPT, |read_at| *read_at);
+                kept.there.insert(account.clone(), read_at);
+            }
+            Ok(there)
+        };
+        self.looking.once(account, known, look).await
     }
 
     /// Something was refused to the account: whatever is known of its rights may be old.
@@ -138,19 +135,16 @@ impl Rights {
     ) -> Result<Arc<Rules>, cluster::Error> {
         let place = (account.clone(), namespace.to_owned());
         let asked_at = Instant::now();
-        if let Some(rules) = self.lock().rules_of(&place, asked_at, believed) {
-            return Ok(rules);
-        }
-        let _turn = self.asking.of(&place).await;
-        if let Some(rules) = self.lock().rules_of(&place, asked_at, believed) {
-            return Ok(rules);
-        }
-        let read_at = Instant::now();
-        let rules = Arc::new(cluster.rules(namespace).await?);
-        let mut kept = self.lock();
-        make_room(&mut kept.rules, KEPT, |(read_at, _)| *read_at);
-        kept.rules.insert(place, (read_at, Arc::clone(&rules)));
-        Ok(rules)
+        let known = || self.lock().rules_of(&place, asked_at, believed);
+        let ask = async {
+            let read_at = Instant::now();
+            let rules = Arc::new(cluster.rules(namespace).await?);
+            let mut kept = self.lock();
+            make_room(&mut kept.rules, KEPT, |(read_at, _)| *read_at);
+            kept.rules.insert(place.clone(), (read_at, Arc::clone(&rules)));
+            Ok(rules)
+        };
+        self.asking.once(&place, known, ask).await
     }
 
     /// Asks for each of these, first for all names of its resource at once.

@@ -27,9 +27,27 @@ impl<K: Clone + Eq + Hash> Default for Turns<K> {
 }
 
 impl<K: Clone + Eq + Hash> Turns<K> {
-    /// Waits until nobody else asks this, and keeps others from it until what it gives is dropped. Whoever had to wait
-    /// looks first whether the answer is there. `None`: the answer is long in coming, and each may ask on his own.
-    pub(super) async fn of(&self, question: &K) -> Option<Turn<'_, K>> {
+    /// The answer to a question, if it is `known`; else what `ask` gives, once for all who want to know it at the same moment: who
+    /// waits for somebody else's answer finds it `known` then.
+    pub(super) async fn once<T, E>(
+        &self,
+        question: &K,
+        known: impl Fn() -> Option<T>,
+        ask: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        if let Some(answer) = known() {
+            return Ok(answer);
+        }
+        let _turn = self.of(question).await;
+        match known() {
+            Some(answer) => Ok(answer),
+            None => ask.await,
+        }
+    }
+
+    /// Waits until nobody else asks this, and keeps others from it until what it gives is dropped. `None`: the answer is
+    /// long in coming, and each may ask on his own.
+    async fn of(&self, question: &K) -> Option<Turn<'_, K>> {
         let turn = {
             let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let queue = queues.entry(question.clone()).or_default();
@@ -44,7 +62,7 @@ impl<K: Clone + Eq + Hash> Turns<K> {
 }
 
 /// Nobody else asks as long as this lives.
-pub(super) struct Turn<'t, K: Clone + Eq + Hash> {
+struct Turn<'t, K: Clone + Eq + Hash> {
     _turn: OwnedMutexGuard<()>,
     _leaves: Leaves<'t, K>,
 }

@@ -8,7 +8,6 @@ use crate::support::helm::{Helm, Line};
 use crate::support::packs::{config_map, deployment, service};
 use crate::support::wait::wait_for;
 
-const LINES: [Line; 2] = [Line::Three, Line::Four];
 const OBJECTS: [&str; 3] = ["ConfigMap/settings", "Deployment/web", "Service/web"];
 
 fn shop() -> Vec<Value> {
@@ -189,7 +188,7 @@ async fn what_somebody_changed_and_changed_back_hinders_no_upgrade() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_lock_sends_nothing_and_a_restart_looks_once_at_each_object() {
-    for (line, namespace) in LINES.into_iter().zip(["guard-idle-three", "guard-idle-four"]) {
+    for (line, namespace) in Line::BOTH.into_iter().zip(["guard-idle-three", "guard-idle-four"]) {
         let h = Harness::new(namespace).await;
         let _helm = installed(&h, line).await;
         // One change that is put back: every earlier one was seen before it.
@@ -240,7 +239,7 @@ async fn an_idle_lock_sends_nothing_and_a_restart_looks_once_at_each_object() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_are_left_to_an_autoscaler_of_the_chart_and_of_the_cluster() {
-    for (line, namespace) in LINES.into_iter().zip(["guard-scaled-three", "guard-scaled-four"]) {
+    for (line, namespace) in Line::BOTH.into_iter().zip(["guard-scaled-three", "guard-scaled-four"]) {
         let h = Harness::new(namespace).await;
         let helm = Helm::new(&h, line, "shop");
         let autoscaler = json!({

@@ -8,7 +8,6 @@ use crate::support::helm::{Helm, Line};
 use crate::support::packs::{config_map, deployment, secret};
 
 const IMAGE: &str = "/spec/template/spec/containers/0/image";
-const LINES: [Line; 2] = [Line::Three, Line::Four];
 
 async fn locked(h: &Harness, line: Line, chart: &[Value], rules: Value) -> Helm {
     let helm = Helm::new(h, line, "shop");
@@ -26,7 +25,7 @@ async fn set(h: &Harness, what: &str, data: Value) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_rule_names_is_left_to_others_and_the_rest_is_locked() {
-    for (line, namespace) in LINES.into_iter().zip(["guard-ignore-three", "guard-ignore-four"]) {
+    for (line, namespace) in Line::BOTH.into_iter().zip(["guard-ignore-three", "guard-ignore-four"]) {
         let h = Harness::new(namespace).await;
         let colored = |name: &str| config_map(name, json!({"color": "blue", "size": "small"}));
         let rules = json!([
@@ -80,7 +79,7 @@ async fn what_a_rule_names_is_left_to_others_and_the_rest_is_locked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_of_a_secret_is_left_to_others_and_an_upgrade_of_helm_goes_through() {
-    for (line, namespace) in LINES.into_iter().zip(["guard-secret-three", "guard-secret-four"]) {
+    for (line, namespace) in Line::BOTH.into_iter().zip(["guard-secret-three", "guard-secret-four"]) {
         let h = Harness::new(namespace).await;
         let rules = json!([{"target": {"kind": "Secret"}, "paths": ["/data/token"]}]);
         let chart = |plain: &str| [secret("keys", json!({"token": "ours", "plain": plain}))];

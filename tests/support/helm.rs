@@ -20,6 +20,10 @@ pub enum Line {
     Four,
 }
 
+impl Line {
+    pub const BOTH: [Self; 2] = [Self::Three, Self::Four];
+}
+
 /// One release of Helm in the namespace of a test.
 pub struct Helm {
     binary: PathBuf,

@@ -1,3 +1,4 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
 
 /// A set of fields in the JSON form of `fieldsV1`: a map whose keys are `f:name` (field or map key), `k:{json}` (list
@@ -29,6 +30,11 @@ impl<'a> Fields<'a> {
     /// Anything but a map is an empty set.
     pub(in crate::manifest) fn new(fields: Option<&'a Value>) -> Self {
         Self(fields.and_then(Value::as_object))
+    }
+
+    /// What an entry of managedFields says; without one nothing.
+    pub(in crate::manifest) fn of(entry: impl Into<Option<&'a ManagedFieldsEntry>>) -> Self {
+        Self::new(entry.into().and_then(|entry| entry.fields_v1.as_ref()).map(|fields| &fields.0))
     }
 
     pub(in crate::manifest) fn child(self, step: Step<'_>) -> Child<'a> {

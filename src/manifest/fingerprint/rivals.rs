@@ -32,7 +32,7 @@ pub fn rivals(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Taken>
         .iter()
         .filter(|entry| !is_ours(entry))
         .filter_map(|entry| {
-            let theirs = Fields::new(entry.fields_v1.as_ref().map(|fields| &fields.0));
+            let theirs = Fields::of(entry);
             let paths: Vec<String> =
                 lost.iter().filter(|path| covers(theirs, path)).map(|path| display(path, theirs)).collect();
             (!paths.is_empty()).then(|| Taken {
@@ -89,7 +89,7 @@ pub fn taken_ca_bundles(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> 
         .filter(|entry| {
             !is_ours(entry) && !entry.manager.as_deref().unwrap_or_default().starts_with("kubectl")
         })
-        .map(|entry| Fields::new(entry.fields_v1.as_ref().map(|fields| &fields.0)))
+        .map(Fields::of)
         .collect();
     lost(body, managed_fields)
         .iter()
@@ -107,7 +107,7 @@ pub fn taken_ca_bundles(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> 
 type Path<'a> = Vec<Step<'a>>;
 
 fn lost<'a>(body: &'a Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Path<'a>> {
-    let ours = Fields::new(ours(managed_fields).and_then(|entry| entry.fields_v1.as_ref()).map(|f| &f.0));
+    let ours = Fields::of(ours(managed_fields));
     let mut found = Vec::new();
     let Value::Object(top) = body else { return found };
     for (name, value) in top {

@@ -82,16 +82,17 @@ pub fn settle(
 ) -> Option<Settled> {
     let body = &object.body;
     let all = sets(managed_fields);
-    let ours = Fields::new(ours(managed_fields).and_then(|entry| entry.fields_v1.as_ref()).map(|f| &f.0));
+    let ours = Fields::of(ours(managed_fields));
     let mut settled = Settled::default();
     let mut handed = json!({});
     let mut overlaid = Vec::new();
     for path in picks(body, wishes, managed_fields) {
         let landing = land(body, &path, &all, live);
+        if landing.is_key {
+            continue;
+        }
         if landing.missing {
             live?;
-        }
-        if landing.is_key || landing.missing {
             continue;
         }
         if landing.atomic {
@@ -142,7 +143,7 @@ pub fn as_held(
     live: &Value,
     managed_fields: &[ManagedFieldsEntry],
 ) -> Value {
-    let his = Fields::new(ours(managed_fields).and_then(|entry| entry.fields_v1.as_ref()).map(|f| &f.0));
+    let his = Fields::of(ours(managed_fields));
     with_live(object, wishes, live, managed_fields, |there| held_at(his, live, there))
 }
 
@@ -241,7 +242,7 @@ fn speaks_of(segment: &crate::api::Segment, key: &str) -> bool {
 }
 
 fn sets(managed_fields: &[ManagedFieldsEntry]) -> Vec<Fields<'_>> {
-    managed_fields.iter().map(|entry| Fields::new(entry.fields_v1.as_ref().map(|fields| &fields.0))).collect()
+    managed_fields.iter().map(Fields::of).collect()
 }
 
 /// The places in the manifest that are left to others.
@@ -256,7 +257,7 @@ fn picks(body: &Value, wishes: &Wishes<'_>, managed_fields: &[ManagedFieldsEntry
             !is_ours(entry) && entry.manager.as_deref().is_some_and(|name| wishes.managers.contains(&name))
         });
         for entry in theirs {
-            let fields = Fields::new(entry.fields_v1.as_ref().map(|fields| &fields.0));
+            let fields = Fields::of(entry);
             shared(body, fields, &mut Vec::new(), &mut found);
         }
     }

@@ -52,8 +52,8 @@ impl Pass<'_> {
     pub(super) async fn keep(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<bool, Error> {
         let Some(head) = &guard.head else { return Ok(false) };
         let current = head.revision().map(|revision| (revision, head.version.clone()));
-        let rules = self.written_rules();
-        let anew = guard.tracked != current || guard.rules != rules;
+        let same_rules = self.asked_rules().iter().map(|rule| &rule.source).eq(&guard.rules);
+        let anew = guard.tracked != current || !same_rules;
         self.mem.drift.cool(self.now);
         self.mem.drift.revert_at = None;
         let work = if anew { Vec::new() } else { self.work(guard) };
@@ -72,7 +72,7 @@ impl Pass<'_> {
         let work = if anew {
             self.begin_to_guard(lock, guard, &locked);
             guard.tracked = current;
-            guard.rules = rules;
+            guard.rules = self.written_rules();
             self.work(guard)
         } else {
             work
@@ -115,7 +115,6 @@ impl Pass<'_> {
     /// The objects of a manifest that are locked, each in its namespace.
     async fn locked(&mut self, lock: &LockOf, manifest: &str) -> Result<BTreeMap<ObjectId, Locked>, Error> {
         let mut locked = BTreeMap::new();
-        let rules = self.settings.ignore.clone().unwrap_or_default();
         let documents = plan::documents(manifest, &format!("the manifest of {lock}"))?;
         let scaled = plan::scaled(&documents, &lock.namespace);
         for guarded in documents {
@@ -131,7 +130,7 @@ impl Pass<'_> {
                 Installer::Helm => guarded.marked_by_helm(&lock.name, &lock.namespace),
                 Installer::Sherpack => guarded,
             };
-            if wishes(&rules, &guarded.object).is_some_and(|wishes| wishes.whole) {
+            if wishes(self.asked_rules(), &guarded.object).is_some_and(|wishes| wishes.whole) {
                 continue;
             }
             self.hide_secret(&guarded.object);
@@ -313,8 +312,7 @@ impl Pass<'_> {
         };
         let holder = held.unwrap_or_else(|| standard.clone());
         let managed = fingerprint::as_ours(managed_fields(&live), &holder);
-        let rules = self.settings.ignore.as_deref().unwrap_or_default();
-        let left = wishes(rules, &guarded.object)
+        let left = wishes(self.asked_rules(), &guarded.object)
             .map(|wishes| guarded.leaving(&wishes, &value, &managed, holder.applies));
         let guarded = left.as_ref().unwrap_or(guarded);
         let taken = left_to_others(&guarded.body, &managed);
