@@ -1,14 +1,14 @@
 //! Which REST resource serves a kind: discovery, one call for each group and version, cached.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::core::{ApiResource, GroupVersion, GroupVersionKind};
 use kube::discovery::{self, Scope};
 use kube::{Client, api::TypeMeta};
 
-use super::Error;
+use super::{Error, Turns};
 
 /// How long the absence of a kind is believed before the API server is asked again.
 const ABSENT_FOR: Duration = Duration::from_secs(5);
@@ -33,16 +33,15 @@ impl Kind {
 ///
 /// A kind that is not in the cache costs one call for its group and version, however many ask at once; a kind that the
 /// API server does not know is asked for again after five seconds at the earliest.
-#[derive(Default)]
 pub struct Kinds {
-    state: Mutex<State>,
+    known: Mutex<HashMap<GroupVersionKind, Lookup>>,
+    asking: Turns<GroupVersion>,
 }
 
-#[derive(Default)]
-struct State {
-    known: HashMap<GroupVersionKind, Lookup>,
-    /// Held by whoever asks for the kinds of a group and version.
-    asking: HashMap<GroupVersion, Arc<tokio::sync::Mutex<()>>>,
+impl Default for Kinds {
+    fn default() -> Self {
+        Self { known: Mutex::default(), asking: Turns::new(DEADLINE) }
+    }
 }
 
 #[derive(Clone)]
@@ -60,28 +59,24 @@ impl Kinds {
         let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
         let unknown = || Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
         let gvk = GroupVersionKind::try_from(types).map_err(|_| unknown())?;
-        if let Some(kind) = self.recent(&gvk) {
-            return kind.ok_or_else(unknown);
-        }
-        match tokio::time::timeout(DEADLINE, self.ask(client, &gvk)).await {
+        let gv = GroupVersion::gv(&gvk.group, &gvk.version);
+        let answer = self.asking.once(&gv, || self.recent(&gvk), self.ask(client, &gv, &gvk));
+        match tokio::time::timeout(DEADLINE, answer).await {
             Ok(Ok(kind)) => kind.ok_or_else(unknown),
             Ok(Err(error)) => Err(discovery_failed(api_version, error)),
             Err(_) => Err(discovery_failed(api_version, late())),
         }
     }
 
-    /// Asks for all kinds of a group and version, one after the other where several want to. Gives the kind that is wanted, if
-    /// it is served.
-    async fn ask(&self, client: &Client, wanted: &GroupVersionKind) -> kube::Result<Option<Kind>> {
-        let gv = GroupVersion::gv(&wanted.group, &wanted.version);
-        let asking = Arc::clone(self.lock().asking.entry(gv.clone()).or_default());
-        let _turn = asking.lock().await;
-        if let Some(kind) = self.recent(wanted) {
-            // Somebody else has asked meanwhile.
-            return Ok(kind);
-        }
+    /// Asks for all kinds of a group and version. Gives the kind that is wanted, if it is served.
+    async fn ask(
+        &self,
+        client: &Client,
+        gv: &GroupVersion,
+        wanted: &GroupVersionKind,
+    ) -> kube::Result<Option<Kind>> {
         let mut found = None;
-        match discovery::pinned_group(client, &gv).await {
+        match discovery::pinned_group(client, gv).await {
             Ok(group) => {
                 for (resource, capabilities) in group.versioned_resources(&gv.version) {
                     let served = Kind { namespaced: capabilities.scope == Scope::Namespaced, resource };
@@ -123,7 +118,7 @@ impl Kinds {
     pub fn forget(&self, api_version: &str, kind: &str) {
         let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
         if let Ok(gvk) = GroupVersionKind::try_from(types) {
-            self.lock().known.remove(&gvk);
+            self.lock().remove(&gvk);
         }
     }
 
@@ -133,7 +128,7 @@ impl Kinds {
         if let Ok(gvk) = GroupVersionKind::try_from(types)
             && matches!(self.cached(&gvk), Some(Lookup::Absent(_)))
         {
-            self.lock().known.remove(&gvk);
+            self.lock().remove(&gvk);
         }
     }
 
@@ -146,16 +141,16 @@ impl Kinds {
     }
 
     fn cached(&self, gvk: &GroupVersionKind) -> Option<Lookup> {
-        self.lock().known.get(gvk).cloned()
+        self.lock().get(gvk).cloned()
     }
 
     fn remember(&self, gvk: GroupVersionKind, lookup: Lookup) {
-        self.lock().known.insert(gvk, lookup);
+        self.lock().insert(gvk, lookup);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // The maps are valid at every step, so a panic elsewhere while they were held does no harm.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<GroupVersionKind, Lookup>> {
+        // The map is valid at every step, so a panic elsewhere while it was held does no harm.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

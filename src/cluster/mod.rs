@@ -20,6 +20,7 @@ mod pods;
 mod proxied;
 mod ready;
 mod rights;
+mod turns;
 
 pub use account::Account;
 pub use capabilities::capabilities;
@@ -33,4 +34,5 @@ pub use objects::{Applied, Cluster, Meta, Mode, fingerprint_of, is_hidden, versi
 pub use proxied::{Proxied, proxied_name};
 pub use ready::{ReadyPod, Workload};
 pub use rights::Rules;
+pub use turns::Turns;
 pub mod client;

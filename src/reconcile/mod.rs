@@ -42,7 +42,6 @@ mod status;
 mod steps;
 mod tally;
 mod testing;
-mod turns;
 mod uninstall;
 mod values;
 mod wait;

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::turns::Turns;
 use super::{Context, Error};
 use crate::api::PackFrom;
-use crate::cluster::{Account, Cluster, Reference, Unread};
+use crate::cluster::{Account, Cluster, Reference, Turns, Unread};
 use crate::pack::{self, Limits, Pack};
 use crate::release::ReleaseKey;
 use crate::source;

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 
-use super::turns::Turns;
-use crate::cluster::{self, Account, Cluster, Rules};
+use crate::cluster::{self, Account, Cluster, Rules, Turns};
 use crate::plan::rights::{Right, grants};
 
 /// So long an answer is believed. A right that goes meanwhile is missed by the call that needs it.

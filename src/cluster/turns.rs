@@ -8,11 +8,15 @@ use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
-/// Somebody whose question hangs keeps others no longer.
+/// Where nothing is lost by asking twice.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A queue for each question that somebody asks.
-pub(super) struct Turns<K: Clone + Eq + Hash>(Mutex<HashMap<K, Queue>>);
+pub struct Turns<K: Clone + Eq + Hash> {
+    queues: Mutex<HashMap<K, Queue>>,
+    /// Somebody whose question hangs keeps others no longer.
+    patience: Duration,
+}
 
 #[derive(Default)]
 struct Queue {
@@ -22,14 +26,23 @@ struct Queue {
 
 impl<K: Clone + Eq + Hash> Default for Turns<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self::new(PATIENCE)
     }
 }
 
 impl<K: Clone + Eq + Hash> Turns<K> {
+    /// Whoever has waited for `patience` asks on his own.
+    #[must_use]
+    pub fn new(patience: Duration) -> Self {
+        Self { queues: Mutex::default(), patience }
+    }
+
     /// The answer to a question, if it is `known`; else what `ask` gives, once for all who want to know it at the same moment: who
     /// waits for somebody else's answer finds it `known` then.
-    pub(super) async fn once<T, E>(
+    ///
+    /// # Errors
+    /// Those of `ask`.
+    pub async fn once<T, E>(
         &self,
         question: &K,
         known: impl Fn() -> Option<T>,
@@ -49,14 +62,14 @@ impl<K: Clone + Eq + Hash> Turns<K> {
     /// long in coming, and each may ask on his own.
     async fn of(&self, question: &K) -> Option<Turn<'_, K>> {
         let turn = {
-            let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
             let queue = queues.entry(question.clone()).or_default();
             queue.length += 1;
             Arc::clone(&queue.turn)
         };
         // Made before the wait, which may be given up.
         let leaves = Leaves { turns: self, question: question.clone() };
-        let turn = tokio::time::timeout(PATIENCE, turn.lock_owned()).await.ok()?;
+        let turn = tokio::time::timeout(self.patience, turn.lock_owned()).await.ok()?;
         Some(Turn { _turn: turn, _leaves: leaves })
     }
 }
@@ -75,7 +88,7 @@ struct Leaves<'t, K: Clone + Eq + Hash> {
 
 impl<K: Clone + Eq + Hash> Drop for Leaves<'_, K> {
     fn drop(&mut self) {
-        let mut queues = self.turns.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.turns.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(queue) = queues.get_mut(&self.question) else { return };
         queue.length -= 1;
         if queue.length == 0 {
@@ -96,7 +109,7 @@ mod tests {
         assert!(turns.of(&"a").await.is_none());
         drop(first);
         assert!(turns.of(&"a").await.is_some());
-        assert!(turns.0.lock().unwrap().is_empty());
+        assert!(turns.queues.lock().unwrap().is_empty());
     }
 
     #[tokio::test]
@@ -113,8 +126,8 @@ mod tests {
         let second = second.await;
         assert!(futures::poll!(&mut third).is_pending());
         drop((second, other));
-        assert_eq!(turns.0.lock().unwrap().len(), 1);
+        assert_eq!(turns.queues.lock().unwrap().len(), 1);
         drop(third.await);
-        assert!(turns.0.lock().unwrap().is_empty());
+        assert!(turns.queues.lock().unwrap().is_empty());
     }
 }
