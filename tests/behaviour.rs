@@ -29,6 +29,7 @@ mod behaviour {
     mod guard_ignore;
     mod guard_modes;
     mod guard_states;
+    mod guard_strict;
     mod guard_tools;
     mod hooks;
     mod hostile_packs;

@@ -3,7 +3,7 @@
 use super::names::{RELEASE_NAME_MAX, is_dns_label};
 use super::settings::{Installer, LockOf};
 use super::validate::Invalid;
-use super::{Drift, Lock, SherpackRelease, SherpackReleaseSpec, StrictDrift, reasons};
+use super::{Lock, SherpackRelease, SherpackReleaseSpec};
 
 /// What a release locks, if it locks anything that can be.
 #[must_use]
@@ -40,10 +40,6 @@ pub(super) fn checked(release: &SherpackRelease, lock: &Lock) -> Result<LockOf, 
         let message = "means nothing beside spec.lock, which installs nothing: remove it";
         return Err(Invalid::spec(field, message));
     }
-    if let Some(field) = unsupported(&release.spec) {
-        let message = "this value is not supported beside spec.lock yet: remove it".to_owned();
-        return Err(Invalid { reason: reasons::NOT_SUPPORTED, field: field.to_owned(), message });
-    }
     Ok(LockOf { installer, namespace: namespace.to_owned(), name: of.name.clone() })
 }
 
@@ -71,7 +67,6 @@ fn meaningless(spec: &SherpackReleaseSpec) -> Option<&'static str> {
         test,
         uninstall,
         crds,
-        // See `unsupported`.
         drift: _,
         history,
         approval,
@@ -98,19 +93,12 @@ fn meaningless(spec: &SherpackReleaseSpec) -> Option<&'static str> {
     table.into_iter().find_map(|(path, set)| set.then_some(path))
 }
 
-/// What is not done for a lock.
-fn unsupported(spec: &SherpackReleaseSpec) -> Option<&'static str> {
-    let Drift { mode: _, strict, ignore: _ } = spec.drift.clone()?;
-    let strict = strict.and_then(|StrictDrift { managers }| managers);
-    strict.is_some_and(|managers| !managers.is_empty()).then_some("spec.drift.strict")
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::{Policy, validate};
+    use crate::api::{Policy, reasons, validate};
 
     fn release(spec: Value) -> SherpackRelease {
         let object = json!({
@@ -158,9 +146,8 @@ mod tests {
             let invalid = with(more).unwrap_err();
             assert_eq!((invalid.field.as_str(), invalid.reason()), (field, reasons::INVALID_SPEC));
         }
-        let strict = with(json!({"drift": {"strict": {"managers": ["kubectl"]}}})).unwrap_err();
-        assert_eq!((strict.field.as_str(), strict.reason()), ("spec.drift.strict", reasons::NOT_SUPPORTED));
-        with(json!({"drift": {"ignore": [{"paths": ["/spec/replicas"]}]}})).unwrap();
+        let drift = json!({"ignore": [{"paths": ["/spec/replicas"]}], "strict": {"managers": ["kubectl"]}});
+        with(json!({ "drift": drift })).unwrap();
         with(json!({"suspend": true, "drift": {"mode": "Warn"}, "serviceAccountName": "a"})).unwrap();
     }
 }

@@ -1,14 +1,14 @@
-//! Fields change hands: what is left to others gets another owner, and what others added becomes ours to be dropped.
+//! What is left to others gets another owner, and what others added is taken away.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{Applied, Cluster, Error, Mode};
+use super::{Applied, Cluster, Error};
 use crate::api::{Class, names};
 use crate::manifest::ObjectId;
 
-/// How often fields are given back while others change the same object.
+/// How often it is said anew who holds what, while others change the same object.
 const TRIES: usize = 10;
 
 impl Cluster {
@@ -22,39 +22,72 @@ impl Cluster {
         self.patch(api_version, id, &params, &Patch::Apply(fields)).await.map(drop)
     }
 
-    /// Takes away what `claimed` makes ours and `body` does not have. `Conflict` when the object changed after it was
-    /// `seen`. When the API server wants to keep it, `give_back` makes of the managedFields of then what they were.
+    /// Takes values out of an object, in the name of `manager`, who holds nothing by that. `places` are JSON pointers, each with what
+    /// those before it leave. `Conflict` when the object changed after it was `seen`.
     ///
     /// # Errors
     /// As [`Cluster::apply`].
     pub async fn take_away(
         &self,
+        manager: &str,
         api_version: &str,
         id: &ObjectId,
         seen: &Applied,
-        claimed: &[ManagedFieldsEntry],
-        body: &Value,
-        give_back: impl Fn(&[ManagedFieldsEntry]) -> Vec<ManagedFieldsEntry>,
+        places: &[String],
     ) -> Result<Applied, Error> {
-        let mut ours = self.json_patch(api_version, id, seen, holding(claimed)).await?;
-        let refusal = match self.apply(api_version, id, body, Mode::Real).await {
-            Err(error) if error.class() != Class::Retry => error,
-            answer => return answer,
+        let remove = |place: &String| json!({"op": "remove", "path": place});
+        let operations = places.iter().map(remove).collect();
+        let mut taken = match self.json_patch_as(manager, api_version, id, seen, operations).await {
+            // What has gone meanwhile cannot be taken away, and that is said before the version is compared.
+            Err(refusal) if !refusal.is_conflict() && refusal.class() != Class::Retry => {
+                self.json_patch_as(manager, api_version, id, seen, Vec::new()).await?;
+                return Err(refusal);
+            }
+            answer => answer?,
         };
-        // What is ours and not in the body would have every apply refused from now on.
+        // What the API server fills in instead counts as written by whoever took the other away.
+        let mut conflict = None;
         for _ in 0..TRIES {
-            let now = ours.live.metadata.managed_fields.as_deref().unwrap_or_default();
-            match self.json_patch(api_version, id, &ours, holding(&give_back(now))).await {
+            let held = managed_fields(&taken);
+            let Some(entries) = holding_as_before(manager, managed_fields(seen), held) else { break };
+            match self.json_patch_as(manager, api_version, id, &taken, holding(&entries)).await {
                 Err(error) if error.is_conflict() => match self.get(api_version, id).await? {
-                    Some(live) => ours = live,
-                    None => break,
+                    Some(live) => (taken, conflict) = (live, Some(error)),
+                    None => return Err(error),
                 },
-                Err(error) => return Err(error),
-                Ok(_) => break,
+                answer => {
+                    taken = answer?;
+                    break;
+                }
             }
         }
-        Err(refusal)
+        // Whoever came between has written something that nobody has looked at.
+        conflict.map_or(Ok(taken), Err)
     }
+}
+
+fn managed_fields(object: &Applied) -> &[ManagedFieldsEntry] {
+    object.live.metadata.managed_fields.as_deref().unwrap_or_default()
+}
+
+/// The entries of `after`, in which `manager` has by updates what he had `before`; `None` when he has.
+fn holding_as_before(
+    manager: &str,
+    before: &[ManagedFieldsEntry],
+    after: &[ManagedFieldsEntry],
+) -> Option<Vec<ManagedFieldsEntry>> {
+    let is_his = |entry: &&ManagedFieldsEntry| {
+        entry.manager.as_deref() == Some(manager)
+            && entry.operation.as_deref() == Some("Update")
+            && entry.subresource.as_deref().unwrap_or_default().is_empty()
+    };
+    let had = || before.iter().filter(is_his);
+    let has = after.iter().filter(is_his).map(|entry| &entry.fields_v1);
+    if has.eq(had().map(|entry| &entry.fields_v1)) {
+        return None;
+    }
+    let others = after.iter().filter(|entry| !is_his(entry));
+    Some(others.chain(had()).cloned().collect())
 }
 
 /// The operations of a JSON patch that says anew who holds what of an object.

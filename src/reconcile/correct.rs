@@ -255,7 +255,12 @@ impl Pass<'_> {
             let lost = fingerprint::lost_paths(&body, &suspicion.managed_fields);
             let wishes = wishes(rules, object);
             let added = if strict {
-                fingerprint::added(&suspicion.managed_fields, &self.settings.strict, wishes.as_ref())
+                fingerprint::added(
+                    &suspicion.managed_fields,
+                    &self.settings.strict,
+                    wishes.as_ref(),
+                    Some(object),
+                )
             } else {
                 Vec::new()
             };
@@ -316,7 +321,9 @@ impl Pass<'_> {
         }
         let wishes = wishes(rules, object);
         let strict = self.is_strict(object, entry);
-        if strict && !fingerprint::added(evidence, &self.settings.strict, wishes.as_ref()).is_empty() {
+        if strict
+            && !fingerprint::added(evidence, &self.settings.strict, wishes.as_ref(), Some(object)).is_empty()
+        {
             return Ok(reported);
         }
         let live = self.cluster.get(&entry.api_version, &entry.id).await?;
@@ -347,9 +354,12 @@ impl Pass<'_> {
         let id = &suspicion.id;
         let body = locked_part(object, self.asked_rules(), &suspicion.managed_fields);
         let rival = fingerprint::rivals(&body, &suspicion.managed_fields).into_iter().next();
-        let added =
-            || fingerprint::added(&suspicion.managed_fields, &self.settings.strict, None).into_iter().next();
-        let rival = rival.or_else(added);
+        let rival = rival.or_else(|| {
+            let wishes = wishes(self.asked_rules(), object);
+            let strict = &self.settings.strict;
+            let added = fingerprint::added(&suspicion.managed_fields, strict, wishes.as_ref(), Some(object));
+            added.into_iter().next()
+        });
         let manager = rival.as_ref().map(|taken| taken.manager.clone());
         let paths = match rival {
             Some(taken) => taken.paths,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::prepare::stored_objects;
 use super::{Error, Pass};
-use crate::api::{DriftIgnore, DriftMode, IgnoreRule};
+use crate::api::{DriftIgnore, DriftMode, IgnoreRule, names};
 use crate::cluster::{self, Applied, Mode};
 use crate::manifest::ignore::{Wishes, settle, wishes};
 use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
@@ -187,11 +187,17 @@ impl Pass<'_> {
         }
         let fields = |applied: &Applied| applied.live.metadata.managed_fields.clone().unwrap_or_default();
         for tries in 1.. {
-            let before = fields(&applied);
-            let Some(claimed) = fingerprint::taken_back(&before, managers, wishes.as_ref()) else { break };
-            let give_back =
-                |now: &[ManagedFieldsEntry]| fingerprint::given_back(now, &before, managers, wishes.as_ref());
-            match self.cluster.take_away(api_version, id, &applied, &claimed, &body, give_back).await {
+            let places = fingerprint::places_of_added(
+                &applied.value(),
+                &fields(&applied),
+                managers,
+                wishes.as_ref(),
+                Some(object),
+            );
+            if places.is_empty() {
+                break;
+            }
+            match self.cluster.take_away(names::MANAGER_OWN, api_version, id, &applied, &places).await {
                 // What has come back with the same write is for nobody to take away.
                 Ok(done) => {
                     applied = done;

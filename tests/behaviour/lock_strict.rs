@@ -70,7 +70,7 @@ async fn what_a_named_manager_adds_is_taken_away_and_what_others_add_stays() {
     h.pass("web").await;
     assert!(h.wire.writes_to("deployments/web", mark).is_empty());
     let writes = h.wire.writes_to("configmaps/settings", mark);
-    assert!(writes.len() <= 3, "an apply, the ownership, an apply: {writes:?}");
+    assert!(writes.len() <= 2, "an apply, and what takes it away: {writes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

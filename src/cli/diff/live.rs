@@ -248,7 +248,7 @@ impl Look<'_> {
         if self.strict.is_empty() || object.id.is_definition() {
             return;
         }
-        for Taken { manager, paths, .. } in fingerprint::added(fields, &self.strict, wishes) {
+        for Taken { manager, paths, .. } in fingerprint::added(fields, &self.strict, wishes, None) {
             for path in paths {
                 if changes.iter().any(|change| change.path == path) {
                     continue;

@@ -1,8 +1,10 @@
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
 
+use super::fields::{key_fields, names_element};
 use super::rivals::Taken;
 use super::{is_ours, ours};
+use crate::manifest::Object;
 use crate::manifest::digest::{canonical_json, sha256_hex};
 use crate::manifest::ignore::{Wishes, leaves};
 use crate::manifest::pointer::escape;
@@ -14,15 +16,15 @@ pub fn with_additions(
     managed_fields: &[ManagedFieldsEntry],
     managers: &[String],
 ) -> Option<String> {
-    let additions = all(managed_fields, managers, None);
+    let additions = all(managed_fields, managers, None, None);
     let fingerprint = fingerprint?;
     if additions.is_empty() {
         return Some(fingerprint);
     }
     let mut text = String::new();
-    for (at, fields) in additions {
-        let manager = managed_fields.get(at).and_then(|entry| entry.manager.as_deref());
-        text.push_str(&format!("{}\n{}\n", manager.unwrap_or_default(), canonical_json(&fields)));
+    for (entry, fields) in additions {
+        let manager = entry.manager.as_deref().unwrap_or_default();
+        text.push_str(&format!("{manager}\n{}\n", canonical_json(&fields)));
     }
     let mut hash = sha256_hex(text.as_bytes());
     hash.truncate(16);
@@ -30,171 +32,195 @@ pub fn with_additions(
 }
 
 /// Who of `managers` has added what of his own that `wishes` do not leave to him; the newest first.
+///
+/// What anybody else has as well is no addition. `object` is what was installed, if not all of it is known to be ours: what it
+/// says is no addition either, whoever holds it.
 #[must_use]
 pub fn added(
     managed_fields: &[ManagedFieldsEntry],
     managers: &[String],
     wishes: Option<&Wishes<'_>>,
+    object: Option<&Object>,
 ) -> Vec<Taken> {
-    let mut added: Vec<Taken> = all(managed_fields, managers, wishes)
+    let mut added: Vec<Taken> = all(managed_fields, managers, wishes, object)
         .into_iter()
-        .filter_map(|(at, fields)| {
-            let entry = managed_fields.get(at)?;
+        .map(|(entry, fields)| {
             let mut paths = Vec::new();
             tell(&fields, "", &mut paths);
-            Some(Taken {
+            Taken {
                 manager: entry.manager.clone().unwrap_or_default(),
                 operation: entry.operation.clone().unwrap_or_default(),
                 subresource: None,
                 time: entry.time.as_ref().map(|time| time.0),
                 paths,
-            })
+            }
         })
         .collect();
     added.sort_by_key(|taken| std::cmp::Reverse(taken.time));
     added
 }
 
-/// The managedFields in which all of [`added`] is ours: the next full apply takes it away, and nothing else, as the API
-/// server does with every field that its owner says no more. `None`: there is nothing to take away.
+/// Where all of [`added`] stands in the `live` object: JSON pointers, of the items of a list the last ones first, so that each still
+/// means the same when those before it are gone.
 #[must_use]
-pub fn taken_back(
+pub fn places_of_added(
+    live: &Value,
     managed_fields: &[ManagedFieldsEntry],
     managers: &[String],
     wishes: Option<&Wishes<'_>>,
-) -> Option<Vec<ManagedFieldsEntry>> {
-    let additions = all(managed_fields, managers, wishes);
+    object: Option<&Object>,
+) -> Vec<String> {
+    let additions = all(managed_fields, managers, wishes, object);
+    let mut found = Vec::new();
     if additions.is_empty() {
-        return None;
+        // A set with nothing in it would be a leaf.
+        return found;
     }
-    let mut entries = managed_fields.to_vec();
-    let own = entries.iter().position(is_ours)?;
-    for (at, fields) in &additions {
-        let theirs = entries.get_mut(*at).and_then(|entry| entry.fields_v1.as_mut())?;
-        without(&mut theirs.0, fields);
-        let ours = entries.get_mut(own).and_then(|entry| entry.fields_v1.as_mut())?;
-        with(&mut ours.0, fields);
-    }
-    entries.retain(|entry| entry.fields_v1.as_ref().is_none_or(|FieldsV1(fields)| !is_empty(fields)));
-    Some(entries)
+    let mut sum = Value::Object(Map::new());
+    additions.iter().for_each(|(_, fields)| with(&mut sum, fields));
+    locate(&sum, live, "", &mut found);
+    found
 }
 
-/// Undoes [`taken_back`]: what the managers had `before` is theirs again in the managedFields of `now`.
+/// The entries in which nothing that `object` says is lost: all of that is ours as well, whoever holds it.
 #[must_use]
-pub fn given_back(
-    now: &[ManagedFieldsEntry],
-    before: &[ManagedFieldsEntry],
-    managers: &[String],
-    wishes: Option<&Wishes<'_>>,
-) -> Vec<ManagedFieldsEntry> {
-    let mut entries = now.to_vec();
-    for (at, fields) in all(before, managers, wishes) {
-        let Some(theirs) = before.get(at) else { continue };
-        if let Some(ours) = entries.iter_mut().find(|entry| is_ours(entry)).and_then(|e| e.fields_v1.as_mut())
-        {
-            without(&mut ours.0, &fields);
-        }
-        let same = |entry: &&mut ManagedFieldsEntry| {
-            entry.manager == theirs.manager
-                && entry.operation == theirs.operation
-                && entry.api_version == theirs.api_version
-                && entry.subresource == theirs.subresource
-        };
-        match entries.iter_mut().find(same).map(|entry| entry.fields_v1.as_mut()) {
-            Some(Some(known)) => with(&mut known.0, &fields),
-            _ => entries.push(ManagedFieldsEntry { fields_v1: Some(FieldsV1(fields)), ..theirs.clone() }),
-        }
+pub fn nothing_lost(managed_fields: &[ManagedFieldsEntry], object: &Object) -> Vec<ManagedFieldsEntry> {
+    let sets = || managed_fields.iter().filter_map(|entry| entry.fields_v1.as_ref());
+    let mut entries = managed_fields.to_vec();
+    if let Some(own) = entries.iter_mut().find(|entry| is_ours(entry)).and_then(|own| own.fields_v1.as_mut())
+    {
+        sets().filter_map(|set| said(&set.0, &object.body)).for_each(|said| with(&mut own.0, &said));
     }
     entries
 }
 
-/// For each entry of `managers`, by its index, what it has and we have not.
-fn all(
-    managed_fields: &[ManagedFieldsEntry],
+/// For each entry of `managers` what it has and nobody else.
+fn all<'e>(
+    managed_fields: &'e [ManagedFieldsEntry],
     managers: &[String],
     wishes: Option<&Wishes<'_>>,
-) -> Vec<(usize, Value)> {
-    let Some(own) = ours(managed_fields) else { return Vec::new() };
-    let ours = own.fields_v1.as_ref().map(|fields| &fields.0);
-    let theirs = managed_fields.iter().enumerate().filter(|(_, entry)| {
+    object: Option<&Object>,
+) -> Vec<(&'e ManagedFieldsEntry, Value)> {
+    let own = ours(managed_fields).and_then(|own| own.api_version.as_ref());
+    let Some(version) = object.map(|object| &object.api_version).or(own) else { return Vec::new() };
+    let is_named = |entry: &&ManagedFieldsEntry| {
         !is_ours(entry)
             && entry.manager.as_ref().is_some_and(|manager| managers.contains(manager))
             && !entry.manager.as_deref().is_some_and(|name| wishes.is_some_and(|wishes| wishes.leaves_to(name)))
             // Status and replicas that were written as such are somebody's trade.
             && entry.subresource.as_deref().unwrap_or_default().is_empty()
             // The fields of another version may have other names.
-            && entry.api_version == own.api_version
-    });
-    let extra = |entry: &ManagedFieldsEntry| {
-        let fields = &entry.fields_v1.as_ref()?.0;
-        Some(Value::Object(extra(fields.as_object()?, ours, wishes, &mut Vec::new())?))
+            && entry.api_version.as_ref() == Some(version)
     };
-    theirs.filter_map(|(at, entry)| Some((at, extra(entry)?))).collect()
+    let (named, others): (Vec<_>, Vec<_>) = managed_fields.iter().partition(is_named);
+    let fields = |entry: &'e ManagedFieldsEntry| entry.fields_v1.as_ref().map(|fields| &fields.0);
+    let mut stays = Value::Object(Map::new());
+    if named.is_empty() {
+        return Vec::new();
+    }
+    others.into_iter().filter_map(fields).for_each(|fields| with(&mut stays, fields));
+    for theirs in named.iter().copied().filter_map(fields) {
+        let said = object.and_then(|object| said(theirs, &object.body));
+        let kept = kept(theirs, wishes, &mut Vec::new());
+        said.iter().chain(&kept).for_each(|part| with(&mut stays, part));
+    }
+    let extra = |entry: &'e ManagedFieldsEntry| {
+        let (extra, _) = extra(fields(entry)?.as_object()?, Some(&stays), false);
+        (!extra.is_empty()).then_some((entry, Value::Object(extra)))
+    };
+    named.into_iter().filter_map(extra).collect()
 }
 
-/// The part of `theirs` that is not in `ours`; `None` when that is nothing.
-fn extra<'a>(
-    theirs: &'a Map<String, Value>,
-    ours: Option<&Value>,
-    wishes: Option<&Wishes<'_>>,
-    path: &mut Vec<&'a str>,
-) -> Option<Map<String, Value>> {
-    let mut found = Map::new();
-    for (key, value) in theirs {
-        let ours = ours.and_then(|ours| ours.get(key));
-        if key == "." {
-            // The element itself. Where we have fields of it, it is there by our word too.
-            if ours.is_none() {
-                found.insert(key.clone(), value.clone());
-            }
-            continue;
-        }
+/// The part of a set that is not for us to take away, or that `wishes` leave to others.
+fn kept<'a>(fields: &'a Value, wishes: Option<&Wishes<'_>>, path: &mut Vec<&'a str>) -> Option<Value> {
+    let mut part = Map::new();
+    for (key, inner) in fields.as_object()?.iter().filter(|(key, _)| *key != ".") {
         path.push(key);
-        let stays = is_trade(path) || wishes.is_some_and(|wishes| leaves(wishes, path));
-        if !stays {
-            let inner = value.as_object().filter(|inner| !inner.is_empty());
-            match inner {
-                Some(inner) => {
-                    if let Some(inner) = extra(inner, ours, wishes, path) {
-                        found.insert(key.clone(), Value::Object(inner));
-                    }
-                }
-                None if ours.is_none() => drop(found.insert(key.clone(), value.clone())),
-                None => {}
-            }
-        }
+        let is_leaf = inner.as_object().is_none_or(Map::is_empty);
+        let stays = is_trade(path) || wishes.is_some_and(|wishes| leaves(wishes, path, is_leaf));
+        let below = if stays { Some(inner.clone()) } else { kept(inner, wishes, path) };
+        part.extend(below.map(|below| (key.clone(), below)));
         path.pop();
     }
-    // The bare container of what stays is no addition.
-    (!found.is_empty() && found.keys().any(|key| key != ".")
-        || (found.len() == theirs.len() && !found.is_empty()))
-    .then_some(found)
+    (!part.is_empty()).then_some(Value::Object(part))
 }
 
-/// What is not for us to take away whoever wrote it: status, and of the metadata all but labels and annotations.
+/// The part of a set that `body` says as well.
+fn said(fields: &Value, body: &Value) -> Option<Value> {
+    if body.is_null() {
+        return None;
+    }
+    let mut part = Map::new();
+    for (key, inner) in fields.as_object()? {
+        let items = || body.as_array().into_iter().flatten().enumerate();
+        let below: Vec<&Value> = match key.strip_prefix("f:") {
+            Some(name) => body.get(name).into_iter().collect(),
+            None if key == "." => vec![body],
+            None => match items().find(|(i, item)| names_element(key, *i, item)) {
+                Some((_, item)) => vec![item],
+                None => items().filter(|(_, item)| may_name(key, item)).map(|(_, item)| item).collect(),
+            },
+        };
+        for below in below.into_iter().filter_map(|below| said(inner, below)) {
+            with(part.entry(key.clone()).or_insert_with(|| Value::Object(Map::new())), &below);
+        }
+    }
+    Some(Value::Object(part))
+}
+
+/// Whether a key may be that of an element: what the element does not say may be filled in with anything.
+fn may_name(key: &str, element: &Value) -> bool {
+    key_fields(key).is_some_and(|keys| {
+        keys.iter().any(|(key, value)| element.get(key) == Some(value))
+            && keys.iter().all(|(key, value)| element.get(key).is_none_or(|own| own == value))
+    })
+}
+
+/// The part of a set that is in no other, and whether that is all of it.
+///
+/// An item of a list goes as a whole or not at all when it is theirs: without some of its fields it may be none that the API
+/// server accepts.
+fn extra(theirs: &Map<String, Value>, stays: Option<&Value>, is_item: bool) -> (Map<String, Value>, bool) {
+    let is_held = stays.is_some_and(|stays| !is_item || stays.get(".").is_some());
+    let mut found = Map::new();
+    let mut whole = stays.is_none();
+    for (key, value) in theirs.iter().filter(|(key, _)| *key != ".") {
+        let stays = stays.and_then(|stays| stays.get(key));
+        if let Some(inner) = value.as_object().filter(|inner| !inner.is_empty()) {
+            let keys = key_fields(key);
+            let (mut inner, all) = extra(inner, stays, keys.is_some());
+            whole &= all;
+            if let Some(keys) = keys.filter(|_| !all) {
+                // What tells it from others stays with the item.
+                inner.retain(|key, _| !key.strip_prefix("f:").is_some_and(|name| keys.contains_key(name)));
+            }
+            if !inner.is_empty() {
+                found.insert(key.clone(), Value::Object(inner));
+            }
+        } else if stays.is_none() {
+            found.insert(key.clone(), value.clone());
+        } else {
+            whole = false;
+        }
+    }
+    match theirs.get(".").filter(|_| whole) {
+        Some(itself) => drop(found.insert(".".to_owned(), itself.clone())),
+        None if is_item && !is_held => {
+            found.clear();
+            whole = false;
+        }
+        None => {}
+    }
+    (found, whole)
+}
+
+/// What is not for us to take away whoever wrote it: status, replicas, which an autoscaler may need, and of the metadata all
+/// but labels and annotations.
 fn is_trade(path: &[&str]) -> bool {
     match path {
-        ["f:status", ..] => true,
+        ["f:status", ..] | ["f:spec", "f:replicas"] => true,
         ["f:metadata", field, ..] => !matches!(*field, "f:labels" | "f:annotations"),
         _ => false,
-    }
-}
-
-fn is_empty(fields: &Value) -> bool {
-    fields.as_object().is_none_or(Map::is_empty)
-}
-
-fn without(fields: &mut Value, gone: &Value) {
-    let (Some(map), Some(gone)) = (fields.as_object_mut(), gone.as_object()) else { return };
-    for (key, inner) in gone {
-        if is_empty(inner) {
-            map.remove(key);
-        } else if let Some(value) = map.get_mut(key) {
-            without(value, inner);
-            if is_empty(value) {
-                map.remove(key);
-            }
-        }
     }
 }
 
@@ -202,6 +228,24 @@ fn with(fields: &mut Value, more: &Value) {
     let (Some(map), Some(more)) = (fields.as_object_mut(), more.as_object()) else { return };
     for (key, inner) in more {
         with(map.entry(key.clone()).or_insert_with(|| Value::Object(Map::new())), inner);
+    }
+}
+
+/// Where the fields of a set stand in `value`.
+fn locate(fields: &Value, value: &Value, pointer: &str, found: &mut Vec<String>) {
+    let Some(map) = fields.as_object().filter(|map| !map.is_empty() && !map.contains_key(".")) else {
+        return found.push(pointer.to_owned());
+    };
+    for (name, inner) in map.iter().filter_map(|(key, inner)| Some((key.strip_prefix("f:")?, inner))) {
+        if let Some(value) = value.get(name) {
+            locate(inner, value, &format!("{pointer}/{}", escape(name)), found);
+        }
+    }
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    for (i, item) in items.iter().enumerate().rev() {
+        if let Some((_, inner)) = map.iter().find(|(key, _)| names_element(key, i, item)) {
+            locate(inner, item, &format!("{pointer}/{i}"), found);
+        }
     }
 }
 
@@ -214,7 +258,7 @@ fn tell(fields: &Value, path: &str, paths: &mut Vec<String>) {
         let bare = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let below = if let Some(name) = key.strip_prefix("f:") {
             format!("{path}/{}", escape(name))
-        } else if let Some(keys) = super::fields::key_fields(key) {
+        } else if let Some(keys) = key_fields(key) {
             let pairs: Vec<String> =
                 keys.iter().map(|(key, value)| format!("{key}={}", bare(value))).collect();
             format!("{path}[{}]", pairs.join(","))
@@ -227,96 +271,5 @@ fn tell(fields: &Value, path: &str, paths: &mut Vec<String>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn entries(json: Value) -> Vec<ManagedFieldsEntry> {
-        serde_json::from_value(json).unwrap()
-    }
-
-    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
-        json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields})
-    }
-
-    fn managers() -> Vec<String> {
-        vec!["rival".to_owned()]
-    }
-
-    fn web(extra: Value) -> Vec<ManagedFieldsEntry> {
-        let image = json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {".": {}, "f:image": {}, "f:name": {}}}}});
-        entries(json!([entry("sherpack", "Apply", image), entry("rival", "Update", extra)]))
-    }
-
-    #[test]
-    fn what_a_named_manager_adds_is_told_and_changes_the_fingerprint() {
-        let sidecar = json!({"f:spec": {"f:containers": {
-            "k:{\"name\":\"proxy\"}": {".": {}, "f:image": {}, "f:name": {}},
-            "k:{\"name\":\"web\"}": {"f:env": {".": {}, "k:{\"name\":\"A\"}": {".": {}, "f:name": {}}}},
-        }}});
-        let fields = web(sidecar);
-        let told = added(&fields, &managers(), None);
-        assert_eq!(told.len(), 1);
-        assert_eq!(told[0].manager, "rival");
-        assert_eq!(
-            told[0].paths,
-            ["/spec/containers[name=proxy]", "/spec/containers[name=web]/env"],
-            "an added element is one path"
-        );
-        let base = Some("f".to_owned());
-        assert_ne!(with_additions(base.clone(), &fields, &managers()), base);
-        assert_eq!(with_additions(base.clone(), &fields, &["somebody".to_owned()]), base);
-        assert_eq!(with_additions(None, &fields, &managers()), None);
-    }
-
-    #[test]
-    fn trade_shared_fields_and_other_versions_are_no_additions() {
-        let stays = [
-            json!({"f:status": {"f:phase": {}}}),
-            json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"x\"": {}}, "f:ownerReferences": {".": {}}}}),
-            json!({"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {".": {}, "f:image": {}}}}}),
-            json!({}),
-        ];
-        for fields in stays {
-            assert!(added(&web(fields.clone()), &managers(), None).is_empty(), "{fields}");
-        }
-        let mut other = web(json!({"f:data": {"f:a": {}}}));
-        assert_eq!(added(&other, &managers(), None)[0].paths, ["/data/a"]);
-        other[1].api_version = Some("v2".to_owned());
-        assert!(added(&other, &managers(), None).is_empty());
-        other[1].api_version = Some("v1".to_owned());
-        other[1].subresource = Some("scale".to_owned());
-        assert!(added(&other, &managers(), None).is_empty());
-    }
-
-    #[test]
-    fn additions_become_ours_and_what_is_shared_stays_theirs() {
-        let fields = web(json!({
-            "f:data": {".": {}, "f:a": {}},
-            "f:metadata": {"f:finalizers": {"v:\"x\"": {}}},
-            "f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {"f:image": {}}}},
-        }));
-        let taken = taken_back(&fields, &managers(), None).unwrap();
-        assert_eq!(
-            taken[0].fields_v1.as_ref().unwrap().0,
-            json!({
-                "f:data": {".": {}, "f:a": {}},
-                "f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {".": {}, "f:image": {}, "f:name": {}}}},
-            })
-        );
-        assert_eq!(
-            taken[1].fields_v1.as_ref().unwrap().0,
-            json!({
-                "f:metadata": {"f:finalizers": {"v:\"x\"": {}}},
-                "f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {"f:image": {}}}},
-            })
-        );
-        assert_eq!(taken_back(&taken, &managers(), None), None, "once");
-        assert_eq!(given_back(&taken, &fields, &managers(), None), fields);
-        let all = taken_back(&web(json!({"f:data": {"f:a": {}}})), &managers(), None).unwrap();
-        assert_eq!(all.len(), 1, "an entry of which nothing is left goes");
-        let before = web(json!({"f:data": {"f:a": {}}}));
-        assert_eq!(given_back(&all, &before, &managers(), None), before);
-    }
-}
+#[path = "additions_tests.rs"]
+mod tests;

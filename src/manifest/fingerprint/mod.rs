@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use super::digest::{canonical_json, sha256_hex};
 use crate::api::names;
 
-pub use additions::{added, given_back, taken_back, with_additions};
+pub use additions::{added, nothing_lost, places_of_added, with_additions};
 pub use others::{Holder, as_ours, held, held_alone, helm_holder, sherpack_holder, whole};
 pub(super) use rivals::covers;
 pub use rivals::{Taken, autoscaled, lost_paths, rivals, taken_ca_bundles};

@@ -214,11 +214,11 @@ pub fn values_at<'v>(path: &FieldPath, body: &'v Value) -> Vec<&'v Value> {
 }
 
 /// Whether somebody's field is left to him; `path` is in the notation of `fieldsV1`. For what cannot be told without the
-/// object, such as an index, the answer is yes.
-pub(super) fn leaves(wishes: &Wishes<'_>, path: &[&str]) -> bool {
+/// object, such as an index, the answer is yes, and as well for what is one value and has a part that is left to him.
+pub(super) fn leaves(wishes: &Wishes<'_>, path: &[&str], is_one_value: bool) -> bool {
     wishes.whole
         || wishes.paths.iter().any(|wanted| {
-            wanted.0.len() <= path.len()
+            (is_one_value || wanted.0.len() <= path.len())
                 && wanted.0.iter().zip(path).all(|(segment, key)| speaks_of(segment, key))
         })
 }

@@ -174,7 +174,7 @@ fn fields_of_others_are_told_by_the_same_rules() {
         (&["f:spec", "f:l", "f:0"], true),
         (&["f:spec", "f:l", "f:x"], false),
     ] {
-        assert_eq!(leaves(&wishes, path), expected, "{path:?}");
+        assert_eq!(leaves(&wishes, path, false), expected, "{path:?}");
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) enum Look {
         live: Box<Applied>,
         body: Value,
         holder: Holder,
+        /// Who holds what, its installer in our place.
+        evidence: Vec<ManagedFieldsEntry>,
     },
 }
 
@@ -53,7 +55,7 @@ impl Pass<'_> {
         let Some(head) = &guard.head else { return Ok(false) };
         let current = head.revision().map(|revision| (revision, head.version.clone()));
         let same_rules = self.asked_rules().iter().map(|rule| &rule.source).eq(&guard.rules);
-        let anew = guard.tracked != current || !same_rules;
+        let anew = guard.tracked != current || !same_rules || guard.strict != self.settings.strict;
         self.mem.drift.cool(self.now);
         self.mem.drift.revert_at = None;
         let work = if anew { Vec::new() } else { self.work(guard) };
@@ -73,6 +75,7 @@ impl Pass<'_> {
             self.begin_to_guard(lock, guard, &locked);
             guard.tracked = current;
             guard.rules = self.written_rules();
+            guard.strict.clone_from(&self.settings.strict);
             self.work(guard)
         } else {
             work
@@ -312,6 +315,7 @@ impl Pass<'_> {
         };
         let holder = held.unwrap_or_else(|| standard.clone());
         let managed = fingerprint::as_ours(managed_fields(&live), &holder);
+        let additions = self.additions(&guarded.object, &value, &managed);
         let left = wishes(self.asked_rules(), &guarded.object)
             .map(|wishes| guarded.leaving(&wishes, &value, &managed, holder.applies));
         let guarded = left.as_ref().unwrap_or(guarded);
@@ -322,7 +326,14 @@ impl Pass<'_> {
         let warn = self.settings.drift == DriftMode::Warn;
         let differs = plan::would_change(&value, &would.value(), Some(&holder).filter(|_| !warn));
         let live = Box::new(live);
-        Ok(if differs { Look::Differs { live, body, holder } } else { Look::InOrder(live) })
+        Ok(if differs {
+            Look::Differs { live, body, holder, evidence: managed }
+        } else if !additions.is_empty() {
+            let evidence = fingerprint::nothing_lost(&managed, &guarded.object);
+            Look::Differs { live, body, holder, evidence }
+        } else {
+            Look::InOrder(live)
+        })
     }
 
     /// Puts an object back if it differs; gives what became of it.
@@ -331,11 +342,18 @@ impl Pass<'_> {
         let written = match &look {
             Look::InOrder(_) | Look::Leaving => None,
             Look::Gone => Some(self.cluster.create_again(api_version, id, &guarded.body, standard).await?),
-            Look::Differs { live, body, holder } => {
+            Look::Differs { live, body, holder, .. } => {
                 let written = self.cluster.put_back(api_version, id, body, holder, Mode::Real).await?;
-                Some(self.hold_alone(api_version, id, live, written, holder).await?)
+                let written = self.hold_alone(api_version, id, live, written, holder).await?;
+                Some(self.take_additions(&guarded.object, written, holder).await?)
             }
         };
+        if let (Look::Differs { live, .. }, Some(written)) = (&look, &written)
+            && live.version == written.version
+        {
+            // What was added is what the API server fills in itself.
+            return Ok((Look::InOrder(live.clone()), None));
+        }
         Ok((look, written))
     }
 }
@@ -382,14 +400,6 @@ fn another_owner(lock: &LockOf, live: &Value) -> Option<OwnedBy> {
     }
 }
 
-fn managed_fields(object: &Applied) -> &[ManagedFieldsEntry] {
+pub(super) fn managed_fields(object: &Applied) -> &[ManagedFieldsEntry] {
     object.live.metadata.managed_fields.as_deref().unwrap_or_default()
-}
-
-/// Who holds what of an object that differs, its installer in our place.
-pub(super) fn evidence(look: &Look) -> Vec<ManagedFieldsEntry> {
-    match look {
-        Look::Differs { live, holder, .. } => fingerprint::as_ours(managed_fields(live), holder),
-        Look::InOrder(_) | Look::Leaving | Look::Gone => Vec::new(),
-    }
 }

@@ -18,6 +18,7 @@
 mod head;
 mod look;
 mod note;
+mod strict;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub struct Guard {
     tracked: Option<(u32, String)>,
     /// What was left to others then.
     rules: Vec<DriftIgnore>,
+    /// Whose additions were taken away then.
+    strict: Vec<String>,
     objects: usize,
     /// Objects that were not looked at since they are watched, or could not be kept.
     due: BTreeSet<ObjectId>,

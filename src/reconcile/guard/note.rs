@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::look::{Done, Look, evidence};
+use super::look::{Done, Look};
 use super::{Failing, Guard};
 use crate::cluster::Applied;
 use crate::manifest::{Object, ObjectId, fingerprint};
@@ -45,7 +45,10 @@ impl Pass<'_> {
         }
         let changed = Suspicion {
             gone: matches!(look, Look::Gone),
-            managed_fields: evidence(&look),
+            managed_fields: match &look {
+                Look::Differs { evidence, .. } => evidence.clone(),
+                Look::InOrder(_) | Look::Leaving | Look::Gone => Vec::new(),
+            },
             ..suspicion.clone()
         };
         match (look, written) {

@@ -1,0 +1,44 @@
+//! `spec.drift.strict` beside a lock: what its managers added is taken away, in the name of whoever installed the object.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use serde_json::Value;
+
+use super::look::managed_fields;
+use crate::cluster::Applied;
+use crate::manifest::Object;
+use crate::manifest::fingerprint::{self, Holder};
+use crate::manifest::ignore::wishes;
+use crate::reconcile::{Error, Pass};
+
+impl Pass<'_> {
+    /// Where the object has what the managers of `spec.drift.strict` added. `managed` has its installer in our place.
+    pub(super) fn additions(
+        &self,
+        object: &Object,
+        live: &Value,
+        managed: &[ManagedFieldsEntry],
+    ) -> Vec<String> {
+        if object.id.is_definition() {
+            return Vec::new();
+        }
+        let wishes = wishes(self.asked_rules(), object);
+        let managers = &self.settings.strict;
+        fingerprint::places_of_added(live, managed, managers, wishes.as_ref(), Some(object))
+    }
+
+    /// Takes that away from an object that was just put back.
+    pub(super) async fn take_additions(
+        &self,
+        object: &Object,
+        written: Applied,
+        holder: &Holder,
+    ) -> Result<Applied, Error> {
+        let managed = fingerprint::as_ours(managed_fields(&written), holder);
+        let places = self.additions(object, &written.value(), &managed);
+        if places.is_empty() {
+            return Ok(written);
+        }
+        let Object { id, api_version, .. } = object;
+        Ok(self.cluster.take_away(&holder.manager, api_version, id, &written, &places).await?)
+    }
+}
