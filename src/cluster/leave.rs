@@ -48,8 +48,8 @@ impl Cluster {
         // What the API server fills in instead counts as written by whoever took the other away.
         let mut conflict = None;
         for _ in 0..TRIES {
-            let held = managed_fields(&taken);
-            let Some(entries) = holding_as_before(manager, managed_fields(seen), held) else { break };
+            let entries = holding_as_before(manager, seen.managed_fields(), taken.managed_fields());
+            let Some(entries) = entries else { break };
             match self.json_patch_as(manager, api_version, id, &taken, holding(&entries)).await {
                 Err(error) if error.is_conflict() => match self.get(api_version, id).await? {
                     Some(live) => (taken, conflict) = (live, Some(error)),
@@ -66,21 +66,13 @@ impl Cluster {
     }
 }
 
-fn managed_fields(object: &Applied) -> &[ManagedFieldsEntry] {
-    object.live.metadata.managed_fields.as_deref().unwrap_or_default()
-}
-
 /// The entries of `after`, in which `manager` has by updates what he had `before`; `None` when he has.
 fn holding_as_before(
     manager: &str,
     before: &[ManagedFieldsEntry],
     after: &[ManagedFieldsEntry],
 ) -> Option<Vec<ManagedFieldsEntry>> {
-    let is_his = |entry: &&ManagedFieldsEntry| {
-        entry.manager.as_deref() == Some(manager)
-            && entry.operation.as_deref() == Some("Update")
-            && entry.subresource.as_deref().unwrap_or_default().is_empty()
-    };
+    let is_his = |entry: &&ManagedFieldsEntry| is_update_by(manager, entry);
     let had = || before.iter().filter(is_his);
     let has = after.iter().filter(is_his).map(|entry| &entry.fields_v1);
     if has.eq(had().map(|entry| &entry.fields_v1)) {
@@ -88,6 +80,13 @@ fn holding_as_before(
     }
     let others = after.iter().filter(|entry| !is_his(entry));
     Some(others.chain(had()).cloned().collect())
+}
+
+/// What a patch of the object itself by `manager`, other than an apply, leaves behind.
+pub(super) fn is_update_by(manager: &str, entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(manager)
+        && entry.operation.as_deref() == Some("Update")
+        && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
 
 /// The operations of a JSON patch that says anew who holds what of an object.

@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::crowded::{is_crowded, make_room};
-use super::leave::holding;
+use super::leave::{holding, is_update_by};
 use super::outdated::gone_version;
 use super::{Account, Error, Kind, Kinds, client};
 use crate::api::names;
@@ -51,6 +51,12 @@ impl Applied {
     #[must_use]
     pub fn uid(&self) -> Option<String> {
         self.live.uid()
+    }
+
+    /// Who holds what of it.
+    #[must_use]
+    pub fn managed_fields(&self) -> &[ManagedFieldsEntry] {
+        self.live.metadata.managed_fields.as_deref().unwrap_or_default()
     }
 
     #[must_use]
@@ -250,10 +256,9 @@ impl Cluster {
         applied: &Applied,
         goes: fn(&ManagedFieldsEntry) -> bool,
     ) -> Result<Applied, Error> {
-        let managed = applied.live.metadata.managed_fields.clone().unwrap_or_default();
-        let before = managed.len();
-        let kept: Vec<ManagedFieldsEntry> = managed.into_iter().filter(|entry| !goes(entry)).collect();
-        if kept.len() == before {
+        let managed = applied.managed_fields();
+        let kept: Vec<ManagedFieldsEntry> = managed.iter().filter(|entry| !goes(entry)).cloned().collect();
+        if kept.len() == managed.len() {
             return Ok(applied.clone());
         }
         self.json_patch(api_version, id, applied, holding(&kept)).await
@@ -409,9 +414,7 @@ pub fn is_hidden(meta: &Meta) -> bool {
 
 /// What a JSON patch of ours leaves behind.
 fn is_own_update(entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(names::MANAGER_OWN)
-        && entry.operation.as_deref() == Some("Update")
-        && entry.subresource.is_none()
+    is_update_by(names::MANAGER_OWN, entry)
 }
 
 /// Managers that leave `Update` entries behind when an object moves from another tool to us.

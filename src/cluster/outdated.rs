@@ -29,9 +29,8 @@ impl Cluster {
         gone: &str,
     ) -> Result<bool, Error> {
         let Some(live) = self.get(api_version, id).await? else { return Ok(false) };
-        let before = live.live.metadata.managed_fields.clone().unwrap_or_default();
-        let entries = renewed(before.clone(), gone, api_version);
-        if entries == before {
+        let entries = renewed(live.managed_fields().to_vec(), gone, api_version);
+        if entries == live.managed_fields() {
             return Ok(false);
         }
         self.json_patch(api_version, id, &live, holding(&entries)).await?;

@@ -253,18 +253,8 @@ impl Pass<'_> {
         if !suspicion.gone && action == DriftAction::Reverted && (strict || entry.ignored != ignored_before) {
             let body = plan::apply_body(object, entry, marks);
             let lost = fingerprint::lost_paths(&body, &suspicion.managed_fields);
-            let wishes = wishes(rules, object);
-            let added = if strict {
-                fingerprint::added(
-                    &suspicion.managed_fields,
-                    &self.settings.strict,
-                    wishes.as_ref(),
-                    Some(object),
-                )
-            } else {
-                Vec::new()
-            };
-            if lost.is_empty() && added.is_empty() {
+            let added = strict && !self.added(object, rules, &suspicion.managed_fields).is_empty();
+            if lost.is_empty() && !added {
                 action = DriftAction::HandedOver;
             }
         }
@@ -320,18 +310,14 @@ impl Pass<'_> {
             DriftAction::Reverted | DriftAction::Reported => {}
         }
         let wishes = wishes(rules, object);
-        let strict = self.is_strict(object, entry);
-        if strict
-            && !fingerprint::added(evidence, &self.settings.strict, wishes.as_ref(), Some(object)).is_empty()
-        {
+        if self.is_strict(object, entry) && !self.added(object, rules, evidence).is_empty() {
             return Ok(reported);
         }
         let live = self.cluster.get(&entry.api_version, &entry.id).await?;
         let body = match (&wishes, &live) {
             (Some(wishes), Some(live)) => {
                 // What is left to others differs for nobody.
-                let fields = live.live.metadata.managed_fields.as_deref().unwrap_or_default();
-                let body = as_live(object, wishes, &live.value(), fields);
+                let body = as_live(object, wishes, &live.value(), live.managed_fields());
                 let entry = InventoryEntry { ignored: Vec::new(), ..entry.clone() };
                 plan::apply_body(&Object { body, ..object.clone() }, &entry, marks)
             }
@@ -355,9 +341,7 @@ impl Pass<'_> {
         let body = locked_part(object, self.asked_rules(), &suspicion.managed_fields);
         let rival = fingerprint::rivals(&body, &suspicion.managed_fields).into_iter().next();
         let rival = rival.or_else(|| {
-            let wishes = wishes(self.asked_rules(), object);
-            let strict = &self.settings.strict;
-            let added = fingerprint::added(&suspicion.managed_fields, strict, wishes.as_ref(), Some(object));
+            let added = self.added(object, self.asked_rules(), &suspicion.managed_fields);
             added.into_iter().next()
         });
         let manager = rival.as_ref().map(|taken| taken.manager.clone());

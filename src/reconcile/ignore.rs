@@ -12,6 +12,7 @@ use super::prepare::stored_objects;
 use super::{Error, Pass};
 use crate::api::{DriftIgnore, DriftMode, IgnoreRule, names};
 use crate::cluster::{self, Applied, Mode};
+use crate::manifest::fingerprint::Taken;
 use crate::manifest::ignore::{Wishes, settle, wishes};
 use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
 use crate::plan;
@@ -81,8 +82,8 @@ impl Pass<'_> {
                 entry.ignored = of_new(&wishes);
                 return Ok(Left::default());
             };
-            let fields = live.live.metadata.managed_fields.as_deref().unwrap_or_default();
-            let settled = settle(object, &wishes, Some(&live.value()), fields).unwrap_or_default();
+            let settled = settle(object, &wishes, Some(&live.value()), live.managed_fields());
+            let settled = settled.unwrap_or_default();
             if let Some(fields) = &settled.hand_over {
                 match self.cluster.keep(&object.api_version, id, fields).await {
                     // Somebody sets such a field at this very moment: it is his then.
@@ -185,11 +186,10 @@ impl Pass<'_> {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
         }
-        let fields = |applied: &Applied| applied.live.metadata.managed_fields.clone().unwrap_or_default();
         for tries in 1.. {
             let places = fingerprint::places_of_added(
                 &applied.value(),
-                &fields(&applied),
+                applied.managed_fields(),
                 managers,
                 wishes.as_ref(),
                 Some(object),
@@ -209,9 +209,20 @@ impl Pass<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let fields = fields(&applied);
-        applied.fingerprint = fingerprint::with_additions(applied.fingerprint.take(), &fields, managers);
+        let fingerprint = applied.fingerprint.take();
+        applied.fingerprint = fingerprint::with_additions(fingerprint, applied.managed_fields(), managers);
         Ok(applied)
+    }
+
+    /// Who of the managers of `spec.drift.strict` added what to an object, by who holds what of it.
+    pub(super) fn added(
+        &self,
+        object: &Object,
+        rules: &[Arc<IgnoreRule>],
+        managed_fields: &[ManagedFieldsEntry],
+    ) -> Vec<Taken> {
+        let wishes = wishes(rules, object);
+        fingerprint::added(managed_fields, &self.settings.strict, wishes.as_ref(), Some(object))
     }
 
     pub(super) fn is_strict(&self, object: &Object, entry: &InventoryEntry) -> bool {

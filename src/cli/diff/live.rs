@@ -118,17 +118,16 @@ impl Look<'_> {
             }
             Err(error) => return Err(error.to_string().into()),
         };
-        let fields = live.live.metadata.managed_fields.clone().unwrap_or_default();
-        let live = live.value();
-        entry.handed_over.extend(self.left_to_others(&object, &fields).await?);
+        let (fields, live) = (live.managed_fields(), live.value());
+        entry.handed_over.extend(self.left_to_others(&object, fields).await?);
         let body = match &wishes {
             // What is left to others differs for nobody.
-            Some(wishes) => as_live(&object, wishes, &live, &fields),
+            Some(wishes) => as_live(&object, wishes, &live, fields),
             None => object.body.clone(),
         };
         let body = self.applied(&Object { body, ..object.clone() }, &entry);
-        let (mut changes, note) = self.changes(&object, &body, &live, &fields).await?;
-        self.additions(&object, &live, &fields, wishes.as_ref(), &mut changes);
+        let (mut changes, note) = self.changes(&object, &body, &live, fields).await?;
+        self.additions(&object, &live, fields, wishes.as_ref(), &mut changes);
         Ok(((!changes.is_empty()).then(|| told(What::Changed, changes)), note))
     }
 

@@ -113,11 +113,11 @@ fn all<'e>(
             && entry.api_version.as_ref() == Some(version)
     };
     let (named, others): (Vec<_>, Vec<_>) = managed_fields.iter().partition(is_named);
-    let fields = |entry: &'e ManagedFieldsEntry| entry.fields_v1.as_ref().map(|fields| &fields.0);
-    let mut stays = Value::Object(Map::new());
     if named.is_empty() {
         return Vec::new();
     }
+    let fields = |entry: &'e ManagedFieldsEntry| entry.fields_v1.as_ref().map(|fields| &fields.0);
+    let mut stays = Value::Object(Map::new());
     others.into_iter().filter_map(fields).for_each(|fields| with(&mut stays, fields));
     for theirs in named.iter().copied().filter_map(fields) {
         let said = object.and_then(|object| said(theirs, &object.body));

@@ -283,7 +283,7 @@ impl Pass<'_> {
         written: Applied,
         holder: &Holder,
     ) -> Result<Applied, Error> {
-        match fingerprint::held_alone(managed_fields(before), managed_fields(&written), holder) {
+        match fingerprint::held_alone(before.managed_fields(), written.managed_fields(), holder) {
             Some(entries) => {
                 Ok(self.cluster.set_holders(api_version, id, &written, &entries, holder).await?)
             }
@@ -299,7 +299,8 @@ impl Pass<'_> {
         standard: &Holder,
         scaled: bool,
     ) -> Result<Look, Error> {
-        let Object { id, api_version, .. } = &guarded.object;
+        let object = &guarded.object;
+        let Object { id, api_version, .. } = object;
         self.ctx.guards.table().begin(id);
         let Some(live) = self.cluster.get(api_version, id).await? else { return Ok(Look::Gone) };
         if live.is_leaving() {
@@ -314,8 +315,7 @@ impl Pass<'_> {
             Installer::Sherpack => None,
         };
         let holder = held.unwrap_or_else(|| standard.clone());
-        let managed = fingerprint::as_ours(managed_fields(&live), &holder);
-        let additions = self.additions(&guarded.object, &value, &managed);
+        let managed = fingerprint::as_ours(live.managed_fields(), &holder);
         let left = wishes(self.asked_rules(), &guarded.object)
             .map(|wishes| guarded.leaving(&wishes, &value, &managed, holder.applies));
         let guarded = left.as_ref().unwrap_or(guarded);
@@ -328,7 +328,7 @@ impl Pass<'_> {
         let live = Box::new(live);
         Ok(if differs {
             Look::Differs { live, body, holder, evidence: managed }
-        } else if !additions.is_empty() {
+        } else if !self.additions(object, &value, &managed).is_empty() {
             let evidence = fingerprint::nothing_lost(&managed, &guarded.object);
             Look::Differs { live, body, holder, evidence }
         } else {
@@ -398,8 +398,4 @@ fn another_owner(lock: &LockOf, live: &Value) -> Option<OwnedBy> {
         Installer::Helm => plan::other_helm_release(live, &lock.name, &lock.namespace).map(OwnedBy::Helm),
         Installer::Sherpack => None,
     }
-}
-
-pub(super) fn managed_fields(object: &Applied) -> &[ManagedFieldsEntry] {
-    object.live.metadata.managed_fields.as_deref().unwrap_or_default()
 }

@@ -3,7 +3,6 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;
 
-use super::look::managed_fields;
 use crate::cluster::Applied;
 use crate::manifest::Object;
 use crate::manifest::fingerprint::{self, Holder};
@@ -18,7 +17,7 @@ impl Pass<'_> {
         live: &Value,
         managed: &[ManagedFieldsEntry],
     ) -> Vec<String> {
-        if object.id.is_definition() {
+        if object.id.is_definition() || self.settings.strict.is_empty() {
             return Vec::new();
         }
         let wishes = wishes(self.asked_rules(), object);
@@ -33,7 +32,7 @@ impl Pass<'_> {
         written: Applied,
         holder: &Holder,
     ) -> Result<Applied, Error> {
-        let managed = fingerprint::as_ours(managed_fields(&written), holder);
+        let managed = fingerprint::as_ours(written.managed_fields(), holder);
         let places = self.additions(object, &written.value(), &managed);
         if places.is_empty() {
             return Ok(written);
