@@ -1,7 +1,6 @@
 //! Installs the process-wide TLS provider and allocator, then hands over to the command line.
 
 // The Dockerfile sets its options: it reads them before the first line of this program runs.
-#[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) concurrency: usize,
     /// More arguments of `run`.
     pub(crate) arguments: Vec<String>,
+    /// As in the image, so that what is measured is what ships.
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 /// A running operator; killed when this value goes.
@@ -84,6 +86,7 @@ impl Settings {
             log,
             concurrency: 10,
             arguments: Vec::new(),
+            environment: environment_of_image()?,
         })
     }
 
@@ -115,6 +118,7 @@ impl Settings {
             command.args(["--watch-namespace", namespace]);
         }
         let child = command
+            .envs(self.environment.clone())
             .env("KUBECONFIG", &self.kubeconfig)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -173,6 +177,16 @@ impl Operator {
     pub(crate) fn pid(&self) -> Result<u32> {
         self.child.id().ok_or_else(|| Failure::new("the operator has ended"))
     }
+}
+
+/// What the `ENV` lines of the Dockerfile set.
+fn environment_of_image() -> Result<Vec<(String, String)>> {
+    let file = root().join("Dockerfile");
+    let text = std::fs::read_to_string(&file).during(file.display())?;
+    let settings = text.lines().filter_map(|line| line.strip_prefix("ENV ")).flat_map(str::split_whitespace);
+    let settings: Vec<_> = settings.filter_map(|one| one.split_once('=')).collect();
+    check(!settings.is_empty(), || format!("{} sets nothing by ENV", file.display()))?;
+    Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 /// A port that was free a moment ago.
