@@ -324,6 +324,10 @@ impl Drop for Harness {
             let last = writes.iter().skip(writes.len().saturating_sub(LAST_WRITES));
             let lines: Vec<String> = last.map(super::wire::Request::line).collect();
             eprintln!("the last writes of the operator in {}: {lines:#?}", self.namespace);
+            let operator = self.operator.get_mut().ok().and_then(Option::as_mut);
+            if let Some(why) = operator.and_then(Operator::why_it_ended) {
+                eprintln!("the operator in {} has ended: {why}", self.namespace);
+            }
         }
         self.kill();
     }

@@ -1,10 +1,12 @@
 //! An operator in this process, on a runtime of its own, so that it can be killed at any moment.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
+use futures::FutureExt;
 use serde_json::Value;
 use sherpack_operator::api::{DriftIgnore, IgnoreRule, Tenancy};
 use sherpack_operator::operator::lease::Timing;
@@ -102,6 +104,11 @@ impl Operator {
         tokio::time::timeout(LONG, ended).await.expect("the operator ends").expect("it does not panic")
     }
 
+    /// Why it ended by itself, if it did.
+    pub fn why_it_ended(&mut self) -> Option<String> {
+        Some(format!("{:?}", self.ended.as_mut()?.now_or_never()?))
+    }
+
     fn end(&mut self) {
         self.lives.cancel();
         if let Some(runtime) = self.runtime.take() {
@@ -158,9 +165,15 @@ impl Probe {
     }
 }
 
-/// A port that nobody listens on. Another process could take it before we do, but none of ours asks for a fixed one.
+/// A port that nobody listens on. Where all of 127.0.0.0/8 is this machine, as on Linux, the address is one that nobody else uses
+/// either: on 127.0.0.1 any connection of a test beside this one may get the port before it is listened on.
 pub(super) fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static LAST: AtomicU16 = AtomicU16::new(0);
+    let [high, low] = LAST.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    let process = 64 + (std::process::id() % 128) as u8;
+    let bind = |address| TcpListener::bind((address, 0));
+    let listener = bind(Ipv4Addr::new(127, process, high, low)).or_else(|_| bind(Ipv4Addr::LOCALHOST));
+    listener.unwrap().local_addr().unwrap()
 }
 
 /// The packs that the project brings along.
