@@ -20,6 +20,7 @@ mod release;
 pub mod selector;
 mod settings;
 mod source;
+mod sources;
 mod status;
 mod tenancy;
 mod unsupported;

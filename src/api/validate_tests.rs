@@ -4,7 +4,7 @@ use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
 use crate::api::{
     ActsAs, Adopt, Approval, Compression, DependsOn, DriftMode, DriftPause, ImmutableFields, LargeRevision,
-    UninstallPolicy,
+    ReferenceKind, UninstallPolicy, ValuesFrom,
 };
 
 const NO_DIR: Policy = policy(false);
