@@ -16,6 +16,19 @@ pub fn lock_of(release: &SherpackRelease) -> Option<LockOf> {
 /// # Errors
 /// A name that no release can have; not exactly one release; a field that only says how a pack is installed.
 pub(super) fn checked(release: &SherpackRelease, lock: &Lock) -> Result<LockOf, Invalid> {
+    let of = named(release, lock)?;
+    if let Some(field) = meaningless(&release.spec) {
+        let message = "means nothing beside spec.lock, which installs nothing: remove it";
+        return Err(Invalid::spec(field, message));
+    }
+    Ok(of)
+}
+
+/// What is to be locked, whatever the rest of the spec says.
+///
+/// # Errors
+/// A name that no release can have; not exactly one release.
+pub(super) fn named(release: &SherpackRelease, lock: &Lock) -> Result<LockOf, Invalid> {
     let Lock { helm_release, sherpack_release } = lock;
     let (installer, field, of) = match (helm_release, sherpack_release) {
         (Some(of), None) => (Installer::Helm, "helmRelease", of),
@@ -35,10 +48,6 @@ pub(super) fn checked(release: &SherpackRelease, lock: &Lock) -> Result<LockOf, 
     if !is_dns_label(namespace) {
         let message = format!("`{namespace}` is no name of a namespace");
         return Err(Invalid::spec(&format!("spec.lock.{field}.namespace"), message));
-    }
-    if let Some(field) = meaningless(&release.spec) {
-        let message = "means nothing beside spec.lock, which installs nothing: remove it";
-        return Err(Invalid::spec(field, message));
     }
     Ok(LockOf { installer, namespace: namespace.to_owned(), name: of.name.clone() })
 }

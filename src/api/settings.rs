@@ -11,7 +11,7 @@ use super::validate::{crd_settings, ignore_rules, requests, strict_managers, uni
 use super::{
     ActsAs, Adopt, Approval, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage,
     IgnoreRule, ImmutableFields, LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy,
-    tenancy,
+    lock, tenancy,
 };
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
@@ -260,7 +260,7 @@ impl Settings {
             target_namespace: release.target_namespace().to_owned(),
             create_namespace: false,
             pack: PackFrom::Path(String::new()),
-            lock: None,
+            lock: release.spec.lock.as_ref().and_then(|lock| lock::named(release, lock).ok()),
             values: Value::Null,
             values_from: Vec::new(),
             depends_on: Vec::new(),

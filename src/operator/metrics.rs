@@ -151,8 +151,17 @@ impl Metrics {
     }
 
     /// An object was put back. `manager` is the field manager that had changed it, as it calls itself.
-    pub fn drift_reverted(&self, namespace: &str, name: &str, kind: &str, manager: &str, took: Duration) {
-        self.drift_revert_seconds.observe(took.as_secs_f64());
+    pub fn drift_reverted(
+        &self,
+        namespace: &str,
+        name: &str,
+        kind: &str,
+        manager: &str,
+        took: Option<Duration>,
+    ) {
+        if let Some(took) = took {
+            self.drift_revert_seconds.observe(took.as_secs_f64());
+        }
         self.releases().of(namespace, name).drift_reverted(kind, manager);
     }
 
@@ -251,7 +260,13 @@ mod tests {
         };
         metrics.release(namespace, name, snapshot);
         metrics.operation(namespace, name, "install", "apply", "success", Duration::from_secs(2));
-        metrics.drift_reverted(namespace, name, "apps/Deployment", "kubectl-edit", Duration::from_millis(7));
+        metrics.drift_reverted(
+            namespace,
+            name,
+            "apps/Deployment",
+            "kubectl-edit",
+            Some(Duration::from_millis(7)),
+        );
         metrics.drift_contended(namespace, name, 1);
     }
 

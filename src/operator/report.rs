@@ -144,7 +144,7 @@ impl Report for Outside {
     }
 
     fn reverted(&self, key: &ReleaseKey, kind: &str, manager: Option<&str>, seconds: Option<f64>) {
-        let took = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();
+        let took = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         self.metrics.drift_reverted(&key.namespace, &key.name, kind, manager.unwrap_or("unknown"), took);
     }
 

@@ -81,7 +81,7 @@ pub trait Report: Send + Sync {
     fn operation(&self, key: &ReleaseKey, action: Action, outcome: &'static str, took: Duration);
     /// A run of a hook ended.
     fn hook(&self, key: &ReleaseKey, phase: &'static str, outcome: &'static str);
-    /// An object was put back; `seconds` since its change was seen.
+    /// An object was put back; `seconds` since its change was seen, if it was.
     fn reverted(&self, key: &ReleaseKey, kind: &str, manager: Option<&str>, seconds: Option<f64>);
     /// A definition was compared with the one in the cluster: how many changes of which severity.
     fn definition_changes(&self, key: &ReleaseKey, severity: &'static str, count: usize);

@@ -100,8 +100,9 @@ impl Pass<'_> {
         if watched.as_ref().is_err_and(|error| !error.is_blind()) {
             return watched;
         }
-        self.lock_again().await?;
+        let again = self.lock_again().await;
         self.correct_suspicions().await?;
+        again?;
         watched
     }
 

@@ -149,21 +149,46 @@ impl Pass<'_> {
             stored_objects(&stored)?.into_iter().map(|object| (object.id.clone(), object)).collect();
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         let uid = private.owner.uid.clone();
+        let (mut changed, mut first_error) = (false, None);
         for entry in private.inventory.iter_mut().filter(|entry| !entry.ignored.is_empty()) {
             let Some(object) = objects.get(&entry.id) else { continue };
-            let before = entry.ignored.clone();
-            let left = self.leave_ignored(object, entry, &rules, None).await?;
-            if entry.ignored == before {
-                continue;
+            let mut again = entry.clone();
+            match self.lock_one_again(object, &mut again, &rules, &uid).await {
+                Ok(()) => {
+                    changed |= *entry != again;
+                    *entry = again;
+                }
+                // The others are locked nevertheless; this one is tried again with the next pass.
+                Err(error) => first_error = first_error.or(Some(error)),
             }
-            let object = left.object.as_ref().unwrap_or(object);
-            let applied = self.apply_one(object, entry, &rules, &uid).await.1?;
-            entry.uid = applied.uid();
-            entry.fingerprint = applied.fingerprint;
         }
-        private.ignore = rules.iter().map(|rule| rule.source.clone()).collect();
-        let stored = self.save(&stored, true).await?;
-        self.wrote(&stored);
+        if first_error.is_none() {
+            private.ignore = rules.iter().map(|rule| rule.source.clone()).collect();
+        }
+        if changed || first_error.is_none() {
+            let stored = self.save(&stored, true).await?;
+            self.wrote(&stored);
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    async fn lock_one_again(
+        &self,
+        object: &Object,
+        entry: &mut InventoryEntry,
+        rules: &[Arc<IgnoreRule>],
+        uid: &str,
+    ) -> Result<(), Error> {
+        let before = entry.ignored.clone();
+        let left = self.leave_ignored(object, entry, rules, None).await?;
+        // One that is left to others as a whole is not made again either.
+        if entry.ignored == before || entry.ignored.iter().any(String::is_empty) {
+            return Ok(());
+        }
+        let object = left.object.as_ref().unwrap_or(object);
+        let applied = self.apply_one(object, entry, rules, uid).await.1?;
+        entry.uid = applied.uid();
+        entry.fingerprint = applied.fingerprint;
         Ok(())
     }
 

@@ -127,10 +127,10 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         ctx.leave(&key, &records_of(&settings));
         return Ok(None);
     }
-    if settings.lock.is_some() && !deleting {
-        return guard::reconcile(&release, ctx, settings, &mut mem, now).await;
-    }
     let invalid = invalid.filter(|_| !deleting);
+    if settings.lock.is_some() && !deleting {
+        return guard::reconcile(&release, ctx, settings, invalid.as_ref(), &mut mem, now).await;
+    }
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
         return ctx

@@ -101,3 +101,35 @@ async fn a_value_of_a_secret_is_left_to_others_and_an_upgrade_of_helm_goes_throu
         h.sees("SherpackRelease/guard", |release| release["status"]["revision"] == 2).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spec_that_makes_no_sense_loosens_no_lock() {
+    let h = Harness::new("guard-nonsense").await;
+    let chart = [config_map("settings", json!({"color": "blue", "size": "small"}))];
+    let _helm = locked(&h, Line::Four, &chart, json!([{"paths": ["/data/color"]}])).await;
+    set(&h, "ConfigMap/settings", json!({"color": "red"})).await;
+    let stays_locked = async || {
+        set(&h, "ConfigMap/settings", json!({"size": "large"})).await;
+        let settings = h.shows("ConfigMap/settings", "/data/size", "small").await;
+        assert_eq!(settings["data"]["color"], "red");
+        h.condition("guard", "Ready", "False", Some("InvalidSpec")).await;
+    };
+    h.edit_spec("guard", json!({"drift": {"ignore": [{"paths": ["data/color"]}]}})).await;
+    let invalid = h.condition("guard", "Ready", "False", Some("InvalidSpec")).await;
+    let message = condition(&invalid, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("spec.drift.ignore[0].paths[0]: "), "{message}");
+    stays_locked().await;
+    // What is left to others is known by no record: a new process touches nothing until it can be read again.
+    h.start();
+    h.operator_ready().await;
+    let mark = h.wire.mark();
+    set(&h, "ConfigMap/settings", json!({"size": "large"})).await;
+    h.pass("guard").await;
+    assert!(h.wire.writes_to("configmaps", mark).is_empty());
+    let rules = json!([{"paths": ["/data/color"]}]);
+    h.edit_spec("guard", json!({"drift": {"ignore": rules}, "values": {"color": "green"}})).await;
+    h.shows("ConfigMap/settings", "/data/size", "small").await;
+    stays_locked().await;
+    h.edit_spec("guard", json!({"values": null})).await;
+    h.condition("guard", "Ready", "True", Some("Locked")).await;
+}

@@ -4,11 +4,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sherpack_operator::api::Tenancy;
 
-use crate::support::Harness;
 use crate::support::accounts::{ALL, rule};
 use crate::support::harness::condition;
 use crate::support::helm::{Helm, Line};
 use crate::support::packs::{config_map, service};
+use crate::support::{Effect, Fault, Harness};
 
 fn chart() -> Vec<Value> {
     vec![config_map("settings", json!({"color": "blue", "size": "small"})), service("web")]
@@ -162,4 +162,29 @@ async fn what_cannot_be_put_back_is_told_and_the_rest_is_locked() {
     h.objects.edit("ConfigMap/settings", "kubectl-annotate", back).await;
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
     h.condition("guard", "Ready", "True", Some("Locked")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_of_which_nothing_could_be_learned_is_locked_as_soon_as_it_can() {
+    let h = Harness::without_operator("guard-unasked").await;
+    let helm = Helm::new(&h, Line::Four, "shop");
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "guard-unasked"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    });
+    helm.chart("1.0.0", &[config_map("settings", json!({"color": "blue"})), role]);
+    helm.does("install", &[]).await;
+    h.wire.fault(Fault::new(Effect::Answer(500), |request| {
+        request.path == "/apis/rbac.authorization.k8s.io/v1"
+    }));
+    h.start();
+    guard(&h, json!({})).await;
+    h.condition("guard", "Ready", "False", Some("DiscoveryFailed")).await;
+    paint(&h).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.wire.heal();
+    h.condition("guard", "Ready", "True", Some("Locked")).await;
+    let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "delete"]}]);
+    h.objects.edit("ClusterRole/guard-unasked", "kubectl-edit", json!({ "rules": rules })).await;
+    h.shows("ClusterRole/guard-unasked", "/rules/0/verbs", json!(["get"])).await;
 }

@@ -113,6 +113,23 @@ async fn a_release_is_locked_as_soon_as_it_is_installed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_is_installed_anew_is_locked_from_its_first_revision() {
+    let h = Harness::new("guard-anew").await;
+    let helm = installed(&h, Line::Three).await;
+    for (color, revision) in [("red", 2), ("green", 3)] {
+        helm.does("upgrade", &["--set", &format!("color={color}")]).await;
+        h.shows("SherpackRelease/guard", "/status/revision", revision).await;
+    }
+    helm.does("uninstall", &[]).await;
+    h.condition("guard", "Ready", "False", Some("RecordLost")).await;
+    helm.does("install", &["--set", "color=blue"]).await;
+    h.condition("guard", "Ready", "True", Some("Locked")).await;
+    h.shows("SherpackRelease/guard", "/status/revision", 1).await;
+    paint(&h, "red").await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_record_stops_the_lock_and_leaves_the_objects() {
     let h = Harness::new("guard-lost").await;
     let helm = installed(&h, Line::Three).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment, service, with_annotation};
 use crate::support::wait::wait_for;
-use crate::support::{Harness, Pack};
+use crate::support::{Effect, Fault, Harness, Pack};
 
 const IMAGE: &str = "/spec/template/spec/containers/0/image";
 
@@ -213,8 +213,10 @@ async fn a_whole_object_is_created_and_then_left_to_others() {
     let h = Harness::new("ignore-whole").await;
     let blue = |name: &str| config_map(name, json!({"color": "blue"}));
     let open = || with_annotation(blue("annotated"), "sherpack.io/drift", "ignore");
+    let away = || with_annotation(blue("away"), "sherpack.io/drift", "ignore");
     let rules = json!([{"target": {"kind": "ConfigMap", "name": "rule"}}]);
-    h.deploy("web", &pack("1.0.0", [blue("rule"), open(), blue("locked")]), ignore(rules.clone())).await;
+    h.deploy("web", &pack("1.0.0", [blue("rule"), open(), blue("locked"), away()]), ignore(rules.clone()))
+        .await;
     for name in ["rule", "annotated", "locked"] {
         paint(&h, &format!("ConfigMap/{name}"), json!({"color": "red"})).await;
     }
@@ -224,7 +226,7 @@ async fn a_whole_object_is_created_and_then_left_to_others() {
         object["data"] = json!({"color": "green"});
         object
     };
-    let next = [green(blue("rule")), green(open()), green(blue("locked"))];
+    let next = [green(blue("rule")), green(open()), green(blue("locked")), green(away())];
     h.deploy("web", &pack("2.0.0", next), ignore(rules)).await;
     h.shows("ConfigMap/locked", "/data/color", "green").await;
     for name in ["rule", "annotated"] {
@@ -233,15 +235,41 @@ async fn a_whole_object_is_created_and_then_left_to_others() {
         assert_eq!(live["metadata"]["labels"]["sherpack.io/release-name"], "web", "{name}");
     }
     h.objects.delete("ConfigMap/rule").await;
+    h.objects.delete("ConfigMap/away").await;
     h.pass("web").await;
     assert!(h.objects.find("ConfigMap/rule").await.is_none());
     h.edit_spec("web", json!({"drift": {"ignore": null}})).await;
     h.shows("ConfigMap/rule", "/data/color", "green").await;
     paint(&h, "ConfigMap/rule", json!({"color": "red"})).await;
     h.shows("ConfigMap/rule", "/data/color", "green").await;
+    assert!(
+        h.objects.find("ConfigMap/away").await.is_none(),
+        "the end of a rule is no matter of what another one names"
+    );
     // It goes with the release all the same.
     h.uninstall("web").await;
     h.gone("ConfigMap/annotated").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_locked_again_keeps_nothing_else_from_being_locked() {
+    let h = Harness::new("ignore-refused").await;
+    let blue = |name: &str| config_map(name, json!({"color": "blue", "size": "small"}));
+    let rules = json!([{"target": {"kind": "ConfigMap", "name": "refused"}, "paths": ["/data/color"]}]);
+    h.deploy("web", &pack("1.0.0", [blue("refused"), blue("locked")]), ignore(rules)).await;
+    paint(&h, "ConfigMap/refused", json!({"color": "red"})).await;
+    paint(&h, "ConfigMap/refused", json!({"size": "large"})).await;
+    let refused = h.shows("ConfigMap/refused", "/data/size", "small").await;
+    assert_eq!(refused["data"]["color"], "red");
+    h.wire.fault(Fault::on_writes(Effect::Answer(403), "configmaps/refused"));
+    h.edit_spec("web", json!({"drift": {"ignore": null}})).await;
+    h.condition("web", "Ready", "False", Some("Forbidden")).await;
+    paint(&h, "ConfigMap/locked", json!({"color": "red"})).await;
+    h.shows("ConfigMap/locked", "/data/color", "blue").await;
+    assert_eq!(h.objects.get("ConfigMap/refused").await["data"]["color"], "red");
+    h.wire.heal();
+    h.shows("ConfigMap/refused", "/data/color", "blue").await;
+    h.ready("web").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,9 @@ use crate::cluster::root;
 use crate::failure::{During, Failure, Result};
 
 /// Measured by hand on a machine of two cores with the same control plane and a workload of the same shape.
-const SAME: &str = "measured 2026-11-21, two cores, control plane 1.36.3 on the same machine";
+const SAME: &str = "measured 2026-11-21, two cores shared with control plane 1.36.3";
+/// What 1,000 releases by bare applies took there, seconds.
+const BARE_THERE: f64 = 22.0;
 /// Published with flux-benchmark, Flux 2.9: 16 cores, kind.
 const PUBLISHED: &str = "published: flux-benchmark, Flux 2.9, 16 cores";
 
@@ -32,7 +34,7 @@ const ROWS: &[(&str, &str, &[Peer])] = &[
         "install of all, seconds",
         &[
             peer("bare apply", 100, 2.1, SAME),
-            peer("bare apply", 1000, 22.0, SAME),
+            peer("bare apply", 1000, BARE_THERE, SAME),
             peer("bare apply with records and status", 1000, 25.3, SAME),
             peer("Flux helm-controller 1.6.3", 100, 15.9, SAME),
             peer("Flux helm-controller 1.6.3", 500, 86.4, SAME),
@@ -93,6 +95,13 @@ const ROWS: &[(&str, &str, &[Peer])] = &[
     ),
 ];
 
+/// What the edits of a drift took alone, in the same run.
+const EDITS: [(&str, &str); 3] = [
+    ("drift_p50_ms", "edit_p50_ms"),
+    ("drift_service_p50_ms", "edit_service_p50_ms"),
+    ("drift_20_at_once_p50_ms", "edit_20_at_once_p50_ms"),
+];
+
 pub(crate) fn run() -> Result<()> {
     let file = root().join("target/scale.json");
     let text = std::fs::read_to_string(&file)
@@ -107,12 +116,24 @@ fn table(report: &Value) -> Result<String> {
         .as_u64()
         .ok_or_else(|| Failure::new("the last run does not say of how many releases it was"))?;
     let mut table = format!("The last scale run: {n} releases, everything on this machine.\n");
+    if let Some(bare) = report["bare_s"].as_f64() {
+        let there = BARE_THERE * n as f64 / 1000.0;
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            table,
+            "Bare applies of as many took {bare} s in this run; where the peers were measured, {there:.1} s."
+        );
+    }
     for (field, what, peers) in ROWS {
         // A run of an older program has no such field.
         let ours =
             report[field].as_f64().map_or_else(|| "not measured".to_owned(), |value| value.to_string());
         // Writing to a String cannot fail.
         let _ = write!(table, "\n{what}\n  {ours:>12}  sherpack-operator, {n} releases\n");
+        let edit = EDITS.iter().find(|(drift, _)| drift == field).and_then(|(_, edit)| report[edit].as_f64());
+        if let Some(edit) = edit {
+            let _ = writeln!(table, "  {edit:>12}  of them the edit itself");
+        }
         for Peer { who, releases, value, source } in *peers {
             let of = if *releases == 0 { String::new() } else { format!(", {releases} releases") };
             let _ = writeln!(table, "  {value:>12}  {who}{of} ({source})");

@@ -86,12 +86,17 @@ pub(crate) async fn run() -> Result<()> {
         measured.map_err(|failure| Failure::new(format!("{failure}\n{}", settings.log_tail())))?;
     cluster.end().await?;
     let cluster = start().await?;
-    report.compare(&before, &without_operator(&cluster, n).await?);
+    // What was measured so far is told even if this fails.
+    let after = without_operator(&cluster, n).await;
+    if let Ok(after) = &after {
+        report.compare(&before, after);
+    }
     let text = report.json()?;
     println!("{text}");
     let file = crate::cluster::root().join("target/scale.json");
     std::fs::write(&file, format!("{text}\n")).during(file.display())?;
     eprint!("{}", report.table());
+    after?;
     cluster.end().await
 }
 
@@ -203,7 +208,7 @@ async fn measure(
     let drifted = quiet(&operator).await?;
     say(format!(
         "requests of {} reverts: {}",
-        deployments.count() + services.count() + at_once.count(),
+        [&deployments, &services, &at_once].map(|reverts| reverts.latencies.count()).iter().sum::<usize>(),
         drifted.minus(&upgraded)
     ));
     tell_speed();
@@ -256,10 +261,13 @@ async fn measure(
         upgrade_s,
         restart_reads: restart.reads(),
         restart_writes: restart.writes(),
-        drift_p50_ms: deployments.percentile(50),
-        drift_p99_ms: deployments.percentile(99),
-        drift_service_p50_ms: services.percentile(50),
-        drift_20_at_once_p50_ms: at_once.percentile(50),
+        drift_p50_ms: deployments.latencies.percentile(50),
+        drift_p99_ms: deployments.latencies.percentile(99),
+        edit_p50_ms: deployments.edits.percentile(50),
+        drift_service_p50_ms: services.latencies.percentile(50),
+        edit_service_p50_ms: services.edits.percentile(50),
+        drift_20_at_once_p50_ms: at_once.latencies.percentile(50),
+        edit_20_at_once_p50_ms: at_once.edits.percentile(50),
         storm_edits_s: seconds(storm.edits),
         storm_s: seconds(storm.reverted),
         storm_bare_s: 0.0,

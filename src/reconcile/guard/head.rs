@@ -1,7 +1,7 @@
 //! The newest revision of what is locked: from memory while the watches agree, else read, as whoever acts.
 //!
-//! Of Helm, the Secret of the newest revision and that of the next one are referred to, so that both its change and its
-//! successor are told by the watch of referenced objects. Records of other Sherpack tools are told by the watch of
+//! Of Helm, the Secrets of the newest revision, of the next one and of the first one are referred to, so that its change, its
+//! successor and a new installation are told by the watch of referenced objects. Records of other Sherpack tools are told by the watch of
 //! records.
 
 use std::collections::HashSet;
@@ -123,7 +123,8 @@ impl Pass<'_> {
         }
         match lock.installer {
             Installer::Helm => {
-                for revision in [revision, revision.saturating_add(1)] {
+                // Installed again after it was uninstalled, it begins with 1.
+                for revision in [1, revision, revision.saturating_add(1)] {
                     references.insert(secret(lock, &helm_key(&lock.name, revision)));
                 }
             }

@@ -71,6 +71,8 @@ impl Pass<'_> {
             }
         };
         drop(manifest);
+        // Whether an object has a namespace is guessed while its kind is not known.
+        let anew = anew || guard.due.iter().any(|id| !locked.contains_key(id));
         let work = if anew {
             self.begin_to_guard(lock, guard, &locked);
             guard.tracked = current;

@@ -30,7 +30,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::memory::Remembered;
 use super::status::{self, Guarding, Outcome, Progress};
 use super::{Context, Error, Pass, has_finalizer};
-use crate::api::{self, Class, DriftIgnore, Installer, LockOf, Settings, SherpackRelease};
+use crate::api::{
+    self, Class, DriftIgnore, IgnoreRule, Installer, Invalid, LockOf, Settings, SherpackRelease,
+};
 use crate::manifest::ObjectId;
 use crate::manifest::fingerprint::Holder;
 use crate::release::ReleaseKey;
@@ -53,6 +55,8 @@ pub struct Guard {
     tracked: Option<(u32, String)>,
     /// What was left to others then.
     rules: Vec<DriftIgnore>,
+    /// What the last spec that could be read leaves to others.
+    asked: Option<Vec<Arc<IgnoreRule>>>,
     /// Whose additions were taken away then.
     strict: Vec<String>,
     objects: usize,
@@ -73,15 +77,26 @@ struct Failing {
     at: Timestamp,
 }
 
-/// One pass for a release with `spec.lock`.
+/// One pass for a release with `spec.lock`. `invalid`: its spec cannot be acted on; what was locked before stays locked.
 pub(super) async fn reconcile(
     release: &Arc<SherpackRelease>,
     ctx: &Context,
-    settings: Settings,
+    mut settings: Settings,
+    invalid: Option<&Invalid>,
     mem: &mut Remembered,
     now: Timestamp,
 ) -> Result<Option<Duration>, Error> {
     let key = ReleaseKey::of(release);
+    if let Some(invalid) = invalid {
+        let before = mem.guard.as_ref().filter(|guard| guard.lock == settings.lock);
+        settings.ignore = settings.ignore.or_else(|| before?.asked.clone());
+        let locked = release.status.as_ref().is_some_and(|status| status.revision.is_some());
+        if !locked || settings.ignore.is_none() {
+            // Nothing was locked yet, or what is left to others is not known.
+            let refused = status::refused(release, invalid, now);
+            return ctx.write_status(release, &key, mem, refused).await.map(|_| None);
+        }
+    }
     if has_finalizer(&release.metadata) {
         // Nothing of a lock has to be undone.
         ctx.drop_finalizer(release, mem).await?;
@@ -91,14 +106,14 @@ pub(super) async fn reconcile(
     let uid = release.metadata.uid.clone().unwrap_or_default();
     let mut pass =
         Pass { ctx, key, release, uid, settings, cluster, mem, now, decided: "Guard", secrets: Vec::new() };
-    let result = pass.guard().await;
+    let result = pass.guard(invalid).await;
     let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
     ctx.report.decided(pass.decided, took);
     result
 }
 
 impl Pass<'_> {
-    async fn guard(&mut self) -> Result<Option<Duration>, Error> {
+    async fn guard(&mut self, invalid: Option<&Invalid>) -> Result<Option<Duration>, Error> {
         let Some(lock) = self.settings.lock.clone() else { return Ok(None) };
         // Taken out for the time of the pass.
         let mut guard = self.mem.guard.take().unwrap_or_default();
@@ -106,12 +121,13 @@ impl Pass<'_> {
             self.let_be(&mut guard, false);
             *guard = Guard { lock: Some(lock.clone()), ..Guard::default() };
         }
+        guard.asked.clone_from(&self.settings.ignore);
         let again = match self.mem.retry_at.filter(|at| self.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
             Some(at) if !self.has_news(&lock, &guard) => Ok(Some(self.tell_until(at))),
             _ => {
                 let outcome = self.take_stance(&lock, &mut guard).await;
-                self.settle_guard(&lock, &guard, outcome).await
+                self.settle_guard(&lock, &guard, outcome, invalid).await
             }
         };
         guard.manifest = None;
@@ -191,6 +207,7 @@ impl Pass<'_> {
         lock: &LockOf,
         guard: &Guard,
         outcome: Result<Stance, Error>,
+        invalid: Option<&Invalid>,
     ) -> Result<Option<Duration>, Error> {
         let (stance, outcome) = match outcome {
             Ok(stance) => {
@@ -220,7 +237,7 @@ impl Pass<'_> {
             failing: first.map(|first| (first.reason, first.message.clone(), guard.failing.len())),
         };
         let guards = matches!(stance, Some(Stance::Guard { .. } | Stance::Open { .. }));
-        let facts = status::Facts { guards, ..self.facts(None) };
+        let facts = status::Facts { guards, ..self.facts(invalid) };
         let told = match (&stance, &outcome) {
             (Some(stance), _) => Ok(stance),
             (None, Err(error)) => Err(error),

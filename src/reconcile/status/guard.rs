@@ -29,9 +29,10 @@ pub(in crate::reconcile) fn guarded(
     let mut status = facts.release.status.clone().unwrap_or_default();
     let generation = facts.release.metadata.generation;
     status.observed_generation = generation;
-    let verdict = match outcome {
-        Ok(stance) => verdict(facts, guarding, stance),
-        Err(error) => Verdict::of(error),
+    let verdict = match (facts.invalid, outcome) {
+        (Some(invalid), _) => Verdict::new(Standing::Stalled, invalid.reason(), invalid.to_string()),
+        (None, Ok(stance)) => verdict(facts, guarding, stance),
+        (None, Err(error)) => Verdict::of(error),
     };
     let Verdict { standing, reason, message } = &verdict;
     conditions::summarize(&mut status.conditions, *standing, reason, message, generation, facts.now);

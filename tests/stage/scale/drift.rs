@@ -41,6 +41,14 @@ impl Latencies {
     }
 }
 
+/// How long edits were there.
+pub(crate) struct Reverts {
+    /// From an edit sent to the old value seen.
+    pub(crate) latencies: Latencies,
+    /// The part of the edits themselves: what no operator can be faster than.
+    pub(crate) edits: Latencies,
+}
+
 /// One edit by strategic merge patch: what is sent, where the value stands, what it was.
 struct Edit {
     patch: Value,
@@ -89,26 +97,26 @@ fn port_name(object: &DynamicObject) -> Option<Edit> {
 }
 
 /// Edits the first environment value of up to `most` Deployments, one after the other.
-pub(crate) async fn deployments(client: &Client, namespace: &str, most: usize) -> Result<Latencies> {
+pub(crate) async fn deployments(client: &Client, namespace: &str, most: usize) -> Result<Reverts> {
     measure("env value of a Deployment", &deployments_api(client, namespace), most, env_value).await
 }
 
 /// Renames the first port of up to `most` Services, one after the other.
-pub(crate) async fn services(client: &Client, namespace: &str, most: usize) -> Result<Latencies> {
+pub(crate) async fn services(client: &Client, namespace: &str, most: usize) -> Result<Reverts> {
     measure("port name of a Service", &services_api(client, namespace), most, port_name).await
 }
 
 /// Edits up to `most` Deployments at the same moment.
-pub(crate) async fn deployments_at_once(client: &Client, namespace: &str, most: usize) -> Result<Latencies> {
-    let all =
+pub(crate) async fn deployments_at_once(client: &Client, namespace: &str, most: usize) -> Result<Reverts> {
+    let Together { reverts, .. } =
         at_once("env value of a Deployment", &deployments_api(client, namespace), most, env_value).await?;
-    let [p50, max] = [50, 100].map(|percent| all.latencies.percentile(percent));
-    let [answered, last] = [50, 100].map(|percent| all.answers.percentile(percent));
+    let [p50, max] = [50, 100].map(|percent| reverts.latencies.percentile(percent));
+    let [answered, last] = [50, 100].map(|percent| reverts.edits.percentile(percent));
     say(format!(
         "drift of {} Deployments at once: p50 {p50}, max {max} ms; the edits themselves p50 {answered}, max {last} ms",
-        all.latencies.count()
+        reverts.latencies.count()
     ));
-    Ok(all.latencies)
+    Ok(reverts)
 }
 
 /// One edit in every release at the same moment.
@@ -126,9 +134,8 @@ pub(crate) async fn storm(client: &Client, namespace: &str, n: usize) -> Result<
 
 /// Edits that were sent together.
 struct Together {
-    latencies: Latencies,
-    /// From an edit sent to its answer: what no operator can be faster than.
-    answers: Latencies,
+    /// Of the edits, from each one sent to its answer.
+    reverts: Reverts,
     edits: Duration,
     took: Duration,
 }
@@ -150,6 +157,7 @@ async fn at_once(
     }
     check(edits.len() == most, || format!("{what}: only {} of {most} to edit", edits.len()))?;
     let mut sight = Sight::open(api.clone()).await?;
+    connect(api, &edits).await?;
     let params = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..Default::default() };
     let began = Instant::now();
     let send = stream::iter(&edits)
@@ -190,9 +198,17 @@ async fn at_once(
     };
     let ((sent, edits), back) = tokio::try_join!(send, watch)?;
     let latencies = back.iter().filter_map(|(name, at)| Some(*at - sent.get(name)?.0)).collect();
-    let answers = Latencies::new(sent.values().map(|(_, answered)| *answered).collect());
+    let answers = sent.values().map(|(_, answered)| *answered).collect();
+    let reverts = Reverts { latencies: Latencies::new(latencies), edits: Latencies::new(answers) };
     let took = back.values().max().map(|last| *last - began).unwrap_or_default();
-    Ok(Together { latencies: Latencies::new(latencies), answers, edits, took })
+    Ok(Together { reverts, edits, took })
+}
+
+/// Opens as many connections as will be used at the same time: whoever edits has shaken hands before.
+async fn connect(api: &Api<DynamicObject>, edits: &BTreeMap<String, Edit>) -> Result<()> {
+    let reads =
+        edits.keys().take(AT_ONCE).map(|name| async move { api.get_metadata(name).await.during(name) });
+    futures::future::try_join_all(reads).await.map(drop)
 }
 
 async fn measure(
@@ -200,14 +216,14 @@ async fn measure(
     api: &Api<DynamicObject>,
     most: usize,
     edit: impl Fn(&DynamicObject) -> Option<Edit>,
-) -> Result<Latencies> {
+) -> Result<Reverts> {
     let mut sight = Sight::open(api.clone()).await?;
     let params = PatchParams { field_manager: Some("kubectl-edit".to_owned()), ..Default::default() };
     let listed = api.list(&ListParams::default().labels(RELEASE_LABEL)).await.during(what)?;
     check(!listed.items.is_empty(), || format!("{what}: the releases have none"))?;
     let mut latencies = Vec::with_capacity(most);
-    // From the event with the edit to the one with the old value: without what the edit itself takes.
-    let mut since_seen = Vec::with_capacity(most);
+    // From an edit sent to the event with it.
+    let mut edits = Vec::with_capacity(most);
     for object in listed.items.into_iter().take(most) {
         let name = &object.name_any();
         let Edit { patch, pointer, old } =
@@ -232,15 +248,15 @@ async fn measure(
             )
             .await?;
         latencies.push(put_back.since_sent);
-        since_seen.push(put_back.since_seen);
+        edits.push(put_back.since_sent - put_back.since_seen);
         tokio::time::sleep(PAUSE).await;
     }
-    let latencies = Latencies::new(latencies);
+    let (latencies, edits) = (Latencies::new(latencies), Latencies::new(edits));
     let [p50, p90, p99, max] = [50, 90, 99, 100].map(|percent| latencies.percentile(percent));
     say(format!(
-        "drift of {what}, {} times: p50 {p50}, p90 {p90}, p99 {p99}, max {max} ms; since the edit was seen p50 {} ms",
+        "drift of {what}, {} times: p50 {p50}, p90 {p90}, p99 {p99}, max {max} ms; the edits themselves p50 {} ms",
         latencies.count(),
-        Latencies::new(since_seen).percentile(50)
+        edits.percentile(50)
     ));
-    Ok(latencies)
+    Ok(Reverts { latencies, edits })
 }

@@ -40,12 +40,16 @@ pub(crate) struct Report {
     pub(crate) upgrade_s: f64,
     pub(crate) restart_reads: u64,
     pub(crate) restart_writes: u64,
-    /// A Deployment's env value: edit sent to old value seen.
+    /// A Deployment's env value: edit sent to old value seen; and of that, edit sent to edit seen.
     pub(crate) drift_p50_ms: f64,
     pub(crate) drift_p99_ms: f64,
+    pub(crate) edit_p50_ms: f64,
     /// A Service's port name.
     pub(crate) drift_service_p50_ms: f64,
+    pub(crate) edit_service_p50_ms: f64,
+    /// The edits: sent to answered.
     pub(crate) drift_20_at_once_p50_ms: f64,
+    pub(crate) edit_20_at_once_p50_ms: f64,
     /// One edit of a Service in every release, 100 under way at once: first sent to last answered, first sent to last old value seen;
     /// and as many bare applies.
     pub(crate) storm_edits_s: f64,
