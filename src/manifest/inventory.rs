@@ -26,6 +26,9 @@ pub struct InventoryEntry {
     /// JSON pointers that were left out of the apply because something else in the cluster sets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handed_over: Vec<String>,
+    /// `spec.replicas` of the manifest's body: with another number, an autoscaler of the namespace is looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
     /// JSON pointers into the manifest's body that the last apply left out because a rule leaves them to others, the last
     /// one of a list first. An empty one says that the object is left to others as a whole, and is not locked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,6 +74,7 @@ mod tests {
             keep: true,
             handed_over: vec!["/spec/replicas".into()],
             ignored: vec!["/data/a".into()],
+            replicas: Some(2),
             skipped: vec!["spec.selector".into()],
         };
         let json = serde_json::to_value(&entry).unwrap();

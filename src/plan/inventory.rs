@@ -58,6 +58,8 @@ pub fn next_inventory(
                 // A definition goes only when that is asked for, and by another way.
                 keep: object.keep() || object.id.is_definition(),
                 handed_over: known.map(|entry| entry.handed_over.clone()).unwrap_or_default(),
+                // That of before until it is known who sets them.
+                replicas: known.and_then(|entry| entry.replicas),
                 // Of the body of before; found out anew with each apply.
                 ignored: Vec::new(),
                 skipped: Vec::new(),
@@ -98,6 +100,7 @@ pub fn hook_objects(hooks: &[Hook], revision: u32) -> Vec<InventoryEntry> {
         fingerprint: None,
         keep: hook.object.keep(),
         handed_over: Vec::new(),
+        replicas: None,
         ignored: Vec::new(),
         skipped: Vec::new(),
     };

@@ -69,10 +69,7 @@ impl Pass<'_> {
         private: &mut Private,
     ) -> Result<BTreeSet<ObjectId>, Error> {
         let autoscaled = plan::autoscaled(objects);
-        let mut freed = BTreeSet::new();
-        for entry in &private.leftovers {
-            freed.extend(self.scaled_until_now(entry, &private.owner.uid).await?);
-        }
+        let mut freed = self.freed(private).await?;
         freed.retain(|id| !autoscaled.contains(id));
         for entry in &mut private.inventory {
             let handed_over = entry.handed_over.iter().any(|pointer| pointer == plan::REPLICAS);
@@ -87,6 +84,15 @@ impl Pass<'_> {
             if !set_by_another {
                 entry.handed_over.retain(|pointer| pointer != plan::REPLICAS);
             }
+        }
+        Ok(freed)
+    }
+
+    /// The workloads whose autoscaler goes with this revision.
+    async fn freed(&self, private: &Private) -> Result<BTreeSet<ObjectId>, Error> {
+        let mut freed = BTreeSet::new();
+        for entry in &private.leftovers {
+            freed.extend(self.scaled_until_now(entry, &private.owner.uid).await?);
         }
         Ok(freed)
     }
@@ -107,8 +113,11 @@ impl Pass<'_> {
         Ok(live.and_then(|live| plan::scale_target(&leftover.id, &live.value())))
     }
 
-    /// Leaves replicas to an autoscaler of the same manifest, without the reset that dropping an owned field
-    /// would cause: the live value gets another owner first. What was `absent` may be somebody else's by now.
+    /// Leaves replicas to an autoscaler, without the reset that dropping an owned field would cause: the live value gets
+    /// another owner first. What was `absent` may be somebody else's by now.
+    ///
+    /// An autoscaler of the namespace that is content has written nothing, so it is looked for when the number that the
+    /// manifest says is another one than before.
     pub(super) async fn hand_over_replicas(
         &self,
         objects: &[Object],
@@ -117,9 +126,23 @@ impl Pass<'_> {
         applied: &HashMap<ObjectId, Applied>,
     ) -> Result<(), Error> {
         let autoscaled = plan::autoscaled(objects);
+        let said = |object: &Object| object.body.pointer(plan::REPLICAS).and_then(Value::as_i64);
+        let said: BTreeMap<&ObjectId, i64> =
+            objects.iter().filter_map(|object| Some((&object.id, said(object)?))).collect();
+        let freed = self.freed(private).await?;
         for entry in &mut private.inventory {
+            if applied.contains_key(&entry.id) {
+                continue;
+            }
+            let before = std::mem::replace(&mut entry.replicas, said.get(&entry.id).copied());
+            let changes = before != entry.replicas && !absent.contains(&entry.id);
             let handed_over = entry.handed_over.iter().any(|pointer| pointer == plan::REPLICAS);
-            if handed_over || applied.contains_key(&entry.id) || !autoscaled.contains(&entry.id) {
+            if handed_over {
+                continue;
+            }
+            let scaled = autoscaled.contains(&entry.id)
+                || (changes && !freed.contains(&entry.id) && self.cluster.is_scaled(&entry.id).await?);
+            if !scaled {
                 continue;
             }
             // A create applies the whole object.

@@ -36,6 +36,7 @@ pub(crate) fn private(revision: u32) -> Private {
             keep: false,
             handed_over: vec!["/spec/replicas".into()],
             ignored: vec!["/data/a".into()],
+            replicas: Some(2),
             skipped: vec!["spec.selector".into()],
         }],
         leftovers: Vec::new(),

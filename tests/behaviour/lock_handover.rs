@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::packs::{autoscaler, deployment};
+use crate::support::packs::{autoscaler, deployment, with_annotation};
 use crate::support::wait::wait_for;
 use crate::support::wire::Request;
 use crate::support::{Effect, Fault, Harness, Pack};
@@ -214,6 +214,35 @@ async fn an_adopted_workload_keeps_what_its_autoscaler_set() {
         assert_eq!(writes(&before, &after), 1, "{namespace}");
         assert_eq!(image_is_put_back(&h).await["spec"]["replicas"], 4, "{namespace}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_that_says_another_number_leaves_replicas_to_an_autoscaler_that_has_changed_nothing_yet() {
+    let h = Harness::new("scaled-content").await;
+    let said = |replicas: Option<u32>, release: &str| {
+        let mut web = with_annotation(deployment("web", 1), "example.com/release", release);
+        match replicas {
+            Some(replicas) => web["spec"]["replicas"] = json!(replicas),
+            None => drop(web["spec"].as_object_mut().unwrap().remove("replicas")),
+        }
+        web
+    };
+    h.deploy("web", &pack("1.0.0", [said(Some(5), "one")]), json!({})).await;
+    h.objects.create("kubectl-create", autoscaler("web", 2, 9)).await;
+    for (version, replicas) in [("2.0.0", Some(3)), ("3.0.0", None), ("4.0.0", Some(2))] {
+        let before = h.objects.get("Deployment/web").await;
+        h.deploy("web", &pack(version, [said(replicas, version)]), json!({})).await;
+        let after = h.objects.get("Deployment/web").await;
+        assert_eq!(after["metadata"]["annotations"]["example.com/release"], version);
+        assert_eq!((&after["spec"]["replicas"], writes(&before, &after)), (&json!(5), 1), "{version}");
+    }
+    h.objects.delete("HorizontalPodAutoscaler/web").await;
+    h.deploy("web", &pack("5.0.0", [said(Some(3), "five")]), json!({})).await;
+    h.shows("Deployment/web", "/spec/replicas", 3).await;
+    // Who says the same number as before asks for none.
+    let mark = h.wire.mark();
+    h.deploy("web", &pack("6.0.0", [said(Some(3), "six")]), json!({})).await;
+    assert!(!h.wire.since(mark).iter().any(|sent| sent.is_about("horizontalpodautoscalers")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
