@@ -106,7 +106,7 @@ impl Report {
             ("drift_service_p50_ms", self.drift_service_p50_ms, 12.0),
             ("drift_20_at_once_p50_ms", self.drift_20_at_once_p50_ms, 100.0),
             ("storm_ratio", self.storm_ratio, 1.7),
-            ("restart_reads", self.restart_reads as f64, 60.0),
+            ("restart_reads", self.restart_reads as f64, 59.0),
             ("restart_writes", self.restart_writes as f64, 0.0),
             ("dependent_p99_ms", self.dependent_p99_ms, 1000.0),
             ("crowd beside/alone", (self.crowd.beside / self.crowd.alone * 100.0).round() / 100.0, 1.5),
