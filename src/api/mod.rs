@@ -20,11 +20,11 @@ mod release;
 pub mod selector;
 mod settings;
 mod source;
-mod sources;
 mod status;
 mod tenancy;
 mod unsupported;
 mod validate;
+mod validate_sources;
 
 pub use class::Class;
 pub use crd::{Error as CrdError, crd, crd_yaml};

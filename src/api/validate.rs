@@ -18,7 +18,7 @@ use super::settings::{
     CrdSettings, HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings,
     UninstallSettings, WAVE_TIMEOUT, WaveSettings,
 };
-use super::sources::{pack_from, values_sources};
+use super::validate_sources::{pack_from, values_sources};
 use super::{
     Class, Crds, Drift, History, HistoryStorage, IgnoreRule, Install, InstallFailure, SherpackRelease,
     SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade, UpgradeFailure, Waves, dependencies, duration,

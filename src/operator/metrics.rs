@@ -150,7 +150,8 @@ impl Metrics {
         self.releases().of(namespace, name).hook_ended(phase, outcome);
     }
 
-    /// An object was put back. `manager` is the field manager that had changed it, as it calls itself.
+    /// An object was put back. `manager` is the field manager that had changed it, as it calls itself;
+    /// `took` is the time since its change was seen, if it was.
     pub fn drift_reverted(
         &self,
         namespace: &str,

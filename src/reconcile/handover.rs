@@ -69,7 +69,7 @@ impl Pass<'_> {
         private: &mut Private,
     ) -> Result<BTreeSet<ObjectId>, Error> {
         let autoscaled = plan::autoscaled(objects);
-        let mut freed = self.freed(private).await?;
+        let mut freed = self.freed(&private.leftovers, &private.owner.uid).await?;
         freed.retain(|id| !autoscaled.contains(id));
         for entry in &mut private.inventory {
             let handed_over = entry.handed_over.iter().any(|pointer| pointer == plan::REPLICAS);
@@ -89,10 +89,14 @@ impl Pass<'_> {
     }
 
     /// The workloads whose autoscaler goes with this revision.
-    async fn freed(&self, private: &Private) -> Result<BTreeSet<ObjectId>, Error> {
+    async fn freed(
+        &self,
+        leftovers: &[InventoryEntry],
+        owner_uid: &str,
+    ) -> Result<BTreeSet<ObjectId>, Error> {
         let mut freed = BTreeSet::new();
-        for entry in &private.leftovers {
-            freed.extend(self.scaled_until_now(entry, &private.owner.uid).await?);
+        for entry in leftovers {
+            freed.extend(self.scaled_until_now(entry, owner_uid).await?);
         }
         Ok(freed)
     }
@@ -126,29 +130,31 @@ impl Pass<'_> {
         applied: &HashMap<ObjectId, Applied>,
     ) -> Result<(), Error> {
         let autoscaled = plan::autoscaled(objects);
-        let said = |object: &Object| object.body.pointer(plan::REPLICAS).and_then(Value::as_i64);
-        let said: BTreeMap<&ObjectId, i64> =
-            objects.iter().filter_map(|object| Some((&object.id, said(object)?))).collect();
-        let freed = self.freed(private).await?;
-        for entry in &mut private.inventory {
+        let said: BTreeMap<&ObjectId, i64> = objects
+            .iter()
+            .filter_map(|object| Some((&object.id, object.body.pointer(plan::REPLICAS)?.as_i64()?)))
+            .collect();
+        let Private { inventory, leftovers, owner, .. } = private;
+        for entry in inventory {
             if applied.contains_key(&entry.id) {
                 continue;
             }
             let before = std::mem::replace(&mut entry.replicas, said.get(&entry.id).copied());
             let changes = before != entry.replicas && !absent.contains(&entry.id);
-            let handed_over = entry.handed_over.iter().any(|pointer| pointer == plan::REPLICAS);
-            if handed_over {
+            if entry.handed_over.iter().any(|pointer| pointer == plan::REPLICAS) {
                 continue;
             }
             let scaled = autoscaled.contains(&entry.id)
-                || (changes && !freed.contains(&entry.id) && self.cluster.is_scaled(&entry.id).await?);
+                || (changes
+                    && self.cluster.is_scaled(&entry.id).await?
+                    && !self.freed(leftovers, &owner.uid).await?.contains(&entry.id));
             if !scaled {
                 continue;
             }
             // A create applies the whole object.
             let Some(live) = self.cluster.get(&entry.api_version, &entry.id).await? else { continue };
             if absent.contains(&entry.id)
-                && self.obstacle(&entry.id, &live.live.metadata, &private.owner.uid).is_some()
+                && self.obstacle(&entry.id, &live.live.metadata, &owner.uid).is_some()
             {
                 continue;
             }

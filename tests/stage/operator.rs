@@ -31,8 +31,6 @@ pub(crate) struct Settings {
     pub(crate) concurrency: usize,
     /// More arguments of `run`.
     pub(crate) arguments: Vec<String>,
-    /// As in the image, so that what is measured is what ships.
-    pub(crate) environment: Vec<(String, String)>,
 }
 
 /// A running operator; killed when this value goes.
@@ -86,7 +84,6 @@ impl Settings {
             log,
             concurrency: 10,
             arguments: Vec::new(),
-            environment: environment_of_image()?,
         })
     }
 
@@ -118,7 +115,7 @@ impl Settings {
             command.args(["--watch-namespace", namespace]);
         }
         let child = command
-            .envs(self.environment.clone())
+            .envs(environment_of_image()?)
             .env("KUBECONFIG", &self.kubeconfig)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -179,7 +176,7 @@ impl Operator {
     }
 }
 
-/// What the `ENV` lines of the Dockerfile set.
+/// What the `ENV` lines of the Dockerfile set, so that what is measured is what ships.
 fn environment_of_image() -> Result<Vec<(String, String)>> {
     let file = root().join("Dockerfile");
     let text = std::fs::read_to_string(&file).during(file.display())?;

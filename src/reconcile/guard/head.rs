@@ -1,8 +1,8 @@
 //! The newest revision of what is locked: from memory while the watches agree, else read, as whoever acts.
 //!
-//! Of Helm, the Secrets of the newest revision, of the next one and of the first one are referred to, so that its change, its
-//! successor and a new installation are told by the watch of referenced objects. Records of other Sherpack tools are told by the watch of
-//! records.
+//! Of Helm, the Secrets of the newest revision, of the next one and of the first one are referred to, so that its
+//! change, its successor and a new installation are told by the watch of referenced objects. Records of other Sherpack
+//! tools are told by the watch of records.
 
 use std::collections::HashSet;
 
