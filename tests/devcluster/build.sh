@@ -37,16 +37,25 @@ need_go() {
   command -v go >/dev/null || die "go is not on the PATH; it builds the control plane that tests, demo and scale runs use"
 }
 
-# go_build MODULE_DIR PACKAGE FILE [LDFLAGS]
-# Renamed into place: a running cluster keeps its old binary.
+# go_build MODULE_DIR OUT LDFLAGS NAME=PACKAGE...
+# All in one call: one binary is linked while the next is compiled. Without debug information, which would not be linked.
+# Renamed into place: a running cluster keeps its old binaries.
 go_build() {
-  local start=$SECONDS
-  say "building $(basename "$3")"
-  (cd "$1" && go build -buildvcs=false -trimpath -ldflags "-s -w ${4:-}" -o "$3.new" "$2") ||
-    die "$(basename "$3") did not build"
-  mv -f "$3.new" "$3"
-  say "built $(basename "$3") in $((SECONDS - start)) s"
+  local module=$1 to=$2 ldflags=$3 start=$SECONDS binary
+  shift 3
+  say "building ${*%%=*}"
+  rm -rf "$to/.new"
+  mkdir -p "$to/.new"
+  (cd "$module" &&
+    go build -buildvcs=false -trimpath -gcflags all=-dwarf=false -ldflags "-s -w $ldflags" -o "$to/.new/" "${@#*=}") ||
+    die "${*%%=*}: the build failed"
+  for binary; do mv -f "$to/.new/$(go_name "${binary#*=}")" "$to/${binary%%=*}"; done
+  rm -rf "$to/.new"
+  say "built ${*%%=*} in $((SECONDS - start)) s"
 }
+
+# go_name PACKAGE: what go names the binary; the major version in the path is no name.
+go_name() { basename "$(sed -E 's,/v[0-9]+$,,' <<<"$1")"; }
 
 # kube_ldflags MODULE_DIR: without a version kubectl cannot parse the server's answer.
 kube_ldflags() {
@@ -61,19 +70,19 @@ kube_ldflags() {
 
 kube_servers=(kube-apiserver kube-controller-manager kube-scheduler)
 
+# kube NAME...: NAME=PACKAGE of these parts of Kubernetes.
+kube() { printf '%s\n' "$@" | sed -E 's,(.*),\1=k8s.io/kubernetes/cmd/\1,'; }
+
 build_control_plane() {
-  local hash name ldflags kwok
+  local hash kwok
   hash=$(hash_of go.mod go.sum build.sh)
   fresh control-plane "$hash" "$bin/etcd" "${kube_servers[@]/#/$bin/}" "$bin/kubectl" "$bin/kwok" \
     "$bin/stages/kwok" && return
   need_go
   say "control plane: about five minutes on two cores the first time, seconds from a warm Go cache"
-  go_build "$here" go.etcd.io/etcd/server/v3 "$bin/etcd"
-  ldflags=$(kube_ldflags "$here")
-  for name in "${kube_servers[@]}" kubectl; do
-    go_build "$here" "k8s.io/kubernetes/cmd/$name" "$bin/$name" "$ldflags"
-  done
-  go_build "$here" sigs.k8s.io/kwok/cmd/kwok "$bin/kwok"
+  # shellcheck disable=SC2046 # one word a line
+  go_build "$here" "$bin" "$(kube_ldflags "$here")" etcd=go.etcd.io/etcd/server/v3 \
+    $(kube "${kube_servers[@]}" kubectl) kwok=sigs.k8s.io/kwok/cmd/kwok
   kwok=$(cd "$here" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)
   copy_kwok_stages "$kwok/kustomize/stage"
   finished control-plane "$hash"
@@ -109,33 +118,31 @@ build_launcher() {
   hash=$(cd "$here" && hash_of ./*.go stages/*.yaml build.sh)
   fresh launcher "$hash" "$bin/devcluster" "$bin/stages/own" && return
   need_go
-  go_build "$here" . "$bin/devcluster"
+  go_build "$here" "$bin" "" devcluster=sherpack-operator/devcluster
   rm -rf "$bin/stages/own"
   mkdir -p "$bin/stages/own"
   install -m 644 "$here"/stages/*.yaml "$bin/stages/own"
   finished launcher "$hash"
 }
 
-# Two lines of it: they hold what they install in different ways.
+# Two lines of it: they hold what they install in different ways. In the same module as the control plane, at whose
+# versions most of them is compiled already; two calls, because go gives both the same name.
 build_helm() {
-  build_helm_line helm 4
-  build_helm_line helm3 3
-}
-
-# build_helm_line NAME LINE
-build_helm_line() {
-  local name=$1 module=helm.sh/helm/v$2 hash version
-  hash=$(hash_of "$name/go.mod" "$name/go.sum" build.sh)
-  fresh "$name" "$hash" "$bin/$name" && return
+  local hash major version
+  hash=$(hash_of go.mod go.sum build.sh)
+  fresh helm "$hash" "$bin/helm3" "$bin/helm" && return
   need_go
-  version=$(cd "$here/$name" && go list -m -f '{{.Version}}' "$module")
-  go_build "$here/$name" "$module/cmd/helm" "$bin/$name" "-X $module/internal/version.version=$version"
-  finished "$name" "$hash"
+  for major in 3 4; do
+    version=$(cd "$here" && go list -m -f '{{.Version}}' "helm.sh/helm/v$major")
+    go_build "$here" "$bin" "-X helm.sh/helm/v$major/internal/version.version=$version" \
+      "helm${major#4}=helm.sh/helm/v$major/cmd/helm"
+  done
+  finished helm "$hash"
 }
 
 # Other server versions: only the three kube servers; the rest is shared.
 build_other_versions() {
-  local dir part hash name ldflags
+  local dir part hash
   for dir in "$here"/kube-*/; do
     [[ -d $dir ]] || continue
     dir=${dir%/}
@@ -144,10 +151,8 @@ build_other_versions() {
     fresh "$part" "$hash" "${kube_servers[@]/#/$out/$part/}" && continue
     need_go
     mkdir -p "$out/$part"
-    ldflags=$(kube_ldflags "$dir")
-    for name in "${kube_servers[@]}"; do
-      go_build "$dir" "k8s.io/kubernetes/cmd/$name" "$out/$part/$name" "$ldflags"
-    done
+    # shellcheck disable=SC2046 # one word a line
+    go_build "$dir" "$out/$part" "$(kube_ldflags "$dir")" $(kube "${kube_servers[@]}")
     finished "$part" "$hash"
   done
 }

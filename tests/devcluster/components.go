@@ -28,7 +28,7 @@ type cluster struct {
 }
 
 func newCluster(opts options, dir string) (*cluster, error) {
-	c := &cluster{opts: opts, dir: dir, procs: newProcesses(dir)}
+	c := &cluster{opts: opts, dir: dir, procs: newProcesses(dir, opts.gogc)}
 	if opts.kwok {
 		stages, err := filepath.Glob(filepath.Join(opts.bin, "stages", "*", "*.yaml"))
 		if err != nil {

@@ -36,6 +36,7 @@ type options struct {
 	fsync       bool          // let etcd wait for the disk
 	keep        bool          // leave the state directory behind
 	stdin       bool          // stop at the end of standard input
+	gogc        string        // GOGC of the children; "" means Go's own
 	timeout     time.Duration // for the whole start
 	apiserver   stringList    // more flags for kube-apiserver
 }
@@ -79,6 +80,7 @@ func parseFlags(args []string) (options, error) {
 	f.BoolVar(&o.fsync, "fsync", false, "let etcd wait for the disk, as in production")
 	f.BoolVar(&o.keep, "keep", false, "keep the state directory (logs, data) after the stop")
 	f.BoolVar(&o.stdin, "stdin", false, "stop at the end of standard input: dies with the process that holds the other end")
+	f.StringVar(&o.gogc, "gogc", "", "`percent` by which the heap of a child may grow between garbage collections: more costs memory and saves time")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "give up when the cluster is not ready after this `time`")
 	f.Var(&o.apiserver, "apiserver-arg", "one more `flag` for kube-apiserver, e.g. --v=4; may be repeated")
 	if err := f.Parse(args); err != nil {

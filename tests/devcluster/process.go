@@ -30,13 +30,14 @@ type process struct {
 // processes are the children of this launcher. Only the main goroutine uses it.
 type processes struct {
 	dir     string // working directory, home and place of the logs
+	gogc    string
 	running map[string]*process
 	ended   chan *process // processes that ended without being asked to
 }
 
-func newProcesses(dir string) *processes {
+func newProcesses(dir, gogc string) *processes {
 	// Room for every child, so that no waiting goroutine is ever stuck.
-	return &processes{dir: dir, running: map[string]*process{}, ended: make(chan *process, 16)}
+	return &processes{dir: dir, gogc: gogc, running: map[string]*process{}, ended: make(chan *process, 16)}
 }
 
 // start runs a command. Must be called on the main thread: see init in main.go.
@@ -56,6 +57,9 @@ func (p *processes) start(c command) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	// etcd and kwok also read their settings from the environment and the home directory.
 	cmd.Env = []string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH")}
+	if p.gogc != "" {
+		cmd.Env = append(cmd.Env, "GOGC="+p.gogc)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Pdeathsig: syscall.SIGKILL, // however this launcher ends, the child ends with it
 		Setpgid:   true,            // Ctrl-C reaches the launcher only
