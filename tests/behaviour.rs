@@ -22,7 +22,6 @@ mod behaviour {
     mod deploy;
     mod diff;
     mod fault_engine;
-    mod fault_server;
     mod forged_records;
     mod get;
     mod guard;
@@ -38,9 +37,6 @@ mod behaviour {
     mod http_source;
     mod identity;
     mod immutable_fields;
-    mod leader_election;
-    mod leader_killed;
-    mod leader_woken_late;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
@@ -78,6 +74,13 @@ mod behaviour {
     mod subpacks;
     mod templates;
     mod tenancy;
+    /// Leases, and servers that stop for a while: what counts is who acts when. They run after the others, a few at a time.
+    mod timed {
+        mod fault_server;
+        pub(super) mod leader_election;
+        mod leader_killed;
+        mod leader_woken_late;
+    }
     mod unsupported;
     mod values_from;
     mod waits;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::accounts::{ALL, rule};
 use crate::support::packs::{config_map, service};
-use crate::support::wait::wait_for;
+use crate::support::wait::{eventually, wait_for};
 use crate::support::{Harness, Pack};
 
 const OBJECTS: [&str; 2] = ["ConfigMap/settings", "Service/web"];
@@ -23,6 +23,12 @@ async fn deployed(name: &str) -> Harness {
     h.grant("deployer", &enough()).await;
     h.deploy("web", &pack(), json!({"serviceAccountName": "deployer"})).await;
     h
+}
+
+/// Nobody is bound to anything any more, and the API server knows it.
+async fn unbound(h: &Harness) {
+    h.objects.delete("RoleBinding/deployer").await;
+    eventually("the rights are gone", async || !h.may("deployer", "delete", "configmaps").await).await;
 }
 
 /// The Event that tells it.
@@ -64,7 +70,7 @@ async fn what_nobody_may_delete_stays_is_named_and_is_taken_over_by_the_next_rel
     let h = deployed("gone-unbound").await;
     let before = h.objects.uids(&OBJECTS).await;
     // As in a namespace that is being taken apart.
-    h.objects.delete("RoleBinding/deployer").await;
+    unbound(&h).await;
     h.objects.delete("ServiceAccount/deployer").await;
     h.uninstall("web").await;
     assert_eq!(h.objects.uids(&OBJECTS).await, before);
@@ -95,7 +101,7 @@ async fn an_account_that_goes_in_the_middle_of_an_uninstall_does_not_hold_it() {
     h.gone("Service/web").await;
     h.condition("web", "Ready", "Unknown", Some("Uninstalling")).await;
     // In this order: an account that is gone may do what it is still bound to.
-    h.objects.delete("RoleBinding/deployer").await;
+    unbound(&h).await;
     h.objects.delete("ServiceAccount/deployer").await;
     h.gone("SherpackRelease/web").await;
     let note = told(&h).await;

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::crash_story::killed_at_each;
+use crate::support::kills::{Breaks, at_each_write, in_each_operation};
 use crate::support::packs::{config_map, deployment, hook, with_annotation, with_pod_annotation};
 use crate::support::wait::wait_for;
 use crate::support::wire::Request;
-use crate::support::{Effect, Harness, Pack, tell};
+use crate::support::{Effect, Harness, Pack};
 
 /// Every kind of write that the engine makes in these stories.
 const KINDS: [&str; 11] = [
-    "create secrets",
-    "update secrets",
-    "delete secrets",
+    "create records",
+    "update records",
+    "delete records",
     "create jobs",
     "delete jobs",
     "apply configmaps",
@@ -119,33 +119,69 @@ async fn back(h: &Harness) {
     assert_eq!(all, [3, 3, 1, 1], "runs of each hook");
 }
 
-fn every_write(request: &Request) -> bool {
-    request.is_write() && !request.is_about("leases")
+/// What each operation that makes a revision writes of it.
+const OF_A_RECORD: [&str; 3] = ["create records", "update records", "apply sherpackreleases/status"];
+
+fn all_kinds(breaks: &Breaks, name: &str) {
+    breaks.at_least(30, name);
+    breaks.none_left_out(&KINDS);
 }
 
-async fn killed(effect: Effect, name: &str, kinds: &[&str], story: impl AsyncFn(&Harness)) {
-    let cuts = killed_at_each(effect, name, every_write, story).await;
-    tell(&format!("{name}: cut at each of {} writes", cuts.tried()));
-    assert!(cuts.tried() >= 30, "the story has fewer writes than it must have: {cuts:?}");
-    cuts.none_left_out(kinds);
+/// A few lives with this many revisions, broken at every kind of write of every operation.
+async fn broken(effect: Effect, name: &str, revisions: usize, story: impl AsyncFn(&Harness)) {
+    let breaks = in_each_operation(effect, name, (5, &[1, 3, 5]), story).await;
+    all_kinds(&breaks, name);
+    breaks.none_left_out_of(revisions, &OF_A_RECORD);
+}
+
+async fn forth(h: &Harness) {
+    plain(h, json!({})).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_before_writes_of_each_operation_every_hook_runs_once() {
+    broken(Effect::KillBefore, "engine-before", 2, forth).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_writes_of_each_operation_every_hook_runs_once() {
+    broken(Effect::KillAfter, "engine-after", 2, forth).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_writes_of_each_operation_a_failed_upgrade_is_undone_and_a_pin_is_kept() {
+    broken(Effect::KillAfter, "engine-back", 5, back).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_lost_in_each_operation_run_no_hook_twice() {
+    broken(Effect::DropAfterSend, "engine-lost", 2, forth).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the whole matrix takes minutes: make test-all"]
 async fn killed_before_any_write_every_hook_runs_once() {
-    killed(Effect::KillBefore, "engine-before", &KINDS, async |h: &Harness| plain(h, json!({})).await).await;
+    let name = "engine-each-before";
+    all_kinds(&at_each_write(Effect::KillBefore, name, forth).await, name);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the whole matrix takes minutes: make test-all"]
 async fn killed_after_any_write_every_hook_runs_once() {
-    killed(Effect::KillAfter, "engine-after", &KINDS, async |h: &Harness| plain(h, json!({})).await).await;
+    let name = "engine-each-after";
+    all_kinds(&at_each_write(Effect::KillAfter, name, forth).await, name);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the whole matrix takes minutes: make test-all"]
 async fn killed_after_any_write_a_failed_upgrade_is_undone_and_a_pin_is_kept() {
-    killed(Effect::KillAfter, "engine-back", &KINDS, back).await;
+    let name = "engine-each-back";
+    all_kinds(&at_each_write(Effect::KillAfter, name, back).await, name);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the whole matrix takes minutes: make test-all"]
 async fn answers_that_are_lost_after_any_write_run_no_hook_twice() {
-    killed(Effect::DropAfterSend, "engine-lost", &KINDS, async |h: &Harness| plain(h, json!({})).await).await;
+    let name = "engine-each-lost";
+    all_kinds(&at_each_write(Effect::DropAfterSend, name, forth).await, name);
 }

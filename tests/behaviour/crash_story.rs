@@ -1,14 +1,16 @@
 //! Install, upgrade with prune, uninstall: whatever breaks on the way, it ends the same.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::support::kills::{at_each_write, in_each_operation, supervised};
 use crate::support::packs::{config_map, deployment, service};
+use crate::support::records::told;
 use crate::support::wait::wait_for;
 use crate::support::wire::Request;
 use crate::support::{Effect, Fault, Harness, Pack};
@@ -25,22 +27,6 @@ fn second() -> Pack {
         .object(config_map("settings", json!({"color": "green"})))
         .object(service("web"))
         .object(deployment("web", 1))
-}
-
-/// Starts an operator again whenever one has died, as a kubelet does.
-pub(super) async fn supervised(h: &Harness, story: impl Future<Output = ()>) {
-    let supervisor = async {
-        loop {
-            if h.wire.is_dead() {
-                h.start();
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::select! {
-        () = story => {}
-        () = supervisor => {}
-    }
 }
 
 /// The whole life of a release, with everything that must be true of it at each end.
@@ -66,9 +52,8 @@ async fn story(h: &Harness) {
     wait_for("the history in the status", async || {
         let history = h.status("web").await["history"].clone();
         let entries = history.as_array().into_iter().flatten();
-        let told: Vec<String> =
-            entries.map(|entry| format!("{} {}", entry["revision"], entry["state"])).collect();
-        if told == ["2 \"deployed\"", "1 \"superseded\""] { Ok(()) } else { Err(format!("{told:?}")) }
+        let told: Vec<String> = entries.map(told).collect();
+        if told == ["2 deployed", "1 superseded"] { Ok(()) } else { Err(format!("{told:?}")) }
     })
     .await;
     assert_eq!(h.objects.uids(&lasting).await, uids);
@@ -83,98 +68,57 @@ async fn story(h: &Harness) {
     }
 }
 
-/// Where stories were cut.
-#[derive(Debug, Default)]
-pub(super) struct Cuts {
-    /// At which write each lane ended, which is one more than it has.
-    pub(super) ends: Vec<usize>,
-    /// Kinds of writes, such as `update secrets`.
-    pub(super) kinds: BTreeSet<String>,
+/// Every kind of write of the story.
+const KINDS: [&str; 9] = [
+    "create records",
+    "update records",
+    "delete records",
+    "apply configmaps",
+    "apply deployments",
+    "apply services",
+    "delete configmaps",
+    "patch sherpackreleases",
+    "apply sherpackreleases/status",
+];
+/// What each operation that makes a revision writes of it.
+const OF_A_RECORD: [&str; 3] = ["create records", "update records", "apply sherpackreleases/status"];
+
+/// A few lives, broken at every kind of write of every operation.
+async fn broken_in_each_operation(effect: Effect, name: &str) {
+    let breaks = in_each_operation(effect, name, (5, &[1, 3, 5]), story).await;
+    breaks.at_least(15, name);
+    breaks.none_left_out(&KINDS);
+    breaks.none_left_out_of(2, &OF_A_RECORD);
 }
 
-impl Cuts {
-    /// How many places were tried.
-    pub(super) fn tried(&self) -> usize {
-        self.ends.iter().min().map_or(0, |end| end - 1)
-    }
-
-    pub(super) fn none_left_out(&self, kinds: &[&str]) {
-        let left_out: Vec<_> = kinds.iter().filter(|kind| !self.kinds.contains(**kind)).collect();
-        assert!(left_out.is_empty(), "never cut: {left_out:?}; cut: {:?}", self.kinds);
-    }
-}
-
-/// `apply sherpackreleases/status`.
-pub(super) fn kind_of(request: &Request) -> String {
-    let parts: Vec<&str> = request.path.split('/').collect();
-    let at = parts.iter().position(|part| *part == "namespaces").map_or(parts.len() - 1, |at| at + 2);
-    let plural = parts.get(at).copied().unwrap_or("namespaces");
-    let part = parts.get(at + 2).map(|part| format!("/{part}")).unwrap_or_default();
-    format!("{} {plural}{part}", request.verb)
-}
-
-/// Lives the story once for each of its writes that count and kills the operator there. `false`: it was never killed,
-/// because the story has fewer of them.
-async fn killed_at(
-    effect: Effect,
-    name: &str,
-    write: usize,
-    counts: fn(&Request) -> bool,
-    kinds: &Arc<Mutex<BTreeSet<String>>>,
-    story: &impl AsyncFn(&Harness),
-) -> bool {
-    let h = Harness::new(&format!("{name}-{write}")).await;
-    let reached = Arc::new(AtomicUsize::new(0));
-    let (counter, kinds) = (Arc::clone(&reached), Arc::clone(kinds));
-    h.wire.fault(
-        Fault::new(effect, move |request: &Request| {
-            let here = counts(request) && counter.fetch_add(1, Ordering::SeqCst) + 1 == write;
-            if here {
-                kinds.lock().unwrap().insert(kind_of(request));
-            }
-            here
-        })
-        .once(),
-    );
-    supervised(&h, story(&h)).await;
-    reached.load(Ordering::SeqCst) >= write
-}
-
-/// Lives the story once for each of its writes that count, in four lanes, so that four operators at a time are enough.
-pub(super) async fn killed_at_each(
-    effect: Effect,
-    name: &str,
-    counts: fn(&Request) -> bool,
-    story: impl AsyncFn(&Harness),
-) -> Cuts {
-    let kinds = Arc::default();
-    let (effect, story, told) = (&effect, &story, &kinds);
-    let lanes = (1..=4).map(|mut write| async move {
-        while killed_at(effect.clone(), name, write, counts, told, story).await {
-            write += 4;
-        }
-        write
-    });
-    let ends = futures::future::join_all(lanes).await;
-    let kinds = std::mem::take(&mut *kinds.lock().unwrap());
-    Cuts { ends, kinds }
-}
-
-async fn every_write(effect: Effect, name: &str) {
-    let counts = |request: &Request| request.is_write() && !request.is_about("leases");
-    let cuts = killed_at_each(effect, name, counts, story).await;
+/// A life for every write.
+async fn broken_at_each_write(effect: Effect, name: &str) {
+    let breaks = at_each_write(effect, name, story).await;
     // Three phases with at least a record, three objects, a record and a status each.
-    assert!(cuts.tried() >= 20, "the story has fewer writes than it must have: {cuts:?}");
+    breaks.at_least(20, name);
+    breaks.none_left_out(&KINDS);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_before_writes_of_each_operation_the_next_process_ends_the_story_the_same() {
+    broken_in_each_operation(Effect::KillBefore, "crash-before").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_writes_of_each_operation_the_next_process_ends_the_story_the_same() {
+    broken_in_each_operation(Effect::KillAfter, "crash-after").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the whole matrix takes minutes: make test-all"]
 async fn killed_before_any_write_the_next_process_ends_the_story_the_same() {
-    every_write(Effect::KillBefore, "crash-before").await;
+    broken_at_each_write(Effect::KillBefore, "crash-each-before").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the whole matrix takes minutes: make test-all"]
 async fn killed_after_any_write_the_next_process_ends_the_story_the_same() {
-    every_write(Effect::KillAfter, "crash-after").await;
+    broken_at_each_write(Effect::KillAfter, "crash-each-after").await;
 }
 
 /// Hits one write in `n`, the same ones in each run but in no rhythm: an operation that begins again after an error

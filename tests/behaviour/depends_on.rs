@@ -56,14 +56,6 @@ fn deletes(name: &str) -> impl Fn(&Request) -> bool {
     move |request| request.verb == "delete" && request.is_about(&object)
 }
 
-async fn cure(h: &Harness, app: &str) {
-    for pod in h.objects.list("Pod", &format!("app={app}")).await {
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        let healed = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
-        h.objects.edit(&format!("Pod/{name}"), "test", healed).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_is_installed_from_its_end() {
     let h = Harness::new("depends-chain").await;
@@ -169,7 +161,7 @@ async fn an_operation_that_has_begun_goes_on_when_a_dependency_fails_even_with_a
     h.condition("db", "Ready", "False", Some("Suspended")).await;
     h.start();
     h.operator_ready().await;
-    cure(&h, "slow").await;
+    h.heal("slow").await;
     h.ready("web").await;
     h.shows_states("web", &["1 deployed"]).await;
 }

@@ -12,10 +12,9 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use sherpack_operator::source::http::Options;
 
-use super::leader_election;
+use super::timed::leader_election;
 use crate::support::accounts::{ALL, rule};
 use crate::support::control_plane::{self, ControlPlane};
-use crate::support::objects::Objects;
 use crate::support::operator::Settings;
 use crate::support::packs::config_map;
 use crate::support::wait::eventually;
@@ -142,12 +141,13 @@ fn persistent_volume(name: &str) -> Value {
 /// nothing but the permissions of its service account, on all namespaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
-    let control_plane: &'static ControlPlane = Box::leak(Box::new(control_plane::own(&[]).await));
+    let own = control_plane::own().await;
+    let control_plane = own.plane;
     let rendered = tool(control_plane, "kubectl", &["kustomize", "config/default"], "");
     tool(control_plane, "kubectl", &["apply", "--server-side", "--force-conflicts", "-f", "-"], &rendered);
 
     let client = control_plane.client().await;
-    let system = Objects { client: client.clone(), namespace: "sherpack-system".to_owned() };
+    let system = control_plane.objects("sherpack-system").await;
     let deployment = system.get("Deployment/sherpack-operator").await;
     assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "sherpack-operator");
     let rules = kinds_of_the_packs();
@@ -207,6 +207,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     // In the name of an account, which is granted to nobody else.
     h.account("deployer").await;
     h.grant("deployer", &[rule(&[""], &["configmaps"], &ALL)]).await;
+    eventually("the rights are known", async || h.may("deployer", "get", "configmaps").await).await;
     let own = Pack::new("own", "1.0.0").object(config_map("own", json!({"a": "b"})));
     h.deploy("own", &own, json!({"serviceAccountName": "deployer"})).await;
     h.uninstall("own").await;
@@ -251,7 +252,7 @@ async fn the_chart_installs_with_the_same_permissions() {
         let arguments = ["template", "guard", "charts/sherpack-operator", "--namespace", namespace];
         tool(control_plane, "helm", &[&arguments, more].concat(), "")
     };
-    let objects = Objects { client: control_plane.client().await, namespace: namespace.to_owned() };
+    let objects = control_plane.objects(namespace).await;
     objects
         .create("test", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
         .await;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::accounts::rule;
 use crate::support::packs::{config_map, deployment, secret, service};
 use crate::support::people::Ran;
+use crate::support::wait::eventually;
 use crate::support::{Harness, Pack};
 
 /// As text and as it stands in a Secret.
@@ -213,6 +214,7 @@ async fn who_may_only_read_gets_the_fields_that_the_manifest_states() {
         rule(&["", "apps"], &["secrets", "configmaps", "deployments"], &read),
     ];
     h.grant("reader", &rules).await;
+    eventually("the rights are known", async || h.may("reader", "list", "secrets").await).await;
     let text = std::fs::read_to_string(&h.settings.kubeconfig).unwrap();
     let mut config = sherpack_operator::manifest::yaml::parse_value(&text, "kubeconfig").unwrap();
     config["users"][0]["user"]["as"] = json!(h.user("reader").unwrap());
@@ -230,6 +232,7 @@ async fn who_may_only_read_gets_the_fields_that_the_manifest_states() {
     assert_eq!((ran.code, &ran.json()["objects"][0]["changes"]), (1, &change), "{ran:?}");
 
     h.grant("reader", &rules[..1]).await;
+    eventually("the right is gone", async || !h.may("reader", "list", "secrets").await).await;
     let ran = h.begin_as(&file, &["diff", "web"]).ended().await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
     assert!(ran.err.contains("secrets"), "{ran:?}");

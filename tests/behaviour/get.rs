@@ -51,7 +51,7 @@ async fn values_manifest_and_notes_of_each_revision_are_printed_with_their_sourc
     h.deploy("web", &pack(), more).await;
     let second = json!({"data": {"values.yaml": "color: blue\nextra: {a: 1, b.c: 2}\n"}});
     h.objects.server_side_apply("ConfigMap/common", PERSON, second).await;
-    h.shows_states("shop", &["1 superseded", "2 deployed"]).await;
+    h.records_show("shop", &["1 superseded", "2 deployed"]).await;
 
     let values = |arguments: &[&str]| -> Value {
         serde_json::from_str(&out(&h, &[&["values", "-o", "json"], arguments].concat())).unwrap()

@@ -6,7 +6,7 @@ use crate::support::Harness;
 use crate::support::harness::condition;
 use crate::support::helm::{Helm, Line};
 use crate::support::packs::{config_map, deployment, service};
-use crate::support::wait::wait_for;
+use crate::support::wait::{eventually, wait_for};
 
 const OBJECTS: [&str; 3] = ["ConfigMap/settings", "Deployment/web", "Service/web"];
 
@@ -86,7 +86,7 @@ async fn locked_and_upgraded(line: Line, namespace: &str) {
     .await;
     h.condition("guard", "Drifted", "False", Some("DriftReverted")).await;
     assert!(h.metric("sherpack_drift_reverted_total", &["guard"]).await >= 4.0);
-    assert!(!h.events("guard", "DriftReverted").await.is_empty());
+    eventually("an Event tells it", async || !h.events("guard", "DriftReverted").await.is_empty()).await;
 
     let operation = if line == Line::Four { "Apply" } else { "Update" };
     for what in OBJECTS {
@@ -120,6 +120,9 @@ async fn locked_and_upgraded(line: Line, namespace: &str) {
 
     // Without the lock everything is as it was, to the byte, and Helm's as before.
     h.condition("guard", "Ready", "True", Some("Locked")).await;
+    // What its controller writes about the new image is not ours.
+    h.sees("Deployment/web", |web| web["status"]["observedGeneration"] == web["metadata"]["generation"])
+        .await;
     let mut before = Vec::new();
     for what in OBJECTS {
         before.push(h.objects.get(what).await);

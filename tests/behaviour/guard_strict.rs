@@ -65,6 +65,7 @@ async fn what_a_named_manager_adds_is_taken_away_and_what_others_add_stays() {
         h.sees("ConfigMap/settings", |map| map["data"] == data).await;
 
         // Once done, nothing goes on.
+        h.pass("guard").await;
         let mark = h.wire.mark();
         set(&h, "friend", json!({"theirs": "again"})).await;
         set(&h, "kubectl-edit", json!({"again": "added"})).await;

@@ -8,6 +8,7 @@ use sherpack_operator::storage::{Compression, MacKey, codec};
 use crate::support::Harness;
 use crate::support::helm::{Helm, Line};
 use crate::support::packs::{config_map, secret, service};
+use crate::support::wait::wait_for;
 
 /// A revision as Sherpack's own command writes it, and its objects as it applies them: without any label.
 async fn sherpack_installs(h: &Harness, revision: u32, state: State, objects: &[Value]) {
@@ -117,8 +118,15 @@ async fn a_custom_resource_is_locked_and_a_secret_value_is_told_to_nobody() {
         h.objects.edit("Secret/login", "kubectl-edit", stolen).await;
         h.sees("Secret/login", |login| login["data"] == before["data"]).await;
         h.condition("guard", "Drifted", "False", Some("DriftReverted")).await;
-        let told = h.objects.get("SherpackRelease/guard").await.to_string();
-        let events = h.events("guard", "DriftReverted").await.join("\n");
+        // What was put back first says nothing of the Secret.
+        let tells = |text: &str| text.contains(&format!("Secret {namespace}/login"));
+        let told = h.sees("SherpackRelease/guard", |release| tells(&release["status"]["drift"].to_string()));
+        let told = told.await.to_string();
+        let events = wait_for("an Event tells of the Secret", async || {
+            let events = h.events("guard", "DriftReverted").await.join("\n");
+            if tells(&events) { Ok(events) } else { Err(events) }
+        })
+        .await;
         for text in [&told, &events] {
             assert!(
                 !text.contains(canary) && !text.contains("stolen") && !text.contains("c3RvbGVu"),

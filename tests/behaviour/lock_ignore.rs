@@ -116,8 +116,8 @@ async fn a_first_apply_and_an_upgrade_leave_out_what_a_rule_came_for_at_the_same
     let mut spec = ignore(replicas());
     spec["pack"] = json!({"configMap": {"name": "next-pack"}});
     h.edit_spec("web", spec).await;
-    let digest = next.digest();
-    h.sees("SherpackRelease/web", |release| release["status"]["pack"]["digest"] == digest.as_str()).await;
+    let ready = h.ready("web").await;
+    assert_eq!(ready["status"]["pack"]["digest"], next.digest());
     let after = h.objects.get("Deployment/web").await;
     assert_eq!((&after["spec"]["replicas"], writes(&before, &after)), (&json!(3), 1));
 

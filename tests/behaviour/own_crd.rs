@@ -33,9 +33,9 @@ async fn install_crd(h: &Harness) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workloads_outlive_the_definition_and_are_taken_back_when_it_returns() {
-    // Deleting it is felt by everybody on the same control plane. This one ends with the test binary.
-    let control_plane = Box::leak(Box::new(control_plane::own(&[]).await));
-    let h = Harness::on(control_plane, "crd-gone").await;
+    // Deleting it is felt by every operator on the same control plane.
+    let own = control_plane::own().await;
+    let h = Harness::on(own.plane, "crd-gone").await;
     h.start();
     h.deploy("web", &pack(), json!({})).await;
     let uids = h.objects.uids(&OBJECTS).await;
@@ -49,7 +49,7 @@ async fn workloads_outlive_the_definition_and_are_taken_back_when_it_returns() {
         "something was deleted"
     );
     assert_eq!(h.objects.uids(&OBJECTS).await, uids);
-    h.shows_states("web", &["1 deployed"]).await;
+    h.records_show("web", &["1 deployed"]).await;
 
     install_crd(&h).await;
     h.deploy("web", &pack(), json!({})).await;
@@ -65,5 +65,5 @@ async fn workloads_outlive_the_definition_and_are_taken_back_when_it_returns() {
     h.start();
     h.gone(CRD).await;
     assert_eq!(h.objects.uids(&OBJECTS).await, uids);
-    h.shows_states("web", &["1 deployed"]).await;
+    h.records_show("web", &["1 deployed"]).await;
 }

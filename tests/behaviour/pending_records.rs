@@ -6,6 +6,7 @@ use sherpack_operator::release::{Private, Record, State};
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment, with_pod_annotation};
 use crate::support::records::pending_since;
+use crate::support::wait::eventually;
 use crate::support::{Effect, Fault, Harness, Pack};
 
 fn pack() -> Pack {
@@ -114,7 +115,11 @@ async fn our_own_pending_revision_is_resumed_by_the_next_process() {
     let ready = h.ready("web").await;
     assert_eq!(ready["status"]["revision"], 1);
     h.shows_states("web", &["1 deployed"]).await;
-    assert!(h.metric("sherpack_reconcile_duration_seconds_count", &["\"Resume\""]).await > 0.0);
+    // A pass is counted after its status is written.
+    eventually("a pass that resumed", async || {
+        h.metric("sherpack_reconcile_duration_seconds_count", &["\"Resume\""]).await > 0.0
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -38,6 +38,8 @@ async fn the_history_says_why_each_revision_was_made_and_the_condition_what_it_d
     assert_eq!(condition(&ready, "Released")["message"], "revision 1 is deployed: 3 created");
 
     h.annotate("web", DESCRIPTION, "Paint it green").await;
+    // Packs come by another watch than annotations do, and may be faster.
+    h.pass("web").await;
     let ready = h.deploy("web", &pack().values("color: green\n"), json!({})).await;
     let counts = "revision 2 is deployed: 1 updated, 1 unchanged, 1 pruned";
     assert_eq!(condition(&ready, "Released")["message"], counts);
@@ -47,6 +49,7 @@ async fn the_history_says_why_each_revision_was_made_and_the_condition_what_it_d
     assert_eq!(condition(&release, "Released")["message"], counts);
 
     h.annotate("web", DESCRIPTION, json!(null)).await;
+    h.pass("web").await;
     let ready = h.deploy("web", &pack().values("color: red\n"), json!({})).await;
     let told = [(3, "Upgrade complete"), (2, "Paint it green"), (1, "Install complete")];
     assert_eq!(messages(&ready), told.map(|(revision, text)| (revision, text.to_owned())));

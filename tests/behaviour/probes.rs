@@ -117,9 +117,15 @@ async fn a_service_is_asked_through_the_api_server_as_the_account_of_its_release
     h.grant("deployer", &objects).await;
     let more = json!({"serviceAccountName": "deployer"});
     h.apply("web", &pack(0), more).await;
-    let held = h.condition("web", "Ready", "False", Some("Forbidden")).await;
-    let message = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("get services/proxy in probe-service (http:web:80)"), "{message}");
+    // What was granted may not be known at first.
+    h.sees("SherpackRelease/web", |release| {
+        let ready = condition(release, "Ready");
+        let message = ready["message"].as_str().unwrap_or_default();
+        ready["status"] == "False"
+            && ready["reason"] == "Forbidden"
+            && message.contains("get services/proxy in probe-service (http:web:80)")
+    })
+    .await;
     assert!(h.records("web").await.is_empty(), "a revision was made");
 
     let proxy = rule(&[""], &["services/proxy"], &["get"]);

@@ -135,9 +135,7 @@ async fn it_ends_on_a_signal_in_the_middle_of_a_wait_and_the_next_one_goes_on() 
     h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
     let (code, _) = process.stop().await;
     assert_eq!(code, Some(0), "a stop that is asked for is no failure");
-    let pod = h.objects.list("Pod", "app=web").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let cured = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
-    h.objects.edit(&format!("Pod/{pod}"), "kubectl-edit", cured).await;
+    h.heal("web").await;
 
     let next = Process::start(&h, "info").await;
     h.ready("web").await;

@@ -41,6 +41,7 @@ async fn whole_life(h: &Harness, history: Value, keeping: &Keeping) {
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.start();
     h.shows("ConfigMap/settings", "/data/color", "green").await;
+    h.pass("web").await;
     h.ready("web").await;
     h.keeps_states(keeping, &target, "web", &["1 superseded", "2 deployed"]).await;
     let record = |request: &Request| request.path.contains("sh.sherpack.release");
@@ -140,10 +141,7 @@ async fn revisions_of_two_releases_of_one_name_live_in_a_third_namespace() {
         h.deploy(name, &pack("blue"), spec(target, "kept-elsewhere-vault")).await;
         h.keeps_states(&keeping, target, "web", &["1 deployed"]).await;
     }
-    let vault = crate::support::objects::Objects {
-        client: h.client.clone(),
-        namespace: "kept-elsewhere-vault".into(),
-    };
+    let vault = h.objects.elsewhere("kept-elsewhere-vault");
     let names = async || {
         let found = vault.list("Secret", "sherpack.io/storage-driver").await;
         let mut names: Vec<String> =

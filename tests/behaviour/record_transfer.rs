@@ -95,7 +95,8 @@ async fn an_exported_release_goes_on_in_a_second_control_plane_without_a_new_rev
         Some(2)
     );
 
-    let plane: &'static ControlPlane = Box::leak(Box::new(control_plane::own(&[]).await));
+    let own = control_plane::own().await;
+    let plane = own.plane;
     let second = Harness::on(plane, "transfer").await;
     let imported = operator(plane, &second, &["import", file]);
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));

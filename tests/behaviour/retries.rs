@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment, with_pod_annotation};
+use crate::support::wait::wait_for;
 use crate::support::{Harness, Pack};
 
 fn pack() -> Pack {
@@ -26,12 +27,10 @@ fn message(release: &Value, type_: &str) -> String {
     condition(release, type_)["message"].as_str().unwrap_or_default().to_owned()
 }
 
-async fn heal(h: &Harness) {
-    for pod in h.objects.list("Pod", "app=slow").await {
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        let healed = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
-        h.objects.edit(&format!("Pod/{name}"), "test", healed).await;
-    }
+/// From now on what does not get healthy fails soon. What is deployed before has all the time that a busy machine takes.
+async fn in_a_hurry(h: &Harness) {
+    h.edit_spec("web", json!({"timeout": "1s"})).await;
+    h.ready("web").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,8 +59,8 @@ async fn a_failed_install_is_tried_again_after_a_wait_and_then_held_until_it_is_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_upgrade_is_kept_and_not_locked_and_other_inputs_go_on_from_it() {
     let h = Harness::new("retry-upgrade").await;
-    h.deploy("web", &pack(), json!({"timeout": "1s", "upgrade": {"retries": 0, "onFailure": "Retain"}}))
-        .await;
+    h.deploy("web", &pack(), json!({"upgrade": {"retries": 0, "onFailure": "Retain"}})).await;
+    in_a_hurry(&h).await;
     h.pack("web-pack", &stuck()).await;
     let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     assert!(message(&held, "Released").contains("not locked"), "{held}");
@@ -86,7 +85,7 @@ async fn a_failed_release_whose_objects_get_healthy_by_themselves_is_deployed() 
     h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     // The failed revision is not locked, so this would stay.
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
-    heal(&h).await;
+    h.heal("slow").await;
     h.ready("web").await;
     h.shows_states("web", &["1 failed", "2 deployed"]).await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
@@ -100,7 +99,7 @@ async fn the_next_process_notices_as_well_that_a_failed_release_has_healed() {
     h.start();
     h.pass("web").await;
     h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
-    heal(&h).await;
+    h.heal("slow").await;
     h.ready("web").await;
     h.shows_states("web", &["1 failed", "2 deployed"]).await;
 }
@@ -108,7 +107,9 @@ async fn the_next_process_notices_as_well_that_a_failed_release_has_healed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_wait_costs_nothing_while_nothing_heals() {
     let h = Harness::new("heals-idle").await;
-    h.apply("web", &stuck(), json!({"timeout": "1s", "install": {"retries": 0}})).await;
+    h.deploy("web", &pack(), json!({"upgrade": {"retries": 0, "onFailure": "Retain"}})).await;
+    in_a_hurry(&h).await;
+    h.pack("web-pack", &stuck()).await;
     h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     h.pass("web").await;
     let mark = h.wire.mark();
@@ -128,7 +129,12 @@ async fn a_workload_fails_for_its_failing_pod_and_not_for_the_time_that_it_took(
     let stuck = with_pod_annotation(deployment("web", 1), "devcluster/unready", "true");
     h.apply("web", &Pack::new("web", "1.0.0").object(stuck), json!({"timeout": "20m"})).await;
     h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
-    let pod = h.objects.list("Pod", "app=web").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let pod = wait_for("a pod", async || {
+        let pods = h.objects.list("Pod", "app=web").await;
+        let name = pods.first().and_then(|pod| pod["metadata"]["name"].as_str());
+        name.map(str::to_owned).ok_or_else(|| "none yet".to_owned())
+    })
+    .await;
     let waiting = json!({"reason": "CrashLoopBackOff", "message": "back-off 10s"});
     let container = json!({
         "name": "app", "image": "example.com/app:1.0.0", "imageID": "", "ready": false, "restartCount": 3,

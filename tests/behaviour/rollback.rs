@@ -25,7 +25,10 @@ fn message(release: &Value, type_: &str) -> String {
 async fn a_failed_upgrade_makes_way_for_what_was_deployed_and_is_not_tried_on_and_on() {
     let h = Harness::new("undo-upgrade").await;
     let hooks = |pack: Pack| pack.object(hook("undo", "pre-rollback"));
-    h.deploy("web", &hooks(pack("blue")), json!({"timeout": "3s", "upgrade": {"retries": 0}})).await;
+    h.deploy("web", &hooks(pack("blue")), json!({"upgrade": {"retries": 0}})).await;
+    // Of the wave, not of the operation: the hook of the way back may take what time it takes.
+    h.edit_spec("web", json!({"waves": {"timeout": "2s"}})).await;
+    h.ready("web").await;
     h.pack("web-pack", &hooks(stuck("green"))).await;
     h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
     let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
@@ -60,12 +63,17 @@ async fn a_first_install_that_fails_is_taken_away_when_the_spec_says_so() {
     let spec = json!({"timeout": "1s", "install": {"retries": 0, "onFailure": "Uninstall"}});
     h.apply("web", &stuck("blue"), spec).await;
     let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
-    h.shows_states("web", &["1 uninstalled"]).await;
+    // The history of the status says that it failed.
+    h.records_show("web", &["1 uninstalled"]).await;
     assert!(message(&held, "Ready").contains("Deployment undo-install/slow"), "{held}");
     for object in ["ConfigMap/settings", "Deployment/web", "Deployment/slow"] {
         h.gone(object).await;
     }
+    // Suspended meanwhile, so that no attempt begins with the short timeout.
+    h.edit_spec("web", json!({"suspend": true})).await;
+    h.condition("web", "Ready", "False", Some("Suspended")).await;
     h.pack("web-pack", &pack("green")).await;
+    h.edit_spec("web", json!({"suspend": null, "timeout": null})).await;
     h.ready("web").await;
     h.shows_states("web", &["1 uninstalled", "2 deployed"]).await;
     h.uninstall("web").await;
@@ -118,7 +126,7 @@ async fn history_that_is_kept_outlives_the_release() {
     h.deploy("web", &pack("blue"), json!({"uninstall": {"keepHistory": true}})).await;
     h.uninstall("web").await;
     h.gone("ConfigMap/settings").await;
-    h.shows_states("web", &["1 uninstalled"]).await;
+    h.records_show("web", &["1 uninstalled"]).await;
     h.deploy("web", &pack("green"), json!({})).await;
     h.shows_states("web", &["1 uninstalled", "2 deployed"]).await;
 }
@@ -160,8 +168,9 @@ async fn tests_run_after_success_and_when_they_are_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_upgrade_whose_way_back_is_gone_is_held_and_recovers_when_the_pack_is_mended() {
     let h = Harness::new("undo-nowhere").await;
-    let spec = json!({"timeout": "4s", "upgrade": {"retries": 0}});
-    h.deploy("web", &pack("blue"), spec).await;
+    h.deploy("web", &pack("blue"), json!({"upgrade": {"retries": 0}})).await;
+    h.edit_spec("web", json!({"timeout": "8s"})).await;
+    h.ready("web").await;
     h.pack("web-pack", &stuck("green")).await;
     h.sees("Deployment/slow", |object| object["status"]["unavailableReplicas"] == 1).await;
     h.lose_record("web", 1).await;

@@ -162,7 +162,7 @@ async fn the_second_release_of_a_name_touches_nothing_and_takes_over_when_the_fi
     // Its deletion is not the deletion of what the first one has.
     h.uninstall("second").await;
     assert_eq!(h.objects.uids(&["ConfigMap/settings", "Deployment/web"]).await, uids);
-    h.shows_states("web", &["1 deployed"]).await;
+    h.records_show("web", &["1 deployed"]).await;
 
     h.apply("second", &pack("9.0.0").values("color: red\n"), json!({"releaseName": "web"})).await;
     h.condition("second", "Ready", "False", Some("ReleaseNameTaken")).await;
@@ -206,9 +206,10 @@ async fn no_more_revisions_are_kept_than_the_limit_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_upgrades_do_not_push_the_last_deployed_revision_out() {
     let h = Harness::new("retention-failed").await;
-    let spec =
-        json!({"history": {"limit": 1}, "timeout": "1s", "upgrade": {"retries": 0, "onFailure": "Retain"}});
+    let spec = json!({"history": {"limit": 1}, "upgrade": {"retries": 0, "onFailure": "Retain"}});
     h.deploy("web", &pack("1.0.0"), spec).await;
+    h.edit_spec("web", json!({"timeout": "1s"})).await;
+    h.ready("web").await;
     for round in ["a", "b"] {
         let slow =
             crate::support::packs::with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
@@ -233,5 +234,5 @@ async fn a_successor_of_an_orphaned_release_deletes_nothing_that_it_left() {
     h.edit_spec("other", json!({"install": {"adopt": "Unowned"}})).await;
     h.ready("other").await;
     assert_eq!(h.objects.uids(&["ConfigMap/data", "ConfigMap/settings", "Deployment/web"]).await, before);
-    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+    h.records_show("web", &["1 superseded", "2 deployed"]).await;
 }

@@ -122,8 +122,7 @@ async fn a_change_of_a_referenced_object_is_rolled_out_at_once_and_no_other_is()
     let elsewhere =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "values-change-other"}});
     h.objects.create("test", elsewhere).await;
-    let other =
-        crate::support::objects::Objects { namespace: "values-change-other".to_owned(), ..h.objects.clone() };
+    let other = h.objects.elsewhere("values-change-other");
     other.create("test", config_map("common", json!({"values.yaml": "color: black"}))).await;
     put(&h, "ConfigMap/stranger", "values.yaml", "color: black\n").await;
     put(&h, "Secret/stranger", "values.yaml", "color: black\n").await;
@@ -277,8 +276,12 @@ async fn text_that_is_no_values_is_told_by_object_key_and_line_and_nothing_chang
         assert!(message(&held).contains(part), "{part}: {held}");
     }
     h.shows_states("web", &["1 superseded", "2 deployed"]).await;
-    let told = h.wire.writes_to("events", 0);
-    assert!(told.iter().any(|event| event.body.to_string().contains("ValuesNotAnObject")));
+    let told = wait_for("an Event tells it", async || {
+        let told = h.wire.writes_to("events", 0);
+        let tells = told.iter().any(|event| event.body.to_string().contains("ValuesNotAnObject"));
+        if tells { Ok(told) } else { Err(format!("{told:?}")) }
+    })
+    .await;
     assert!(told.iter().all(|event| !event.body.to_string().contains("hunter2")), "a Secret in an Event");
 }
 

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::Harness;
 use super::harness::PERSON;
-use super::objects::Objects;
 
 /// Verbs that the operator needs on what it installs, upgrades and removes.
 pub const ALL: [&str; 4] = ["get", "create", "patch", "delete"];
@@ -36,7 +35,7 @@ impl Harness {
 
     /// The same in another namespace.
     pub async fn grant_in(&self, namespace: &str, account: &str, rules: &[Value]) {
-        let objects = Objects { client: self.client.clone(), namespace: namespace.to_owned() };
+        let objects = self.objects.elsewhere(namespace);
         objects.server_side_apply(&format!("Role/{account}"), PERSON, json!({"rules": rules})).await;
         let binding = json!({
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account},

@@ -3,13 +3,16 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::changes::Changes;
+use super::objects::Objects;
 use super::replica::signal;
 use super::wait::eventually;
 
@@ -19,6 +22,7 @@ pub struct ControlPlane {
     /// Process ids by name when it started: `etcd`, `kube-apiserver`, ...
     pub pids: serde_json::Value,
     pub bin: PathBuf,
+    changes: Arc<Changes>,
     /// It stops when its standard input ends, which is when this process ends, in whatever way.
     launcher: Child,
 }
@@ -30,18 +34,40 @@ pub async fn shared() -> &'static ControlPlane {
     if let Some(running) = SHARED.get() {
         return running;
     }
-    tokio::task::spawn_blocking(|| SHARED.get_or_init(|| on_a_thread(&[]))).await.unwrap()
+    tokio::task::spawn_blocking(|| SHARED.get_or_init(on_a_thread)).await.unwrap()
 }
 
+/// A control plane is five processes: no more than two besides the shared one at a time.
+static OWN: Semaphore = Semaphore::const_new(2);
+
 /// A control plane of the caller's own, for tests that stop a part of it. It ends when the value is dropped.
-pub async fn own(flags: &'static [&'static str]) -> ControlPlane {
-    tokio::task::spawn_blocking(|| on_a_thread(flags)).await.unwrap()
+pub struct Own {
+    pub plane: &'static ControlPlane,
+    _only: SemaphorePermit<'static>,
+}
+
+/// Starts one, as soon as there is room for it.
+pub async fn own() -> Own {
+    let only = OWN.acquire().await.unwrap();
+    let plane = tokio::task::spawn_blocking(on_a_thread).await.unwrap();
+    Own { plane: Box::leak(Box::new(plane)), _only: only }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        signal(self.plane.launcher.id(), "TERM");
+    }
 }
 
 impl ControlPlane {
     /// A client that belongs to the runtime of the caller.
     pub async fn client(&self) -> Client {
         Client::try_from(config(&self.kubeconfig).await).unwrap()
+    }
+
+    /// The objects of a namespace.
+    pub async fn objects(&self, namespace: &str) -> Objects {
+        Objects::new(self.client().await, &self.changes, namespace)
     }
 
     /// The process id of a part of it, such as `etcd`. One that was killed is started again and has another.
@@ -70,18 +96,13 @@ impl ControlPlane {
         })
         .await;
     }
-
-    /// Ends all of it. For one that is the caller's own and that cannot be dropped.
-    pub fn stop(&self) {
-        signal(self.launcher.id(), "TERM");
-    }
 }
 
 /// A runtime of its own, because the one of the test that happens to come first ends with that test.
-fn on_a_thread(flags: &[&str]) -> ControlPlane {
+fn on_a_thread() -> ControlPlane {
     // A second provider is refused, which is fine: the first one is the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let started = start(flags);
+    let started = start();
     let kubeconfig = started.kubeconfig.clone();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -92,7 +113,7 @@ fn on_a_thread(flags: &[&str]) -> ControlPlane {
     started
 }
 
-fn start(flags: &[&str]) -> ControlPlane {
+fn start() -> ControlPlane {
     let bin = binaries();
     let launcher = bin.join("devcluster");
     assert!(
@@ -104,9 +125,9 @@ fn start(flags: &[&str]) -> ControlPlane {
     std::fs::create_dir_all(&logs).unwrap();
     let log = std::fs::File::create(logs.join(format!("behaviour-{}.log", std::process::id()))).unwrap();
     let mut child = Command::new(&launcher)
-        .arg("-stdin")
+        // The tests keep all cores busy; memory is there.
+        .args(["-stdin", "-gogc", "400"])
         .args(["-bin".as_ref(), bin.as_os_str()])
-        .args(flags)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -117,8 +138,10 @@ fn start(flags: &[&str]) -> ControlPlane {
     let started: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| {
         panic!("the control plane did not start ({error}); see target/behaviour-*.log: {line:?}")
     });
+    let kubeconfig = PathBuf::from(started["kubeconfig"].as_str().unwrap());
     ControlPlane {
-        kubeconfig: started["kubeconfig"].as_str().unwrap().into(),
+        changes: Arc::new(Changes::new(kubeconfig.clone())),
+        kubeconfig,
         pids: started["pids"].clone(),
         bin,
         launcher: child,
@@ -130,7 +153,8 @@ fn binaries() -> PathBuf {
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/devcluster/bin"), PathBuf::from)
 }
 
-async fn config(kubeconfig: &Path) -> Config {
+/// How to reach the API server that this file names.
+pub(super) async fn config(kubeconfig: &Path) -> Config {
     let file = Kubeconfig::read_from(kubeconfig).unwrap();
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap()
 }

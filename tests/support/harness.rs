@@ -1,6 +1,8 @@
 //! One test: a namespace, an operator that watches it alone, and everything that the test does there.
 
-use std::sync::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -33,6 +35,10 @@ pub struct Harness {
     /// What the operator sends.
     pub wire: Wire,
     pub settings: Settings,
+    /// Set when the test has asked for the end of a release.
+    pub uninstalls: Arc<AtomicBool>,
+    /// The digest of the pack that is in each ConfigMap, as far as it is known.
+    packs: Mutex<HashMap<String, String>>,
     operator: Mutex<Option<Operator>>,
 }
 
@@ -71,8 +77,8 @@ impl Harness {
 
     /// A namespace of this name on a control plane of the caller's, and no operator yet.
     pub async fn of(control_plane: &'static ControlPlane, name: &str, settings: Settings) -> Self {
-        let client = control_plane.client().await;
-        let objects = Objects { client: client.clone(), namespace: name.to_owned() };
+        let objects = control_plane.objects(name).await;
+        let client = objects.client.clone();
         objects
             .create(PERSON, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
             .await;
@@ -83,6 +89,8 @@ impl Harness {
             objects,
             wire: Wire::default(),
             settings,
+            uninstalls: Arc::default(),
+            packs: Mutex::default(),
             operator: Mutex::default(),
         }
     }
@@ -146,10 +154,14 @@ impl Harness {
     /// Stores a pack in the ConfigMap `name`; one that is there is overwritten.
     pub async fn pack(&self, name: &str, pack: &Pack) {
         self.pack_archive(name, pack.archive()).await;
+        if let Some(digest) = pack.digest_if_valid() {
+            self.packs.lock().unwrap().insert(name.to_owned(), digest);
+        }
     }
 
     /// The same with bytes that may be no pack.
     pub async fn pack_archive(&self, name: &str, archive: Vec<u8>) {
+        self.packs.lock().unwrap().remove(name);
         let body = json!({"binaryData": {"pack.tgz": STANDARD.encode(archive)}});
         self.objects.server_side_apply(&format!("ConfigMap/{name}"), PERSON, body).await;
     }
@@ -165,13 +177,7 @@ impl Harness {
     pub async fn deploy(&self, name: &str, pack: &Pack, more: Value) -> Value {
         self.apply(name, pack, more).await;
         let digest = pack.digest();
-        wait_for("the pack is deployed", async || {
-            // Another pack in the same ConfigMap is no new generation, so Ready alone may still speak of the last one.
-            let release = self.ready(name).await;
-            let deployed = release["status"]["pack"]["digest"] == digest.as_str();
-            if deployed { Ok(release) } else { Err(release["status"].to_string()) }
-        })
-        .await
+        self.ready_if(name, |release| release["status"]["pack"]["digest"] == digest.as_str()).await
     }
 
     /// [`Harness::deploy`] without the wait.
@@ -218,27 +224,49 @@ impl Harness {
         Api::namespaced(self.client.clone(), &self.namespace).get(name).await.unwrap()
     }
 
-    /// Waits until a release is Ready for its newest spec; gives the whole object.
+    /// Waits until a release is Ready for its newest spec and its newest pack; gives the whole object.
     pub async fn ready(&self, name: &str) -> Value {
-        self.condition(name, "Ready", "True", None).await
+        // Another pack in the same ConfigMap is no new generation, so Ready may still speak of the last one.
+        self.ready_if(name, |release| self.has_the_pack(release)).await
+    }
+
+    async fn ready_if(&self, name: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        wait_for(&format!("{name} is Ready"), async || {
+            let release = self.objects.get(&format!("SherpackRelease/{name}")).await;
+            let ready = has(&release, "Ready", "True", None) && fits(&release);
+            if ready { Ok(release) } else { Err(release["status"].to_string()) }
+        })
+        .await
     }
 
     /// Waits until a condition of a release has this status, and this reason if one is given, for its newest spec.
+    /// What changed besides the spec makes no new generation: wait for what the condition says of it.
     pub async fn condition(&self, name: &str, type_: &str, status: &str, reason: Option<&str>) -> Value {
         let what = format!("condition {type_} of {name} is {status} {}", reason.unwrap_or_default());
         wait_for(&what, async || {
             let release = self.objects.get(&format!("SherpackRelease/{name}")).await;
-            let current = release["status"]["observedGeneration"] == release["metadata"]["generation"];
-            let found = condition(&release, type_);
-            let fits =
-                current && found["status"] == status && reason.is_none_or(|reason| found["reason"] == reason);
+            let fits = has(&release, type_, status, reason);
             if fits { Ok(release) } else { Err(release["status"].to_string()) }
         })
         .await
     }
 
+    /// Whether the status is that of the pack which this test stored last where the release takes it from. True of a
+    /// release that is not to take it.
+    fn has_the_pack(&self, release: &Value) -> bool {
+        let spec = &release["spec"];
+        let holds = spec["suspend"] == true
+            || !spec["rollbackTo"].is_null()
+            || spec["upgrade"]["paused"] == true
+            || spec["approval"] == "Manual";
+        let packs = self.packs.lock().unwrap();
+        let digest = spec["pack"]["configMap"]["name"].as_str().and_then(|source| packs.get(source));
+        holds || digest.is_none_or(|digest| release["status"]["pack"]["digest"] == digest.as_str())
+    }
+
     /// Deletes a release and waits until it is gone.
     pub async fn uninstall(&self, name: &str) {
+        self.uninstalls.store(true, Ordering::SeqCst);
         self.objects.delete(&format!("SherpackRelease/{name}")).await;
         self.gone(&format!("SherpackRelease/{name}")).await;
     }
@@ -270,13 +298,15 @@ impl Harness {
 
     /// The pod of a Deployment with one, which was told not to get ready, does.
     pub async fn heal(&self, deployment: &str) {
-        self.sees(&format!("Deployment/{deployment}"), |object| object["status"]["unavailableReplicas"] == 1)
-            .await;
-        for pod in self.objects.list("Pod", &format!("app={deployment}")).await {
-            let name = pod["metadata"]["name"].as_str().unwrap();
-            let healed = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
-            self.objects.edit(&format!("Pod/{name}"), "test", healed).await;
-        }
+        let unready = |pod: &Value| !pod["metadata"]["annotations"]["devcluster/unready"].is_null();
+        let pod = wait_for(&format!("the pod of {deployment}"), async || {
+            let pods = self.objects.list("Pod", &format!("app={deployment}")).await;
+            pods.into_iter().find(unready).ok_or_else(|| "there is none that is told so".to_owned())
+        })
+        .await;
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let healed = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
+        self.objects.edit(&format!("Pod/{name}"), "test", healed).await;
     }
 
     /// Waits until the object is not there.
@@ -299,6 +329,7 @@ impl Harness {
     /// Notes of the Events about a release that have this reason.
     pub async fn events(&self, name: &str, reason: &str) -> Vec<String> {
         use k8s_openapi::api::events::v1::Event;
+        self.objects.read("Event");
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let events = events.list(&kube::api::ListParams::default()).await.unwrap();
         let about = |event: &Event| {
@@ -331,6 +362,13 @@ impl Drop for Harness {
         }
         self.kill();
     }
+}
+
+/// Whether the condition is this, for the newest spec.
+fn has(release: &Value, type_: &str, status: &str, reason: Option<&str>) -> bool {
+    let current = release["status"]["observedGeneration"] == release["metadata"]["generation"];
+    let found = condition(release, type_);
+    current && found["status"] == status && reason.is_none_or(|reason| found["reason"] == reason)
 }
 
 /// A condition of a release; null when it has none of that type.

@@ -14,11 +14,13 @@
 )]
 
 pub mod accounts;
+pub mod changes;
 pub mod control_plane;
 pub mod harness;
 pub mod helm;
 pub mod http_proxy;
 pub mod http_server;
+pub mod kills;
 pub mod objects;
 pub mod operator;
 pub mod packs;

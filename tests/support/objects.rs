@@ -1,16 +1,22 @@
 //! Objects by `Kind/name`, read and changed the ways people and tools do it.
 
+use std::sync::Arc;
+
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
 };
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
+use super::changes::{Changes, Place};
+use super::wait;
+
 /// Access to the objects of one namespace, and to cluster-wide ones.
 #[derive(Clone)]
 pub struct Objects {
     pub client: Client,
     pub namespace: String,
+    changes: Arc<Changes>,
 }
 
 /// apiVersion, kind, namespaced.
@@ -46,30 +52,44 @@ const KINDS: &[(&str, &str, bool)] = &[
 ];
 
 impl Objects {
+    /// Those of a namespace; the changes are those of the client's control plane.
+    #[must_use]
+    pub fn new(client: Client, changes: &Arc<Changes>, namespace: &str) -> Self {
+        Self { client, namespace: namespace.to_owned(), changes: Arc::clone(changes) }
+    }
+
+    /// Those of another namespace.
+    #[must_use]
+    pub fn elsewhere(&self, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..self.clone() }
+    }
+
     /// The API of a kind in this namespace; cluster-wide kinds have theirs.
     #[must_use]
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let (api_version, kind, namespaced) = KINDS
-            .iter()
-            .find(|(_, known, _)| *known == kind)
-            .unwrap_or_else(|| panic!("add {kind} to KINDS of tests/support/objects.rs"));
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        if *namespaced {
-            Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
-        } else {
-            Api::all_with(self.client.clone(), &resource)
+        match resource(kind) {
+            (resource, true) => Api::namespaced_with(self.client.clone(), &self.namespace, &resource),
+            (resource, false) => Api::all_with(self.client.clone(), &resource),
         }
     }
 
+    /// Tells the wait that looks, if one does, that it reads objects of this kind.
+    pub fn read(&self, kind: &str) {
+        wait::reads(|| match resource(kind) {
+            (resource, true) => Place::new(&self.changes, resource, &self.namespace),
+            (resource, false) => Place::new(&self.changes, resource, ""),
+        });
+    }
+
     fn of<'a>(&self, what: &'a str) -> (Api<DynamicObject>, &'a str) {
-        let (kind, name) = what.split_once('/').unwrap_or_else(|| panic!("{what}: Kind/name is expected"));
+        let (kind, name) = parts(what);
         (self.api(kind), name)
     }
 
     /// The object, or nothing.
     pub async fn find(&self, what: &str) -> Option<Value> {
         let (api, name) = self.of(what);
+        self.read(parts(what).0);
         api.get_opt(name).await.unwrap().map(|object| value(&object))
     }
 
@@ -92,6 +112,7 @@ impl Objects {
     /// Everything of a kind in this namespace whose labels match the selector (empty: all).
     pub async fn list(&self, kind: &str, selector: &str) -> Vec<Value> {
         let params = kube::api::ListParams::default().labels(selector);
+        self.read(kind);
         self.api(kind).list(&params).await.unwrap().items.iter().map(value).collect()
     }
 
@@ -173,6 +194,21 @@ impl Objects {
             Err(error) => panic!("{what}: {error}"),
         }
     }
+}
+
+/// Kind and name.
+fn parts(what: &str) -> (&str, &str) {
+    what.split_once('/').unwrap_or_else(|| panic!("{what}: Kind/name is expected"))
+}
+
+/// How a kind is served, and whether its objects are in namespaces.
+fn resource(kind: &str) -> (ApiResource, bool) {
+    let (api_version, kind, namespaced) = KINDS
+        .iter()
+        .find(|(_, known, _)| *known == kind)
+        .unwrap_or_else(|| panic!("add {kind} to KINDS of tests/support/objects.rs"));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    (ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind)), *namespaced)
 }
 
 fn by(manager: &str) -> PatchParams {

@@ -64,8 +64,15 @@ impl Pack {
     /// The digest by which the operator knows it.
     #[must_use]
     pub fn digest(&self) -> String {
+        self.digest_if_valid().expect("a valid pack")
+    }
+
+    /// [`Pack::digest`], if the operator takes the pack.
+    #[must_use]
+    pub fn digest_if_valid(&self) -> Option<String> {
         let limits = sherpack_operator::pack::Limits::default();
-        sherpack_operator::pack::from_files(self.files.clone(), &limits).unwrap().digest
+        let pack = sherpack_operator::pack::from_files(self.files.clone(), &limits);
+        pack.ok().map(|pack| pack.digest)
     }
 
     /// One of the packs below `tests/packs`.

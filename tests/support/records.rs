@@ -5,6 +5,7 @@ use k8s_openapi::Resource;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
+use sherpack_operator::api::HistoryStorage;
 use sherpack_operator::release::{Private, Record, State};
 use sherpack_operator::storage::codec::{self, Decoded};
 use sherpack_operator::storage::{
@@ -41,7 +42,13 @@ impl Harness {
     /// Waits until the revisions of a release that is kept like this are in these states, oldest first.
     pub async fn keeps_states(&self, keeping: &Keeping, target: &str, release: &str, expected: &[&str]) {
         let records = self.kept(keeping).await;
+        let place = self.objects.elsewhere(keeping.namespace.as_deref().unwrap_or(target));
         wait_for(&format!("the revisions of {release} are {expected:?}"), async || {
+            match keeping.storage {
+                HistoryStorage::Secret => place.read("Secret"),
+                HistoryStorage::ConfigMap => place.read("ConfigMap"),
+                HistoryStorage::File => {}
+            }
             let found: Vec<Head> =
                 records.history(target, release).try_collect().await.map_err(|error| error.to_string())?;
             let mut states: Vec<String> = found
@@ -77,8 +84,32 @@ impl Harness {
             .collect()
     }
 
-    /// Waits until the revisions of a release are in these states.
+    /// Waits until the revisions of a release are in these states and its status tells of the newest of them: what the
+    /// status says afterwards is not of an earlier one.
     pub async fn shows_states(&self, release: &str, expected: &[&str]) {
+        self.records_show(release, expected).await;
+        let newest = expected.last().copied().unwrap_or_default();
+        if newest.contains("pending") {
+            // The status of a short operation is not written before its end.
+            return;
+        }
+        wait_for(&format!("the status of {release} tells of {newest:?}"), async || {
+            let Some(found) = self.objects.find(&format!("SherpackRelease/{release}")).await else {
+                return Ok(());
+            };
+            let history = found["status"]["history"].as_array().cloned().unwrap_or_default();
+            // A revision that came meanwhile is as good: the status is not of an earlier one.
+            let revision = |of: &str| of.split(' ').next().and_then(|number| number.parse::<u32>().ok());
+            let told = history.first().map(told).unwrap_or_default();
+            let later = revision(&told) > revision(newest);
+            if told == newest || later { Ok(()) } else { Err(found["status"].to_string()) }
+        })
+        .await;
+    }
+
+    /// Waits until the revisions of a release are in these states, whatever the status says: it follows later, and it
+    /// does not tell of records that no operator reads or that are not the operator's.
+    pub async fn records_show(&self, release: &str, expected: &[&str]) {
         wait_for(&format!("the revisions of {release} are {expected:?}"), async || {
             let states = self.states(release).await;
             if states == expected { Ok(()) } else { Err(format!("{states:?}")) }
@@ -141,6 +172,12 @@ impl Harness {
             Err(error) => panic!("{} {name}: {error}", Secret::KIND),
         }
     }
+}
+
+/// `1 deployed`, from an entry of `status.history`.
+#[must_use]
+pub fn told(entry: &Value) -> String {
+    format!("{} {}", entry["revision"], entry["state"].as_str().unwrap_or_default())
 }
 
 /// A pending upgrade that was begun this many seconds ago and says that it takes ten minutes.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::crash_engine::late;
+use super::super::crash_engine::late;
 use crate::support::accounts::{ALL, rule};
 use crate::support::control_plane::{self, ControlPlane};
 use crate::support::packs::{config_map, deployment, hook, with_pod_annotation};
@@ -175,7 +175,8 @@ async fn cure(h: &Harness, pods: &str) {
 
 /// All of them at their places, then `trouble`, which sends what is on its way while nobody answers.
 async fn through(name: &str, trouble: impl AsyncFnOnce(&'static ControlPlane, &[Upgrade])) {
-    let plane: &'static ControlPlane = Box::leak(Box::new(control_plane::own(&[]).await));
+    let own = control_plane::own().await;
+    let plane = own.plane;
     let begun = PLACES.iter().enumerate().map(|(number, place)| Upgrade::begin(plane, name, number, *place));
     let upgrades = futures::future::join_all(begun).await;
     let began = Instant::now();
@@ -194,7 +195,6 @@ async fn through(name: &str, trouble: impl AsyncFnOnce(&'static ControlPlane, &[
         upgrade.h.uninstall("web").await;
         upgrade.h.kill();
     }
-    plane.stop();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

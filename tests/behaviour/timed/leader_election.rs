@@ -15,7 +15,7 @@ use crate::support::wire::{Request, Wire};
 use crate::support::{Effect, Fault, Harness, Pack, Replica};
 
 /// A lease of 5 s, renewed twice a second and given up after 3.5 s: short, and long enough for a busy machine.
-pub(super) fn quick() -> Timing {
+pub(in crate::behaviour) fn quick() -> Timing {
     let millis = Duration::from_millis;
     Timing::new(LEASE, millis(3500), millis(500), millis(1400)).unwrap()
 }
@@ -23,7 +23,7 @@ pub(super) fn quick() -> Timing {
 const LEASE: Duration = Duration::from_secs(5);
 
 /// The same for a process.
-pub(super) const QUICK: [&str; 4] = [
+pub(in crate::behaviour) const QUICK: [&str; 4] = [
     "--leader-elect-lease-duration=5s",
     "--leader-elect-renew-deadline=3500ms",
     "--leader-elect-retry-period=500ms",
@@ -64,7 +64,7 @@ fn lease_name(h: &Harness) -> String {
     format!("sherpack-operator-{}", h.namespace)
 }
 
-pub(super) async fn holder(h: &Harness) -> Option<String> {
+pub(in crate::behaviour) async fn holder(h: &Harness) -> Option<String> {
     let lease = leases(h).get_opt(&lease_name(h)).await.unwrap()?;
     lease.spec?.holder_identity.filter(|holder| !holder.is_empty())
 }
