@@ -16,6 +16,7 @@ TIME ?= 600
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 devcluster := tests/devcluster
+fuzz_targets := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 # The demo and the scale run are one program; see tests/stage/main.rs.
 stage := cargo test --quiet --test stage --
 
@@ -23,19 +24,29 @@ stage := cargo test --quiet --test stage --
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# The control plane is compiled by Go and the rest by Cargo, side by side: each leaves a core idle while it downloads and links.
+beside := @$(MAKE) --jobs=2
+
 .PHONY: demo
-demo: $(if $(filter current,$(CLUSTER)),kubectl,control-plane) ## the main job, step by step. CLUSTER=current: on the cluster of KUBECONFIG; SEED=n: the same kills again
-	@cargo build --test stage
+demo: ## the main job, step by step. CLUSTER=current: on the cluster of KUBECONFIG; SEED=n: the same kills again
+	$(beside) $(if $(filter current,$(CLUSTER)),kubectl,control-plane) stage
 	@CLUSTER=$(CLUSTER) $(stage) demo
 
-.PHONY: test
-test: control-plane-and-helm lint ## all checks and all tests
-	cargo test
+.PHONY: check
+check: lint ## format, lints and unit tests: what to run after every change
+	cargo test --lib
+
+.PHONY: test test-all
+test: ready-to-test ## all checks and all tests. TEST=hooks: only tests/behaviour/hooks.rs
+	@tests/suite.sh $(TEST)
+
+test-all: ready-to-test ## the same, and the operator broken at every single write; twice as long
+	@tests/suite.sh all $(TEST)
 
 .PHONY: scale
-scale: control-plane ## speed and cost with N=200 releases, as one JSON object; about 5 minutes. SERVICE_ACCOUNT=1: all in the name of one account, =n: of n; CRDS=500 NOISE=10000: beside so much of others
+scale: ## speed and cost with N=200 releases, as one JSON object; about 5 minutes. SERVICE_ACCOUNT=1: all in the name of one account, =n: of n; CRDS=500 NOISE=10000: beside so much of others
+	$(beside) control-plane stage
 	@cargo build --release
-	@cargo build --test stage
 	@SHERPACK_OPERATOR=$${SHERPACK_OPERATOR:-$(target)/release/sherpack-operator} N=$(N) SERVICE_ACCOUNT=$(SERVICE_ACCOUNT) CRDS=$(CRDS) NOISE=$(NOISE) $(stage) scale
 
 .PHONY: compare
@@ -81,7 +92,21 @@ fuzz: target/tools/bin/cargo-fuzz ## look for inputs that harm: TARGET=archive T
 	PATH="$$PWD/target/tools/bin:$$PATH" CARGO_TARGET_DIR=$$PWD/target/fuzz/build cargo +nightly fuzz run --sanitizer none $(TARGET) \
 	  target/fuzz/corpus/$(TARGET) fuzz/corpus/$(TARGET) -- -max_total_time=$(TIME) -timeout=20 -rss_limit_mb=2048 -max_len=16384
 
+.PHONY: fuzz-all
+fuzz-all: ## each target of fuzz/ for TIME seconds
+	@for target in $(fuzz_targets); do $(MAKE) fuzz TARGET=$$target; done
+
 # What the targets above need.
+
+.PHONY: ready-to-test compiled stage
+ready-to-test:
+	$(beside) control-plane-and-helm $(if $(TEST),,compiled)
+
+compiled: lint
+	cargo test --no-run
+
+stage:
+	cargo build --test stage
 
 .PHONY: control-plane control-plane-and-helm
 control-plane:
