@@ -25,7 +25,7 @@ async fn deployed(name: &str) -> Harness {
     h
 }
 
-/// Nobody is bound to anything any more, and the API server knows it.
+/// Takes the account's rights away, and waits until the API server knows it.
 async fn unbound(h: &Harness) {
     h.objects.delete("RoleBinding/deployer").await;
     eventually("the rights are gone", async || !h.may("deployer", "delete", "configmaps").await).await;

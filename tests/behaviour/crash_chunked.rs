@@ -1,8 +1,8 @@
-//! Hooks and waves, with a record in pieces: killed at every write of every operation, with the same end.
+//! Hooks and waves, with a record in pieces: killed at every kind of write of every operation, with the same end.
 //!
 //! A chunked record makes every life expensive, so each kills the operator several times in every operation. Each operation
-//! must be right in itself, and is checked, before the next one begins. With one kill in each life: `crash_engine`, for a
-//! small record.
+//! must be right in itself, and is checked, before the next one begins. With one kill in each life: the whole matrix of
+//! `crash_engine`, for a small record.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Hooks and waves, killed at every write: each hook runs once, and every run of a story ends the same.
+//! Hooks and waves, killed at every kind of write: each hook runs once, and every run of a story ends the same.
 
 use serde_json::{Value, json};
 

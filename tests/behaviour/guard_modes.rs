@@ -117,7 +117,8 @@ async fn an_account_reads_the_record_and_puts_back_and_other_namespaces_are_refu
             let ready = condition(release, "Ready");
             let message = ready["message"].as_str().unwrap_or_default();
             // The records can be read now, and what stands in the way is another right.
-            ready["reason"] == "Forbidden" && !message.contains("the records of")
+            let forbidden = ready["status"] == "False" && ready["reason"] == "Forbidden";
+            forbidden && message.contains("configmaps") && !message.contains("the records of")
         })
         .await;
     assert!(!h.wire.writes_to("secrets", 0).iter().any(|request| request.user.is_some()), "{told}");

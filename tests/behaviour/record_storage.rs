@@ -73,6 +73,10 @@ async fn whole_life(name: &str, history: Value, at_least: usize) {
     // What is made again has another uid, and that is for the record to know.
     h.objects.delete("ConfigMap/big-7").await;
     h.sees("ConfigMap/big-7", |object| object["data"]["color"] == "green").await;
+    h.pass("web").await;
+    let made = h.wire.writes_to("secrets", mark).into_iter().filter(|request| request.verb != "update");
+    assert_eq!(made.count(), 0, "a revision or a part of one was made or deleted");
+    h.keeps_states(&keeping, name, "web", &["1 superseded", "2 deployed"]).await;
 
     h.uninstall("web").await;
     let left = h.objects.list("Secret", "sherpack.io/release-name").await;

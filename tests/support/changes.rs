@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 
 use super::control_plane::config;
 
-/// What was changed on one control plane, by kind. The watches end with the value.
+/// What was changed on one control plane, by kind.
 pub struct Changes {
     kubeconfig: PathBuf,
     kinds: Mutex<HashMap<String, Kind>>,
@@ -46,6 +46,11 @@ impl Changes {
         Self { kubeconfig, kinds: Mutex::default() }
     }
 
+    /// Ends all watches: the control plane goes.
+    pub fn stop(&self) {
+        self.kinds.lock().unwrap().values().for_each(|kind| kind.task.abort());
+    }
+
     fn kind(&self, resource: &ApiResource) -> (Arc<Namespaces>, watch::Receiver<bool>) {
         let mut kinds = self.kinds.lock().unwrap();
         let kind = kinds.entry(resource.kind.clone()).or_insert_with(|| {
@@ -56,14 +61,6 @@ impl Changes {
             Kind { namespaces, listed, task: runtime().spawn(follow).abort_handle() }
         });
         (Arc::clone(&kind.namespaces), kind.listed.clone())
-    }
-}
-
-impl Drop for Changes {
-    fn drop(&mut self) {
-        for kind in self.kinds.get_mut().unwrap().values() {
-            kind.task.abort();
-        }
     }
 }
 

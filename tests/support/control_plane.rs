@@ -55,6 +55,7 @@ pub async fn own() -> Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
+        self.plane.changes.stop();
         signal(self.plane.launcher.id(), "TERM");
     }
 }

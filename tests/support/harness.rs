@@ -298,10 +298,13 @@ impl Harness {
 
     /// The pod of a Deployment with one, which was told not to get ready, does.
     pub async fn heal(&self, deployment: &str) {
-        let unready = |pod: &Value| !pod["metadata"]["annotations"]["devcluster/unready"].is_null();
+        let waits = |pod: &Value| {
+            let meta = &pod["metadata"];
+            meta["deletionTimestamp"].is_null() && !meta["annotations"]["devcluster/unready"].is_null()
+        };
         let pod = wait_for(&format!("the pod of {deployment}"), async || {
             let pods = self.objects.list("Pod", &format!("app={deployment}")).await;
-            pods.into_iter().find(unready).ok_or_else(|| "there is none that is told so".to_owned())
+            pods.into_iter().find(waits).ok_or_else(|| "there is none that is told so".to_owned())
         })
         .await;
         let name = pod["metadata"]["name"].as_str().unwrap();

@@ -52,7 +52,7 @@ impl Breaks {
 }
 
 /// Breaks every operation of the story at its n-th write and again and again after `stride` more, for each n of `starts` in a
-/// life of its own. The life of the last start breaks each kind of write that no life has broken in that operation, too.
+/// life of its own. The life of the last start also breaks each kind of write that no life has broken in that operation so far.
 pub async fn in_each_operation(
     effect: Effect,
     name: &str,

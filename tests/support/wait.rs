@@ -24,7 +24,7 @@ tokio::task_local! {
 
 /// Notes that objects are read here. The wait that looks, if one does, looks again when they change.
 pub fn reads(place: impl FnOnce() -> Place) {
-    // Nobody waits outside of a wait.
+    // Outside of a wait there is nothing to wake.
     let _ = READ.try_with(|read| read.borrow_mut().push(place()));
 }
 
