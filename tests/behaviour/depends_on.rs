@@ -161,7 +161,7 @@ async fn an_operation_that_has_begun_goes_on_when_a_dependency_fails_even_with_a
     h.condition("db", "Ready", "False", Some("Suspended")).await;
     h.start();
     h.operator_ready().await;
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     h.ready("web").await;
     h.shows_states("web", &["1 deployed"]).await;
 }

@@ -55,7 +55,7 @@ async fn stands_back_while_pending(line: Line, namespace: &str) {
     assert!(message(&pending).contains("pending-upgrade"), "{}", message(&pending));
     h.shows("ConfigMap/settings", "/data/color", "green").await;
     stays_changed(&h).await;
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     assert!(upgrade.wait().await.unwrap().success());
     // Deployed again: what was changed meanwhile is as the new revision says.
     h.shows("ConfigMap/settings", "/data/color", "green").await;

@@ -113,16 +113,19 @@ async fn what_was_added_before_goes_when_its_manager_is_named_and_warn_only_tell
         let mark = h.wire.mark();
         let ignore = json!([{"target": {"kind": "ConfigMap"}, "paths": ["/data/kept"]}]);
         h.edit_spec("guard", json!({"drift": {"strict": {"managers": MANAGERS}, "ignore": ignore}})).await;
-        let release = h.condition("guard", "Drifted", "True", Some("DriftDetected")).await;
-        let objects = release["status"]["drift"]["objects"].as_array().unwrap();
-        assert_eq!(objects.len(), 1, "{line:?}: {objects:?}");
-        let told = &objects[0];
-        assert_eq!(told["paths"], json!(["/data/mine"]), "{line:?}");
-        assert_eq!(
-            (&told["manager"], &told["action"]),
-            (&json!("kubectl-edit"), &json!("Reported")),
-            "{line:?}"
-        );
+        // A pass may know of these edits what a watch has told it so far: it is the last word that counts.
+        let told = |object: &Value| {
+            (object["paths"] == json!(["/data/mine"]))
+                && object["manager"] == "kubectl-edit"
+                && object["action"] == "Reported"
+        };
+        h.sees("SherpackRelease/guard", |release| {
+            let objects = release["status"]["drift"]["objects"].as_array();
+            let current = release["status"]["observedGeneration"] == release["metadata"]["generation"];
+            current && objects.is_some_and(|objects| objects.len() == 1 && told(&objects[0]))
+        })
+        .await;
+        h.condition("guard", "Drifted", "True", Some("DriftDetected")).await;
         assert_eq!(written(&h, "configmaps/settings", mark), 0, "{line:?}");
         let mark = h.wire.mark();
         h.edit_spec("guard", json!({"drift": {"mode": "Enabled"}})).await;

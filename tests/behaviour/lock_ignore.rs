@@ -287,7 +287,7 @@ async fn warn_says_nothing_of_what_is_ignored() {
     assert_eq!(objects.len(), 1, "{objects:?}");
     assert_eq!(objects[0]["object"], "ConfigMap ignore-warn/told");
     h.pass("web").await;
-    assert!(h.wire.writes_to("configmaps/", mark).iter().all(|write| write.line().contains("dryRun")));
+    assert!(h.wire.writes_to("configmaps", mark).iter().all(|write| write.line().contains("dryRun")));
     h.edit_spec("web", json!({"drift": {"mode": "Enabled"}})).await;
     h.shows("ConfigMap/told", "/data/size", "small").await;
     assert_eq!(h.objects.get("ConfigMap/told").await["data"]["color"], "red");

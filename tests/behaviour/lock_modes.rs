@@ -260,7 +260,7 @@ async fn drift_during_an_operation_is_put_back_after_it() {
     paint(&h, "ConfigMap/settings").await;
     until_seen(&h).await;
     assert_eq!(h.wire.writes_to("configmaps/settings", mark).len(), 0, "hands off while pending");
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     h.ready("web").await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
 }

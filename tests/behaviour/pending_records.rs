@@ -111,7 +111,7 @@ async fn our_own_pending_revision_is_resumed_by_the_next_process() {
     h.apply("web", &stuck(), json!({})).await;
     h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
     h.start();
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     let ready = h.ready("web").await;
     assert_eq!(ready["status"]["revision"], 1);
     h.shows_states("web", &["1 deployed"]).await;
@@ -181,7 +181,7 @@ async fn a_record_that_somebody_else_writes_meanwhile_ends_the_operation_without
     };
     h.write_as_another_tool(&theirs).await;
     h.shows("SherpackRelease/web", "/status/operation/revision", 2).await;
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     h.ready("web").await;
     h.shows_states("web", &["1 failed", "2 deployed"]).await;
     let State::Failed { reason, .. } = h.decoded("web", 1).await.record.state else { panic!("not failed") };

@@ -174,14 +174,14 @@ async fn a_rollback_is_followed_to_its_end() {
     let slow = with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
     h.apply("web", &pack().object(slow), json!({})).await;
     h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     h.ready("web").await;
     h.deploy("web", &pack().values("color: green\n"), json!({})).await;
     h.gone("Deployment/slow").await;
 
     // The Deployment comes back with a pod that is not ready, so that the command has something to wait for.
     let waiting = h.begin(&["rollback", "web", "1", "--wait", "--timeout", "60s"]);
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     let Ran { code, out, err } = waiting.ended().await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.starts_with("sherpackrelease/web pinned\n"), "{out}");

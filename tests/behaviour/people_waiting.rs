@@ -27,7 +27,7 @@ async fn a_pipe_gets_a_line_for_each_change_until_the_release_is_ready() {
     let waiting = h.begin(&["wait", "web", "--timeout", "60s"]);
     // It has seen the state before: its watch of the Deployment is a second stream of events.
     h.pass("web").await;
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     let Ran { code, out, err } = waiting.ended().await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(!out.contains('\x1b'), "{out:?}");
@@ -124,7 +124,7 @@ async fn who_may_read_releases_only_gets_the_lines_of_the_status() {
     h.apply("web", &stuck(), json!({})).await;
     h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
     let waiting = h.begin_as(&file, &["wait", "web", "--timeout", "60s"]);
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     let Ran { code, out, err } = waiting.ended().await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(err.contains("the lines are from the status alone"), "{err}");

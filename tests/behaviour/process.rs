@@ -135,7 +135,7 @@ async fn it_ends_on_a_signal_in_the_middle_of_a_wait_and_the_next_one_goes_on() 
     h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
     let (code, _) = process.stop().await;
     assert_eq!(code, Some(0), "a stop that is asked for is no failure");
-    h.heal("web").await;
+    h.heal("Deployment/web").await;
 
     let next = Process::start(&h, "info").await;
     h.ready("web").await;

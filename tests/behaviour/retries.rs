@@ -85,7 +85,7 @@ async fn a_failed_release_whose_objects_get_healthy_by_themselves_is_deployed() 
     h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     // The failed revision is not locked, so this would stay.
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     h.ready("web").await;
     h.shows_states("web", &["1 failed", "2 deployed"]).await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
@@ -99,7 +99,7 @@ async fn the_next_process_notices_as_well_that_a_failed_release_has_healed() {
     h.start();
     h.pass("web").await;
     h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     h.ready("web").await;
     h.shows_states("web", &["1 failed", "2 deployed"]).await;
 }

@@ -72,7 +72,7 @@ async fn an_operation_that_has_begun_goes_on_to_its_end_when_its_spec_becomes_on
     h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
     h.edit_spec("web", not_built()).await;
     h.condition("web", "Ready", "False", Some("NotSupported")).await;
-    h.heal("slow").await;
+    h.heal("Deployment/slow").await;
     h.shows_states("web", &["1 deployed"]).await;
     let done = |release: &Value| condition(release, "Released")["status"] == "True";
     let still = h.sees("SherpackRelease/web", done).await;

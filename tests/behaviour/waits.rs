@@ -118,7 +118,7 @@ async fn nothing_is_put_back_while_a_revision_is_pending_and_everything_when_it_
     h.pass("web").await;
     assert!(h.wire.writes_to("configmaps/web", mark).is_empty(), "drift was put back while pending");
     assert_eq!(h.objects.get("ConfigMap/web").await["data"]["color"], "red");
-    h.heal("web").await;
+    h.heal("Deployment/web").await;
     h.ready("web").await;
     h.shows("ConfigMap/web", "/data/color", "blue").await;
 }

@@ -37,7 +37,7 @@ async fn a_wave_begins_when_the_one_before_is_healthy() {
     );
     h.objects.get("ConfigMap/early").await;
     assert!(h.objects.find("Deployment/web").await.is_none(), "its wave has not begun");
-    h.heal("db").await;
+    h.heal("Deployment/db").await;
     h.ready("web").await;
     let writes: Vec<String> = h
         .wire
@@ -74,7 +74,7 @@ async fn a_killed_operator_goes_on_with_the_wave_at_which_it_was() {
     let mark = h.wire.mark();
     h.kill();
     h.start();
-    h.heal("db").await;
+    h.heal("Deployment/db").await;
     h.ready("web").await;
     assert!(h.wire.writes_to("configmaps/early", mark).is_empty(), "the first wave was done");
     assert_eq!(h.wire.writes_to("configmaps/last", mark).len(), 1);
@@ -121,7 +121,7 @@ async fn objects_wait_for_those_that_they_name_and_for_none_that_is_skipped() {
         h.sees("SherpackRelease/web", |release| release["status"]["operation"]["phase"] == "Wait").await;
     assert_eq!(shown["status"]["operation"]["waitingFor"].as_array().map(Vec::len), Some(1));
     assert!(h.objects.find("ConfigMap/after").await.is_none());
-    h.heal("db").await;
+    h.heal("Deployment/db").await;
     h.ready("web").await;
     h.objects.get("ConfigMap/after").await;
 }
@@ -139,7 +139,7 @@ async fn another_spec_ends_the_wait_of_a_wave_at_once() {
     h.sees("SherpackRelease/web", |release| release["status"]["operation"]["wave"] == 1).await;
     h.pack("web-pack", &pack("green")).await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;
-    h.heal("db").await;
+    h.heal("Deployment/db").await;
     h.ready("web").await;
     h.shows_states("web", &["1 failed", "2 deployed"]).await;
 }

@@ -296,14 +296,18 @@ impl Harness {
         .await
     }
 
-    /// The pod of a Deployment with one, which was told not to get ready, does.
-    pub async fn heal(&self, deployment: &str) {
+    /// The one pod of the workload, such as `Job/before`, was told not to get ready, and does.
+    pub async fn heal(&self, workload: &str) {
+        let selector = match workload.split_once('/').expect("Kind/name") {
+            ("Job", name) => format!("batch.kubernetes.io/job-name={name}"),
+            (_, name) => format!("app={name}"),
+        };
         let waits = |pod: &Value| {
             let meta = &pod["metadata"];
             meta["deletionTimestamp"].is_null() && !meta["annotations"]["devcluster/unready"].is_null()
         };
-        let pod = wait_for(&format!("the pod of {deployment}"), async || {
-            let pods = self.objects.list("Pod", &format!("app={deployment}")).await;
+        let pod = wait_for(&format!("the pod of {workload}"), async || {
+            let pods = self.objects.list("Pod", &selector).await;
             pods.into_iter().find(waits).ok_or_else(|| "there is none that is told so".to_owned())
         })
         .await;

@@ -121,8 +121,8 @@ impl Upgrade {
     async fn cure(&self) {
         match self.place {
             Place::Sends(..) => {}
-            Place::Hook => cure(&self.h, "batch.kubernetes.io/job-name=before").await,
-            Place::Wave => cure(&self.h, "app=slow").await,
+            Place::Hook => self.h.heal("Job/before").await,
+            Place::Wave => self.h.heal("Deployment/slow").await,
         }
     }
 
@@ -162,14 +162,6 @@ impl Upgrade {
             results.iter().map(|result| format!("{} {}", result.object, result.attempt)).collect();
         assert_eq!(told, ["Job/before 1", "Job/after 1"], "{place:?}");
         took
-    }
-}
-
-async fn cure(h: &Harness, pods: &str) {
-    for pod in h.objects.list("Pod", pods).await {
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        let cured = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
-        h.objects.edit(&format!("Pod/{name}"), "test", cured).await;
     }
 }
 

@@ -24,11 +24,7 @@ async fn after_a_kill_in_the_middle_of_a_hook_another_one_goes_on_within_the_def
     first.kill();
     let killed = Instant::now();
     first.ended().await;
-    for pod in h.objects.list("Pod", "batch.kubernetes.io/job-name=before").await {
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        let cured = json!({"metadata": {"annotations": {"devcluster/unready": null}}});
-        h.objects.edit(&format!("Pod/{name}"), "test", cured).await;
-    }
+    h.heal("Job/before").await;
     second.led().await;
     let leads = killed.elapsed();
     h.shows("ConfigMap/web", "/data/color", "blue").await;
