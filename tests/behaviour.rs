@@ -5,6 +5,7 @@ mod support;
 
 mod behaviour {
     mod account_gone;
+    mod adoption;
     mod annotations;
     mod approval;
     mod cli;

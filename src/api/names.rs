@@ -79,6 +79,15 @@ pub const DATA_PARTS: &str = "parts";
 /// Data key of a chunk's bytes.
 pub const DATA_CHUNK: &str = "chunk";
 
+/// Type of a Secret that holds what an object was before a release adopted it.
+pub const KEPT_TYPE: &str = "sherpack.io/kept.v1";
+/// Names of such Secrets are `{KEPT_PREFIX}.{release}.{start of the digest}`.
+pub const KEPT_PREFIX: &str = "sh.sherpack.kept.v1";
+/// On such a Secret: the name of the release.
+pub const KEPT: &str = "sherpack.io/kept";
+/// Its data key.
+pub const DATA_BEFORE: &str = "before";
+
 // ---- what Helm writes ------------------------------------------------------------------------------------
 
 /// Type of a Secret that holds one revision of Helm.

@@ -46,6 +46,8 @@ pub const UNINSTALLING: &str = "Uninstalling";
 pub const UNINSTALL_SUCCEEDED: &str = "UninstallSucceeded";
 /// Objects of the release could not be deleted.
 pub const UNINSTALL_FAILED: &str = "UninstallFailed";
+/// An object that was there before the release is not part of it any more, and is as it was.
+pub const HANDED_BACK: &str = "HandedBack";
 /// The release is gone, its objects stay.
 pub const ORPHANED: &str = "Orphaned";
 /// A pending revision was given up because the wanted inputs changed.

@@ -188,9 +188,14 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::CRD_NOT_READY => {
             ("see what the API server says of the definition that is named above", Next::DescribeObject)
         }
+        "AdoptionTooLarge" => {
+            ("bring the object closer to what the pack wants, or name it otherwise in the pack", Next::Edit)
+        }
+        r::HANDED_BACK => ("it is as it was before the release; its revisions so far", Next::History),
         r::RECREATED => ("a field of it could not change; its revisions so far", Next::History),
         r::APPLY_FAILED
         | "ApiTimeout"
+        | "ObjectAppeared"
         | "DiscoveryFailed"
         | "StatusWriteFailed"
         | "StorageTimeout"

@@ -20,6 +20,13 @@ pub enum Error {
     Discovery { api_version: String, source: Box<kube::Error> },
     #[error("{id} exists and is not owned by this release{}", holder_phrase(.holder))]
     NotOwned { id: ObjectId, holder: Holder },
+    #[error(
+        "{id} exists, and adopting it would change more of it than is kept ({bytes} bytes, the limit is {limit}): it was not \
+         touched; give the object another name in the pack, or bring it closer to what the pack wants first"
+    )]
+    AdoptionTooLarge { id: ObjectId, bytes: usize, limit: usize },
+    #[error("{id} came into being while the operation ran: it is adopted before it is changed")]
+    Appeared { id: ObjectId },
     #[error("{id} is being deleted: waiting until it is gone")]
     Terminating { id: ObjectId },
     #[error("the namespace `{namespace}` does not exist: create it, or set spec.createNamespace")]
@@ -101,9 +108,11 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::Timeout { .. } | Self::Terminating { .. } | Self::Watch { .. } | Self::Discovery { .. } => {
-                Class::Retry
-            }
+            Self::Timeout { .. }
+            | Self::Terminating { .. }
+            | Self::Appeared { .. }
+            | Self::Watch { .. }
+            | Self::Discovery { .. } => Class::Retry,
             Self::Review { source, .. } => match status_code(source) {
                 Some(401 | 403) => Class::FixCluster,
                 _ => Class::Retry,
@@ -115,7 +124,7 @@ impl Error {
                 _ => Class::Retry,
             },
             Self::Immutable { instead: Instead::Drifted, .. } => Class::FixCluster,
-            Self::Immutable { .. } => Class::FixSpec,
+            Self::Immutable { .. } | Self::AdoptionTooLarge { .. } => Class::FixSpec,
             // Its CustomResourceDefinition may come later.
             Self::UnknownKind { .. } | Self::NotOwned { .. } | Self::NamespaceNotFound { .. } => {
                 Class::FixCluster
@@ -144,6 +153,8 @@ impl Error {
             Self::Discovery { .. } => "DiscoveryFailed",
             Self::NotOwned { .. } => "ObjectNotOwned",
             Self::Terminating { .. } => "ObjectTerminating",
+            Self::AdoptionTooLarge { .. } => "AdoptionTooLarge",
+            Self::Appeared { .. } => "ObjectAppeared",
             Self::Immutable { .. } => reasons::IMMUTABLE_FIELD,
             Self::NamespaceNotFound { .. } => "NamespaceNotFound",
             Self::Watch { .. } => reasons::WATCH_FAILED,

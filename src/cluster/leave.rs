@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Applied, Cluster, Error};
 use crate::api::{Class, names};
-use crate::manifest::ObjectId;
+use crate::manifest::adoption::unmarked;
+use crate::manifest::{ObjectId, remove_pointer};
 
 /// How often it is said anew who holds what, while others change the same object.
 const TRIES: usize = 10;
@@ -20,6 +21,31 @@ impl Cluster {
     pub async fn keep(&self, api_version: &str, id: &ObjectId, fields: &Value) -> Result<(), Error> {
         let params = PatchParams::apply(names::MANAGER_HANDOVER);
         self.patch(api_version, id, &params, &Patch::Apply(fields)).await.map(drop)
+    }
+
+    /// Gives the object that was `seen` the values of `restored`, then takes our marks off and says that `holders` hold it.
+    /// `Conflict` when it changed meanwhile. After a crash between the two it still has our marks.
+    ///
+    /// # Errors
+    /// As [`Cluster::apply`].
+    pub async fn hand_back(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        seen: &Applied,
+        restored: &Value,
+        holders: &[ManagedFieldsEntry],
+    ) -> Result<(), Error> {
+        let values = difference(&seen.value(), restored);
+        let restored = match values.is_empty() {
+            true => seen.clone(),
+            false => self.json_patch(api_version, id, seen, values).await?,
+        };
+        let mut marks = difference(&restored.value(), &unmarked(restored.value()));
+        // An empty list counts as none given; an empty entry says that it is meant.
+        let none = [ManagedFieldsEntry::default()];
+        marks.extend(holding(if holders.is_empty() { &none } else { holders }));
+        self.json_patch(api_version, id, &restored, marks).await.map(drop)
     }
 
     /// Takes values out of an object, in the name of `manager`, who holds nothing by that. `places` are JSON pointers, each with what
@@ -80,6 +106,17 @@ fn holding_as_before(
     }
     let others = after.iter().filter(|entry| !is_his(entry));
     Some(others.chain(had()).cloned().collect())
+}
+
+/// The operations of a JSON patch from one state of an object to another, whoever holds what.
+fn difference(from: &Value, to: &Value) -> Vec<Value> {
+    let bare = |object: &Value| {
+        let mut object = object.clone();
+        remove_pointer(&mut object, "/metadata/managedFields");
+        object
+    };
+    let patch = serde_json::to_value(json_patch::diff(&bare(from), &bare(to)));
+    patch.ok().and_then(|patch| patch.as_array().cloned()).unwrap_or_default()
 }
 
 /// What a patch of the object itself by `manager`, other than an apply, leaves behind.

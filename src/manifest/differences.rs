@@ -190,6 +190,11 @@ fn key_of(old: &[Value], new: &[Value]) -> Option<&'static str> {
     KEYS.into_iter().find(|key| tells(old, key) && tells(new, key))
 }
 
+/// The key of that name, if it tells items of lists from each other.
+pub(super) fn key_named(key: &str) -> Option<&'static str> {
+    KEYS.into_iter().find(|known| *known == key)
+}
+
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,

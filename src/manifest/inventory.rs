@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ObjectId;
+use super::adoption::Adopted;
 
 /// What a revision remembers of one object that it applied. Stored in the private part of the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct InventoryEntry {
     /// Fields because of which the object was left as it is; it is not locked then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
+    /// It was there before its release wrote it, and is handed back instead of deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Adopted>,
 }
 
 impl InventoryEntry {
@@ -76,6 +80,7 @@ mod tests {
             ignored: vec!["/data/a".into()],
             replicas: Some(2),
             skipped: vec!["spec.selector".into()],
+            adopted: Some(Adopted { kept: Some("sha256:11".into()), deployed: false }),
         };
         let json = serde_json::to_value(&entry).unwrap();
         assert_eq!(json["handedOver"], json!(["/spec/replicas"]));

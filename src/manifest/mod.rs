@@ -1,10 +1,11 @@
-//! One Kubernetes object as data: YAML, identity, normal form, order, digest, fingerprint, inventory.
+//! One Kubernetes object as data: YAML, identity, normal form, order, digest, fingerprint, inventory, adoption.
 //!
 //! May import `api` only. Invariant: an [`Object`] is normalised, so two bodies with equal [`digest`] are the same
 //! desired state, and applying one twice changes nothing.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod adoption;
 pub mod differences;
 pub mod fingerprint;
 pub mod ignore;

@@ -63,6 +63,7 @@ pub fn next_inventory(
                 // Of the body of before; found out anew with each apply.
                 ignored: Vec::new(),
                 skipped: Vec::new(),
+                adopted: known.and_then(|entry| entry.adopted.clone()),
             }
         })
         .collect();
@@ -77,7 +78,8 @@ impl NextInventory {
     pub fn with_hooks(mut self, hooks: &[Hook], before: &[InventoryEntry]) -> Self {
         let now: BTreeSet<&ObjectId> = hooks.iter().map(|hook| &hook.object.id).collect();
         let wanted: BTreeSet<&ObjectId> = self.wanted.iter().map(|entry| &entry.id).collect();
-        self.leftovers.retain(|entry| !now.contains(&entry.id));
+        // What was adopted is handed back; nothing makes way by being deleted.
+        self.leftovers.retain(|entry| entry.adopted.is_some() || !now.contains(&entry.id));
         for entry in before {
             let known = self.leftovers.iter().any(|left| left.id == entry.id);
             if !known && !now.contains(&entry.id) && !wanted.contains(&entry.id) {
@@ -103,6 +105,7 @@ pub fn hook_objects(hooks: &[Hook], revision: u32) -> Vec<InventoryEntry> {
         replicas: None,
         ignored: Vec::new(),
         skipped: Vec::new(),
+        adopted: None,
     };
     hooks.iter().map(entry).collect()
 }
@@ -163,13 +166,29 @@ pub fn marked_by(annotations: Option<&BTreeMap<String, String>>) -> Option<&str>
     Some(uid)
 }
 
-/// Whether a live object is ours to delete: still marked by this line of revisions, and not to be kept.
+/// Whether a live object is ours to delete: still marked by this line of revisions, neither adopted nor to be kept.
 #[must_use]
 pub fn may_delete(entry: &InventoryEntry, annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
     let kept = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
         .iter()
         .any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == names::KEEP));
-    !entry.keep && !kept && is_marked(annotations, uid)
+    !entry.keep && !kept && entry.adopted.is_none() && is_marked(annotations, uid)
+}
+
+/// What becomes of the adopted objects of a revision that is deployed: they are the release's own from now on, except those
+/// that hold data. Gives the digests of what need not be kept any more.
+pub fn make_own(inventory: &mut [InventoryEntry]) -> Vec<String> {
+    let mut kept = Vec::new();
+    for entry in inventory {
+        let holds_data = holds_data(&entry.id);
+        let Some(adopted) = &mut entry.adopted else { continue };
+        kept.extend(adopted.kept.take());
+        adopted.deployed = true;
+        if !holds_data {
+            entry.adopted = None;
+        }
+    }
+    kept
 }
 
 /// Whether what an object holds, or what is in it, goes with it: such an object is never deleted to be created anew.

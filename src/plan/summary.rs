@@ -21,6 +21,8 @@ pub struct Changes {
     pub unchanged: usize,
     /// Part of the revision before only, and deleted at the end.
     pub pruned: Vec<ObjectId>,
+    /// The same, but adopted: it stays.
+    pub handed_back: Vec<ObjectId>,
     /// What runs, in its order.
     pub hooks: Vec<ObjectId>,
 }
@@ -39,7 +41,10 @@ pub fn changes(parts: &Parts, plan: &Plan, before: &[Object], leftovers: &[Inven
             Some(_) => changes.updated.push(object.id.clone()),
         }
     }
-    changes.pruned = leftovers.iter().filter(|entry| !entry.keep).map(|entry| entry.id.clone()).collect();
+    for entry in leftovers.iter().filter(|entry| !entry.keep) {
+        let list = if entry.adopted.is_some() { &mut changes.handed_back } else { &mut changes.pruned };
+        list.push(entry.id.clone());
+    }
     let hooks = plan.steps.iter().filter_map(|step| match step {
         Step::Hook { hook, .. } => parts.hooks.get(*hook),
         _ => None,
@@ -55,6 +60,7 @@ impl fmt::Display for Changes {
             ("creates", &self.created),
             ("updates", &self.updated),
             ("deletes", &self.pruned),
+            ("hands back", &self.handed_back),
             ("runs", &self.hooks),
         ] {
             if ids.is_empty() {

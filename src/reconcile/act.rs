@@ -17,6 +17,7 @@ use super::steps::Step;
 use super::{Error, Pass};
 use crate::api::{Class, conditions, names};
 use crate::manifest::ObjectId;
+use crate::manifest::adoption::Adopted;
 use crate::plan::{self, Occasion};
 use crate::release::{Action, Operation, OperationPhase, Private, State, description};
 use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
@@ -31,8 +32,14 @@ impl Pass<'_> {
         if self.settings.create_namespace {
             self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
         }
-        let Prepared { record, mut private, parts, plan } = prepared;
-        let Survey { found, absent } = self.check_ownership(&parts.objects, &private).await?;
+        let Prepared { record, mut private, parts, plan, start_over } = prepared;
+        let Survey { found, mut adopted, absent } = self.check_ownership(&parts.objects, &private).await?;
+        if start_over {
+            adopted.extend(found.iter().map(|(id, _)| id.clone()));
+        }
+        for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
+            entry.adopted = Some(Adopted::default());
+        }
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;
         let before = self.mem.head.take();
@@ -188,7 +195,9 @@ impl Pass<'_> {
         let action = action_of(&stored);
         stored.record.state = State::Deployed;
         stored.record.updated_at = self.now;
+        let mut kept = Vec::new();
         if let Some(private) = stored.private.as_mut() {
+            kept = plan::make_own(&mut private.inventory);
             private.last_deployed = Some(stored.record.version);
             private.operation = None;
             if let Some(skipped) = description::skipped(&private.inventory) {
@@ -199,6 +208,7 @@ impl Pass<'_> {
         }
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
+        self.forget_kept(kept).await;
         self.mem.expected_of = Some(stored.record.version);
         self.release_unused_kinds(&stored);
         self.ctx.report.operation(&self.key, action, "success", since(started));

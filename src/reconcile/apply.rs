@@ -10,6 +10,7 @@ use super::prepare::stored_objects;
 use super::{Error, Pass};
 use crate::api::{Adopt, IgnoreRule, names};
 use crate::cluster::{self, Applied, Holder, Mode};
+use crate::manifest::adoption::Adopted;
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
 use crate::release::ReleaseKey;
@@ -17,6 +18,16 @@ use crate::storage::Stored;
 
 /// Applies in flight for one release.
 const PARALLEL: usize = 8;
+
+/// What an apply is to find.
+#[derive(Clone, Copy)]
+pub(super) enum There<'v> {
+    Anything,
+    /// Nothing of this name was there when that was asked, and there must be nothing of others now.
+    Nothing,
+    /// Exactly the object of this resourceVersion.
+    Version(&'v str),
+}
 
 impl Pass<'_> {
     /// Applies what is not in `applied` yet: after an error only the rest is tried again. Gives what has to be gone before
@@ -48,6 +59,10 @@ impl Pass<'_> {
             .filter(|object| !applied.contains_key(&object.id))
             .collect();
         let instead = self.leave_all_ignored(&due, private).await?;
+        let due: Vec<Object> =
+            due.into_iter().map(|object| instead.get(&object.id).unwrap_or(object).clone()).collect();
+        let versions = self.keep_adopted(stored, &due, absent).await?;
+        let Some(private) = stored.private.as_mut() else { return Ok(BTreeMap::new()) };
         let rules = self.rules(private);
         let entries: HashMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
@@ -59,8 +74,12 @@ impl Pass<'_> {
                 let entry = entries.get(&object.id)?;
                 let due = !applied.contains_key(&object.id) && entry.skipped.is_empty();
                 let object = instead.get(&object.id).unwrap_or(object);
-                let absent = absent.contains(&object.id);
-                due.then(|| self.apply_as(object, entry, &rules, &uid, absent))
+                let there = match versions.get(&object.id) {
+                    Some(version) => There::Version(version),
+                    None if absent.contains(&object.id) => There::Nothing,
+                    None => There::Anything,
+                };
+                due.then(|| self.apply_as(object, entry, &rules, &uid, there))
             });
             let results: Vec<_> =
                 stream::iter(calls.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
@@ -81,6 +100,13 @@ impl Pass<'_> {
                             self.mem.tally.applied(revision, before, &done);
                         }
                         applied.insert(id, done);
+                    }
+                    Err(error @ cluster::Error::Appeared { .. }) => {
+                        // Nothing of it is touched before that is written down.
+                        let entry = private.inventory.iter_mut().find(|entry| entry.id == id);
+                        entry.into_iter().for_each(|entry| entry.adopted = Some(Adopted::default()));
+                        absent.remove(&id);
+                        failures.insert(id, error);
                     }
                     Err(error) if !error.suspects().is_empty() => drop(refused.insert(id, error)),
                     Err(error) => drop(failures.insert(id, error)),
@@ -125,26 +151,30 @@ impl Pass<'_> {
         rules: &[Arc<IgnoreRule>],
         uid: &str,
     ) -> (ObjectId, Result<Applied, cluster::Error>) {
-        self.apply_as(object, entry, rules, uid, false).await
+        self.apply_as(object, entry, rules, uid, There::Anything).await
     }
 
-    /// [`Pass::apply_one`]; `absent`: nothing of this name was there when that was asked, and there must be nothing of
-    /// others now.
+    /// [`Pass::apply_one`], if what is `there` is that still.
     pub(super) async fn apply_as(
         &self,
         object: &Object,
         entry: &InventoryEntry,
         rules: &[Arc<IgnoreRule>],
         uid: &str,
-        absent: bool,
+        there: There<'_>,
     ) -> (ObjectId, Result<Applied, cluster::Error>) {
         let marks = self.marks(uid);
         let body = plan::apply_body(object, entry, marks);
         let id = &object.id;
         self.ctx.objects.table().begin(id);
-        let mut result = match absent {
-            true => self.apply_absent(object, &body, uid).await,
-            false => self.cluster.apply(&object.api_version, id, &body, Mode::Real).await,
+        let mut result = match there {
+            There::Nothing => self.apply_absent(object, &body, uid).await,
+            There::Anything => self.cluster.apply(&object.api_version, id, &body, Mode::Real).await,
+            There::Version(version) => {
+                let mut body = body.clone();
+                body["metadata"]["resourceVersion"] = version.into();
+                self.cluster.apply(&object.api_version, id, &body, Mode::Real).await
+            }
         };
         if let Ok(applied) = &result
             && self.settings.adopt == Adopt::Unowned
@@ -260,10 +290,19 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes one object if it is still ours and not to be kept. `true`: it was there and is now going.
+    /// Deletes one object if it is still ours and not to be kept; one that was adopted is handed back. `true`: it was there
+    /// and is now going.
     pub(super) async fn delete_ours(&self, entry: &InventoryEntry, uid: &str) -> Result<bool, Error> {
         let found = self.cluster.find(&entry.api_version, &entry.id).await?;
-        let Some((version, meta)) = found else { return Ok(false) };
+        let Some((version, meta)) = found else {
+            let kept = entry.adopted.as_ref().and_then(|adopted| adopted.kept.clone());
+            self.forget_kept(kept.into_iter().collect()).await;
+            return Ok(false);
+        };
+        if entry.adopted.is_some() {
+            self.hand_back(&version, entry, uid).await?;
+            return Ok(false);
+        }
         if !plan::may_delete(entry, meta.annotations.as_ref(), uid) {
             return Ok(false);
         }

@@ -141,6 +141,7 @@ impl Pass<'_> {
             writer: None,
             verdict: None,
             changes: Vec::new(),
+            adopted: self.adopted_definition(&object.id.name),
             forced: false,
         };
         let left = |mut shipped: Shipped, why: String| {
@@ -166,8 +167,9 @@ impl Pass<'_> {
         let adopt = self.settings.adopt == Adopt::Unowned;
         let live_policy = Policy::of(&body).unwrap_or_default();
         let author = self.author(live.live.metadata.annotations.as_ref(), uid).await?;
+        let unknown = matches!(author, Author::Unknown(_));
         match writer(policy, live_policy, author, adopt) {
-            Writer::Us => {}
+            Writer::Us => shipped.adopted |= unknown,
             Writer::Another(by) => {
                 // For when it is this one's turn.
                 shipped.body = (policy == Policy::Shared).then_some(object.body);
@@ -223,6 +225,12 @@ impl Pass<'_> {
         let confirmed = settings.confirm_changes.contains(&token);
         shipped.forced = verdict == Severity::Dangerous && !confirmed;
         Ok(written(shipped, object, in_manifest))
+    }
+
+    /// Whether an earlier revision found it here.
+    fn adopted_definition(&self, name: &str) -> bool {
+        let known = self.own_private().into_iter().flat_map(|private| &private.definitions);
+        known.into_iter().any(|known| known.name == name && known.adopted)
     }
 
     /// Whether the API server would take it.

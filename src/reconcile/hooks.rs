@@ -42,6 +42,8 @@ struct Run<'a> {
     id: String,
     /// Of this line of revisions.
     owner_uid: String,
+    /// Its object was there before the release.
+    adopted: bool,
 }
 
 impl Pass<'_> {
@@ -118,6 +120,10 @@ impl Pass<'_> {
         let private = running.stored.private.as_ref();
         let owner_uid = private.map_or_else(|| self.uid.clone(), |private| private.owner.uid.clone());
         let revision = running.stored.record.version;
+        let entries =
+            private.into_iter().flat_map(|private| private.inventory.iter().chain(&private.leftovers));
+        let mut adopted = entries.filter(|entry| entry.adopted.is_some());
+        let adopted = adopted.any(|entry| entry.id == hook.object.id);
         Run {
             hook,
             phase,
@@ -125,6 +131,7 @@ impl Pass<'_> {
             first,
             id: format!("{owner_uid}.{revision}.{phase}.{attempt}"),
             owner_uid,
+            adopted,
         }
     }
 
@@ -246,7 +253,9 @@ impl Pass<'_> {
             before.and_then(|before| before.split('.').next()).or_else(|| plan::marked_by(annotations));
         let ours = owner == Some(run.owner_uid.as_str());
         let living = owner.filter(|_| !ours).and_then(|uid| self.ctx.living(uid));
-        if !ours && (living.is_some() || self.settings.adopt != Adopt::Unowned) {
+        // Only what a hook of a release has made makes way; everything else was there before.
+        let made_by_a_hook = before.is_some() && living.is_none() && self.settings.adopt == Adopt::Unowned;
+        if run.adopted || !(ours || made_by_a_hook) {
             let holder = living.map_or(Holder::Unknown, |owner| Holder::Release(owner.to_string()));
             return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
         }

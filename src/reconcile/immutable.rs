@@ -11,6 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::apply::There;
 use super::memory::{Running, Stage, Waiting};
 use super::steps::Step;
 use super::wait::{LOOK_AGAIN, LOOK_ANYWAY};
@@ -52,7 +53,7 @@ impl Pass<'_> {
             // A create applies the whole object.
             let entry = InventoryEntry { ignored: Vec::new(), ..entry.clone() };
             return self
-                .apply_as(object, &entry, rules, owner_uid, true)
+                .apply_as(object, &entry, rules, owner_uid, There::Nothing)
                 .await
                 .1
                 .map(|done| Fate::Applied(Box::new(done)));
@@ -71,6 +72,7 @@ impl Pass<'_> {
             _ if !plan::is_marked(annotations, owner_uid) => Err(refused(fields, Instead::NotOurs)),
             (ImmutableFields::Skip, _) => Ok(Fate::Skipped { fields }),
             _ if plan::holds_data(id) => Err(refused(fields, Instead::HoldsData)),
+            _ if entry.adopted.is_some() => Err(refused(fields, Instead::NotOurs)),
             _ if !plan::may_delete(entry, annotations, owner_uid) => Err(refused(fields, Instead::Kept)),
             (ImmutableFields::Recreate, Some(uid)) => Ok(Fate::Recreated { uid, fields }),
             (ImmutableFields::Fail | ImmutableFields::Recreate, _) => Err(refused(fields, Instead::Nothing)),
@@ -190,6 +192,7 @@ impl Pass<'_> {
     pub(super) fn may_have_to_recreate(&self, entry: &InventoryEntry) -> bool {
         self.settings.immutable_fields == ImmutableFields::Recreate
             && entry.uid.is_some()
+            && entry.adopted.is_none()
             && !entry.keep
             && !plan::holds_data(&entry.id)
     }

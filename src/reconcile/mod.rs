@@ -4,6 +4,7 @@
 //! that matters is in the revision record; what a pass remembers only saves reads.
 
 mod act;
+mod adoption;
 mod apply;
 mod approval;
 mod archives;

@@ -27,6 +27,8 @@ const ROUNDS: usize = 3;
 pub(super) struct Survey {
     /// Those that are there, and may be taken.
     pub(super) found: Vec<Found>,
+    /// Those of them that this line of revisions has not made.
+    pub(super) adopted: BTreeSet<ObjectId>,
     /// Those that are not there.
     pub(super) absent: BTreeSet<ObjectId>,
 }
@@ -66,6 +68,9 @@ impl Pass<'_> {
             };
             if let Some(obstacle) = self.obstacle(&object.id, &meta, &private.owner.uid) {
                 return Err(obstacle);
+            }
+            if !plan::is_marked(meta.annotations.as_ref(), &private.owner.uid) {
+                survey.adopted.insert(object.id.clone());
             }
             survey.found.push((object.id.clone(), meta.managed_fields.unwrap_or_default()));
         }
@@ -118,6 +123,9 @@ impl Pass<'_> {
                 if let Some(obstacle) = self.obstacle(id, &meta, uid) {
                     return Err(obstacle);
                 }
+                if !plan::is_marked(meta.annotations.as_ref(), uid) {
+                    return Err(Error::Appeared { id: id.clone() });
+                }
                 break;
             }
             // It has gone again, or the conflict was about something else, such as a quota.
@@ -130,7 +138,7 @@ impl Pass<'_> {
 pub(super) fn never_applied(stored: &Stored) -> BTreeSet<ObjectId> {
     let entries = stored.private.iter().flat_map(|private| &private.inventory);
     entries
-        .filter(|entry| entry.uid.is_none() && !entry.id.is_definition())
+        .filter(|entry| entry.uid.is_none() && entry.adopted.is_none() && !entry.id.is_definition())
         .map(|entry| entry.id.clone())
         .collect()
 }

@@ -43,6 +43,8 @@ pub(super) struct Prepared {
     pub private: Private,
     pub parts: Parts,
     pub plan: Plan,
+    /// Nobody knows what the revisions before did, so everything that is there counts as there before.
+    pub start_over: bool,
 }
 
 impl Pass<'_> {
@@ -159,7 +161,7 @@ impl Pass<'_> {
             ignore: self.written_rules(),
             secrets: rendered.secrets,
         };
-        Ok(Prepared { record, private, parts, plan })
+        Ok(Prepared { record, private, parts, plan, start_over })
     }
 
     /// What the author of the release says of the revision to come. `target` is what a rollback goes back to.

@@ -135,7 +135,7 @@ impl Pass<'_> {
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: before.map_or(of_target.secrets, |private| private.secrets),
         };
-        self.begin(Prepared { record, private, parts, plan }).await
+        self.begin(Prepared { record, private, parts, plan, start_over: false }).await
     }
 
     /// Judges the definitions of a stored revision against those of the cluster: the way back is a change like others. One

@@ -109,6 +109,9 @@ pub struct Shipped {
     pub verdict: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
+    /// It was there before its release wrote it, and is never deleted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
     /// The change was made although it may break what exists.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
@@ -132,7 +135,7 @@ impl Shipped {
             name: &self.name,
             policy: self.policy,
             delete,
-            own: self.written,
+            own: self.written && !self.adopted,
             // Such a release is let go before anybody asks for its definitions.
             namespace_terminating: false,
             count,

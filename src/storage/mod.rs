@@ -142,7 +142,7 @@ pub trait Records: Send + Sync {
 use self::samples::{private, record};
 #[cfg(test)]
 use crate::{
-    manifest::{InventoryEntry, ObjectId},
+    manifest::{InventoryEntry, ObjectId, adoption::Adopted},
     release::{Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, State},
 };
 

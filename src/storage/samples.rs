@@ -1,7 +1,8 @@
 //! A revision with everything in it, for tests here and in `tests/behaviour`. What it uses comes from the module around it.
 
 use super::{
-    Action, InventoryEntry, ObjectId, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private, Record,
+    Action, Adopted, InventoryEntry, ObjectId, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private,
+    Record,
 };
 
 pub(crate) const PUBLISHED: &str = include_str!("../release/golden/record_full.json");
@@ -38,6 +39,7 @@ pub(crate) fn private(revision: u32) -> Private {
             ignored: vec!["/data/a".into()],
             replicas: Some(2),
             skipped: vec!["spec.selector".into()],
+            adopted: Some(Adopted { kept: Some("sha256:ee".into()), deployed: false }),
         }],
         leftovers: Vec::new(),
         hook_objects: Vec::new(),

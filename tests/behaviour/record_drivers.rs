@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::TryStreamExt;
 use serde_json::json;
+use sherpack_operator::manifest::adoption::Adopted;
 use sherpack_operator::manifest::{InventoryEntry, ObjectId};
 use sherpack_operator::release::{
     Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private, Record, State,

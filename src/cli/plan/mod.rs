@@ -137,7 +137,9 @@ fn kept(
     if plan::may_delete(entry, annotations, uid) {
         return None;
     }
-    Some(if plan::is_marked(annotations, uid) {
+    Some(if entry.adopted.is_some() && plan::is_marked(annotations, uid) {
+        "it was there before the release, and is handed back"
+    } else if plan::is_marked(annotations, uid) {
         "its resource policy is keep"
     } else {
         "it does not belong to this release any more"

@@ -1,0 +1,318 @@
+//! What was there before a release is not the release's to lose: it is handed back, unless a revision with it was deployed.
+
+use serde_json::{Value, json};
+
+use crate::support::harness::{PERSON, condition};
+use crate::support::kills::in_each_operation;
+use crate::support::objects::uid;
+use crate::support::packs::{config_map, deployment, hook, secret, with_annotation, with_pod_annotation};
+use crate::support::wait::wait_for;
+use crate::support::wire::Request;
+use crate::support::{Effect, Fault, Harness, Pack};
+
+const LEGACY: [&str; 3] = ["ConfigMap/settings", "Secret/password", "PersistentVolumeClaim/data"];
+
+fn claim(size: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "labels": {"by": size}, "annotations": {"sherpack.io/skip-wait": "true"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+}
+
+fn bad() -> Value {
+    with_pod_annotation(deployment("bad", 1), "devcluster/unready", "true")
+}
+
+/// What a person installed by hand; gives it.
+async fn by_hand(h: &Harness) -> Vec<Value> {
+    let theirs = [
+        config_map("settings", json!({"color": "red", "size": "big"})),
+        secret("password", json!({"password": "theirs"})),
+        claim("hand"),
+    ];
+    let mut made = Vec::new();
+    for object in theirs {
+        made.push(h.objects.create("kubectl-create", object).await);
+    }
+    made
+}
+
+/// A pack that has the same objects in another way.
+fn taking(version: &str) -> Pack {
+    let settings = config_map("settings", json!({"color": "blue", "shape": "round"}));
+    Pack::new("web", version).objects([
+        settings,
+        secret("password", json!({"password": "ours"})),
+        claim("pack"),
+    ])
+}
+
+fn adopting(more: Value) -> Value {
+    let mut spec =
+        json!({"timeout": "6s", "install": {"adopt": "Unowned", "retries": 0}, "upgrade": {"retries": 0}});
+    json_patch::merge(&mut spec, &more);
+    spec
+}
+
+/// Without what the API server counts.
+fn said(object: &Value) -> Value {
+    let mut object = object.clone();
+    for field in ["resourceVersion", "generation"] {
+        object["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    object.as_object_mut().unwrap().remove("status");
+    object
+}
+
+fn managers(object: &Value) -> Vec<&str> {
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let mut managers: Vec<&str> = entries.filter_map(|entry| entry["manager"].as_str()).collect();
+    managers.sort_unstable();
+    managers
+}
+
+/// The objects are those that were made by hand, to the byte, and nothing is kept of them any more.
+async fn handed_back(h: &Harness, before: &[Value]) {
+    for theirs in before {
+        let what =
+            format!("{}/{}", theirs["kind"].as_str().unwrap(), theirs["metadata"]["name"].as_str().unwrap());
+        h.sees(&what, |live| said(live) == said(theirs)).await;
+    }
+    wait_for("nothing is kept", async || {
+        let kept = h.objects.list("Secret", "sherpack.io/kept").await.len();
+        if kept == 0 { Ok(()) } else { Err(format!("{kept} Secrets")) }
+    })
+    .await;
+}
+
+async fn told(h: &Harness, objects: usize) {
+    wait_for("an Event for each object", async || {
+        let notes = h.events("web", "HandedBack").await;
+        if notes.len() == objects { Ok(()) } else { Err(format!("{notes:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_that_is_rolled_back_gives_back_what_it_adopted() {
+    let h = Harness::new("adopt-rollback").await;
+    let before = by_hand(&h).await;
+    let inside = h.objects.elsewhere("adopt-precious");
+    let precious = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "adopt-precious"}});
+    let namespace = h.objects.create(PERSON, precious.clone()).await;
+    let db = inside.create(PERSON, secret("db", json!({"password": "theirs"}))).await;
+    h.deploy("web", &Pack::new("web", "1.0.0").object(deployment("good", 1)), adopting(json!({}))).await;
+    let second = taking("2.0.0").objects([deployment("good", 1), bad(), with_annotation(precious, "a", "b")]);
+    h.pack("web-pack", &second).await;
+    h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    handed_back(&h, &before).await;
+    told(&h, 4).await;
+    let live = h.objects.get("Namespace/adopt-precious").await;
+    assert_eq!(uid(&live), uid(&namespace));
+    assert!(live["metadata"]["annotations"].is_null(), "{live}");
+    assert_eq!(inside.get("Secret/db").await, db);
+    h.gone("Deployment/bad").await;
+    // The release has nothing to do with them any more.
+    h.uninstall("web").await;
+    handed_back(&h, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_install_that_is_taken_away_gives_back_what_it_adopted() {
+    let failing =
+        with_annotation(hook("check", "post-install"), "sherpack.io/hook-failure-policy", "rollback");
+    let failing = with_pod_annotation(failing, "devcluster/fail", "true");
+    let ways = [
+        ("adopt-uninstall", taking("1.0.0").object(bad()), json!({"install": {"onFailure": "Uninstall"}})),
+        ("adopt-hook", taking("1.0.0").object(failing), json!({})),
+    ];
+    for (name, pack, more) in ways {
+        let h = Harness::new(name).await;
+        let before = by_hand(&h).await;
+        h.apply("web", &pack, adopting(more)).await;
+        h.records_show("web", &["1 uninstalled"]).await;
+        handed_back(&h, &before).await;
+        told(&h, 3).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_deployed_goes_with_its_release_and_volumes_and_namespaces_stay() {
+    let h = Harness::new("adopt-deployed").await;
+    let before = by_hand(&h).await;
+    let theirs = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "adopt-kept"}});
+    let namespace = h.objects.create(PERSON, theirs.clone()).await;
+    let uids = h.objects.uids(&LEGACY).await;
+    h.deploy("web", &taking("1.0.0").object(theirs), adopting(json!({}))).await;
+    assert_eq!(h.objects.uids(&LEGACY).await, uids);
+    assert!(h.objects.list("Secret", "sherpack.io/kept").await.is_empty(), "it is the release's own now");
+    h.uninstall("web").await;
+    h.gone("ConfigMap/settings").await;
+    h.gone("Secret/password").await;
+    let claim = h.objects.get("PersistentVolumeClaim/data").await;
+    assert_eq!(uid(&claim), uid(&before[2]));
+    assert_eq!(claim["metadata"]["labels"], json!({"by": "pack"}), "what was deployed was the release's");
+    assert!(!managers(&claim).contains(&"sherpack"), "{claim}");
+    let live = h.objects.get("Namespace/adopt-kept").await;
+    assert_eq!((uid(&live), &live["status"]["phase"]), (uid(&namespace), &json!("Active")));
+}
+
+/// A value that somebody changed meanwhile is not the release's to restore.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_changed_since_stays_changed() {
+    let h = Harness::new("adopt-changed").await;
+    by_hand(&h).await;
+    h.deploy(
+        "web",
+        &Pack::new("web", "1.0.0").object(deployment("good", 1)),
+        adopting(json!({"timeout": "2m"})),
+    )
+    .await;
+    h.pack("web-pack", &taking("2.0.0").objects([deployment("good", 1), bad()])).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.objects
+        .edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"shape": "square", "more": "x"}}))
+        .await;
+    h.pack("web-pack", &Pack::new("web", "3.0.0").object(deployment("good", 1))).await;
+    h.ready("web").await;
+    let data = json!({"color": "red", "size": "big", "shape": "square", "more": "x"});
+    h.sees("ConfigMap/settings", |map| map["data"] == data).await;
+    h.shows("PersistentVolumeClaim/data", "/metadata/labels/by", "hand").await;
+}
+
+/// A later revision changes more of it before one is deployed: all of it goes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_several_failed_revisions_changed_goes_back_as_it_was_before_the_first() {
+    let h = Harness::new("adopt-twice").await;
+    let before = by_hand(&h).await;
+    let retained = adopting(json!({"timeout": "3s", "upgrade": {"onFailure": "Retain"}}));
+    h.deploy("web", &Pack::new("web", "1.0.0").object(deployment("good", 1)), retained).await;
+    h.pack("web-pack", &taking("2.0.0").objects([deployment("good", 1), bad()])).await;
+    h.shows_states("web", &["1 deployed", "2 failed"]).await;
+    let third =
+        [config_map("settings", json!({"size": "small", "color": "green"})), deployment("good", 1), bad()];
+    h.pack("web-pack", &Pack::new("web", "3.0.0").objects(third)).await;
+    h.shows_states("web", &["1 deployed", "2 failed", "3 failed"]).await;
+    h.shows("ConfigMap/settings", "/data/size", "small").await;
+    // The operator of before knows nothing of it.
+    h.start();
+    h.pack("web-pack", &Pack::new("web", "4.0.0").object(deployment("good", 1))).await;
+    h.ready("web").await;
+    handed_back(&h, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_writes_of_each_operation_nothing_is_lost() {
+    let story = async |h: &Harness| {
+        let before = by_hand(h).await;
+        h.deploy("web", &Pack::new("web", "1.0.0").object(deployment("good", 1)), adopting(json!({}))).await;
+        h.pack("web-pack", &taking("2.0.0").objects([deployment("good", 1), bad()])).await;
+        h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+        h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+        handed_back(h, &before).await;
+        h.uninstall("web").await;
+        handed_back(h, &before).await;
+    };
+    let breaks = in_each_operation(Effect::KillAfter, "adopt-killed", (5, &[1, 3, 5]), story).await;
+    breaks.at_least(20, "adopt-killed");
+    breaks.none_left_out(&["patch configmaps", "patch persistentvolumeclaims", "apply configmaps"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changes_more_than_is_kept_is_not_adopted() {
+    let h = Harness::new("adopt-large").await;
+    let theirs = config_map("settings", json!({"text": "x".repeat(70_000)}));
+    let theirs = h.objects.create("kubectl-create", theirs).await;
+    let pack = Pack::new("web", "1.0.0").object(config_map("settings", json!({"text": "short"})));
+    h.apply("web", &pack, adopting(json!({}))).await;
+    h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    let released = condition(&h.objects.get("SherpackRelease/web").await, "Released");
+    assert!(released["message"].as_str().unwrap().contains("the limit is 65536"), "{released}");
+    assert_eq!(h.objects.get("ConfigMap/settings").await, theirs);
+    // What is there already can be taken, however large it is.
+    h.pack("web-pack", &Pack::new("web", "1.0.1").object(config_map("settings", theirs["data"].clone())))
+        .await;
+    h.ready("web").await;
+}
+
+/// It comes after the release looked for it, and before the release would have made it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_meanwhile_is_adopted_before_it_is_changed() {
+    let h = Harness::new("adopt-meanwhile").await;
+    let apply = |request: &Request| request.verb == "apply" && request.is_about("configmaps/settings");
+    h.wire.fault(Fault::new(Effect::Hold, apply).once());
+    let spec = adopting(json!({"install": {"onFailure": "Uninstall"}}));
+    h.apply("web", &taking("1.0.0").object(bad()), spec).await;
+    wait_for("the apply", async || h.wire.since(0).iter().any(apply).then_some(()).ok_or_else(String::new))
+        .await;
+    let theirs = config_map("settings", json!({"color": "red", "size": "big"}));
+    let theirs = h.objects.create("kubectl-create", theirs).await;
+    h.wire.release();
+    h.records_show("web", &["1 uninstalled"]).await;
+    handed_back(&h, &[theirs]).await;
+}
+
+/// A hook deletes what stands in its place, but only what a hook of a release has made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_never_takes_the_place_of_what_was_there_before() {
+    let h = Harness::new("adopt-in-hook").await;
+    let mut job = hook("check", "pre-install");
+    job["metadata"].as_object_mut().unwrap().remove("annotations");
+    h.objects.create("kubectl-create", job).await;
+    let before = h.objects.uids(&["Job/check"]).await;
+    h.apply("web", &Pack::new("web", "1.0.0").object(hook("check", "pre-install")), adopting(json!({})))
+        .await;
+    let release = h.condition("web", "Released", "False", None).await;
+    let message = condition(&release, "Released")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("check") && message.contains("not owned by this release"), "{message}");
+    assert_eq!(h.objects.uids(&["Job/check"]).await, before);
+}
+
+/// Neither Recreate nor the rollback after it deletes what was adopted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_change_as_wanted_is_not_created_anew() {
+    let h = Harness::new("adopt-recreate").await;
+    let frozen = |color: &str| {
+        let mut map = config_map("frozen", json!({"color": color}));
+        map["immutable"] = json!(true);
+        map
+    };
+    let theirs = h.objects.create("kubectl-create", frozen("red")).await;
+    let retained =
+        json!({"timeout": "3s", "upgrade": {"onFailure": "Retain", "immutableFields": "Recreate"}});
+    h.deploy("web", &Pack::new("web", "1.0.0").object(deployment("good", 1)), adopting(retained)).await;
+    // The same content: it can be taken. The revision fails for another reason.
+    h.pack("web-pack", &Pack::new("web", "2.0.0").objects([frozen("red"), deployment("good", 1), bad()]))
+        .await;
+    h.shows_states("web", &["1 deployed", "2 failed"]).await;
+    h.pack("web-pack", &Pack::new("web", "3.0.0").objects([frozen("blue"), deployment("good", 1)])).await;
+    h.shows_states("web", &["1 deployed", "2 failed", "3 failed"]).await;
+    let release = h.condition("web", "Released", "False", None).await;
+    let message = condition(&release, "Released")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("this release has not made it"), "{message}");
+    assert_eq!(uid(&h.objects.get("ConfigMap/frozen").await), uid(&theirs));
+    h.uninstall("web").await;
+    handed_back(&h, &[theirs]).await;
+}
+
+/// Without its record nobody knows what a release had deployed, so a new beginning that fails takes none of it away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_lost_record_had_deployed_survives_a_new_beginning_that_fails() {
+    let h = Harness::new("adopt-start-over").await;
+    let uninstalls = json!({"timeout": "6s", "install": {"retries": 0, "onFailure": "Uninstall"}});
+    let good = || {
+        Pack::new("web", "1.0.0")
+            .objects([config_map("settings", json!({"color": "blue"})), deployment("good", 1)])
+    };
+    h.deploy("web", &good(), uninstalls).await;
+    let uids = h.objects.uids(&["ConfigMap/settings", "Deployment/good"]).await;
+    let record = h.records("web").await.remove(0);
+    h.objects.delete(&format!("Secret/{}", record["metadata"]["name"].as_str().unwrap())).await;
+    h.condition("web", "Ready", "False", Some("RecordLost")).await;
+    let next = config_map("settings", json!({"color": "red"}));
+    h.pack("web-pack", &Pack::new("web", "2.0.0").objects([next, deployment("good", 1), bad()])).await;
+    h.annotate("web", "sherpack.io/reset-at", "now").await;
+    h.records_show("web", &["2 uninstalled"]).await;
+    h.gone("Deployment/bad").await;
+    assert_eq!(h.objects.uids(&["ConfigMap/settings", "Deployment/good"]).await, uids);
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+}
