@@ -73,6 +73,7 @@ mod behaviour {
     mod served_versions;
     mod shards;
     mod subpacks;
+    mod successor;
     mod templates;
     mod tenancy;
     /// Leases, and servers that stop for a while: what counts is who acts when. They run after the others, a few at a time.

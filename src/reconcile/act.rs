@@ -51,14 +51,29 @@ impl Pass<'_> {
                 return Err(error.into());
             }
         };
-        if let Some((Head::Ours(old), _)) = &before
-            && old.record.state != State::Deployed
-        {
-            // A failed revision is not rewritten any more: this is where it stops being the head.
-            self.records().set_head(old, false).await?;
-        }
         self.wrote(&stored);
+        // What ran until now is over, whether it can be written down now or later.
+        self.mem.running = None;
+        match &before {
+            Some((Head::Ours(old), _)) if old.record.state.is_pending() => {
+                self.interrupt(old.record.version).await?;
+            }
+            Some((Head::Ours(old), _)) if old.record.state != State::Deployed => {
+                // A failed revision is not rewritten any more: this is where it stops being the head.
+                self.records().set_head(old, false).await?;
+            }
+            _ => {}
+        }
         self.mem.running = Some(self.running(stored, parts, plan, absent));
+        self.advance().await
+    }
+
+    /// Goes on with a rollback, without waiting for what it applies to be healthy.
+    pub(super) async fn hasten(&mut self) -> Result<Progress, Error> {
+        self.load_running().await?;
+        if let Some(running) = &mut self.mem.running {
+            running.hasty = true;
+        }
         self.advance().await
     }
 
@@ -72,6 +87,10 @@ impl Pass<'_> {
     pub(super) async fn load_running(&mut self) -> Result<(), Error> {
         if self.mem.running.is_none() {
             let stored = self.read_head_whole().await?;
+            if stored.record.version > 1 && stored.record.state.is_pending() {
+                // The process before may have died when it had stored this and not yet ended what it replaces.
+                self.interrupt(stored.record.version - 1).await?;
+            }
             let parts = stored_parts(&stored)?;
             let plan = match (&stored.record.state, private(&stored)) {
                 (State::Deployed, _) => plan::tests(&parts.hooks),
@@ -124,6 +143,7 @@ impl Pass<'_> {
             applied: HashMap::new(),
             absent,
             handed_over: false,
+            hasty: false,
             ailing: None,
             refused_since: None,
             stage: Stage::Begin,

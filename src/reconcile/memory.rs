@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::calm::Busy;
 use super::guard::Guard;
 use super::kept::Kept;
+use super::successor::Tried;
 use super::tally::Tally;
 use crate::api::{HistoryEntry, LockOf, PlanStatus};
 use crate::cluster::Applied;
@@ -95,6 +96,10 @@ pub struct Remembered {
     pub counted: BTreeMap<String, String>,
     /// The plan that waits for approval.
     pub plan: Option<PlanStatus>,
+    /// What is wanted instead of a revision under way, as it was prepared last.
+    pub(super) successor: Option<Tried>,
+    /// Why that does not begin.
+    pub waits_to_begin: Option<String>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<String>,
     /// Revisions that were ended without an operation of ours, until the status has told it.
@@ -134,6 +139,8 @@ pub struct Running {
     pub applied: HashMap<ObjectId, Applied>,
     /// What was not there when this process began the operation.
     pub absent: BTreeSet<ObjectId>,
+    /// Nothing waits for health any more.
+    pub hasty: bool,
     /// Replicas that an autoscaler sets were left to it.
     pub handed_over: bool,
     /// What is not healthy and hinders nobody.

@@ -41,6 +41,7 @@ mod served;
 mod sharing;
 mod status;
 mod steps;
+mod successor;
 mod tally;
 mod testing;
 mod uninstall;
@@ -232,6 +233,11 @@ impl Pass<'_> {
             if deletion.is_none() && !self.settings.suspend {
                 self.observe_rollback(&mut seen).await?;
             }
+            let mut prepared = None;
+            if decide::asks_for_successor(&seen) {
+                (seen.successor, prepared) = self.successor(&seen, wanted.as_ref()).await;
+            }
+            self.learn_what_waits(&seen, source_error.as_ref());
             let mut decision = decide::decide(&seen);
             self.mem.no_way_back = None;
             if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
@@ -255,11 +261,18 @@ impl Pass<'_> {
                     let installs = matches!(decision.operation, Operation::Install { .. });
                     let action = if installs { Action::Install } else { Action::Upgrade };
                     let Some(wanted) = &wanted else { return Err(Error::Undecided) };
-                    let launched = self.launch(wanted, action, *revision, *attempt, false).await;
-                    if launched.is_err() {
-                        self.stay_locked().await;
+                    let launched = match prepared {
+                        Some(prepared) => self.begin(prepared).await,
+                        None => self.launch(wanted, action, *revision, *attempt, false).await,
+                    };
+                    match launched {
+                        Ok(progress) => progress,
+                        Err(error) => {
+                            self.stay_locked().await;
+                            self.goes_on_instead(&seen, error)?;
+                            continue;
+                        }
                     }
-                    launched?
                 }
                 Operation::StartOver => {
                     let Some(wanted) = &wanted else {
@@ -273,8 +286,15 @@ impl Pass<'_> {
                     None => continue,
                 },
                 Operation::Rollback { revision, target, attempt } => {
-                    self.launch_rollback(*revision, *target, *attempt).await?
+                    match self.launch_rollback(*revision, *target, *attempt).await {
+                        Ok(progress) => progress,
+                        Err(error) => {
+                            self.goes_on_instead(&seen, error)?;
+                            continue;
+                        }
+                    }
                 }
+                Operation::Hasten => self.hasten().await?,
                 Operation::Remove => match self.remove_failed().await? {
                     Some(progress) => progress,
                     None => continue,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::act::slim;
 use super::{Error, Pass};
-use crate::api::{DriftMode, DriftPause, Settings};
+use crate::api::{DriftMode, DriftPause, Settings, reasons};
 use crate::release::decide::{
     Deletion, Failure, HeadState, Observation, OnFailure, OurHead, Retries, RollbackTo,
 };
@@ -95,6 +95,7 @@ impl Pass<'_> {
             inputs,
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,
+            successor: decide::Successor::Unknown,
             healed: false,
             retries: Retries { install: settings.install_retries, upgrade: settings.upgrade_retries },
             on_failure: OnFailure {
@@ -185,6 +186,7 @@ fn head_state(state: &State) -> HeadState {
         State::Deployed => HeadState::Deployed,
         State::Superseded => HeadState::Superseded,
         State::Uninstalled => HeadState::Uninstalled,
+        State::Failed { reason, .. } if reason.starts_with(reasons::INTERRUPTED) => HeadState::Interrupted,
         State::Failed { failed_at, .. } => HeadState::Failed { at: *failed_at },
         State::PendingInstall { started_at, timeout }
         | State::PendingUpgrade { started_at, timeout, .. }

@@ -77,6 +77,17 @@ impl Pass<'_> {
         target: u32,
         attempt: u32,
     ) -> Result<Progress, Error> {
+        let prepared = self.prepare_rollback(revision, target, attempt).await?;
+        self.begin(prepared).await
+    }
+
+    /// Makes the manifest of `target` a revision that can be stored.
+    pub(super) async fn prepare_rollback(
+        &mut self,
+        revision: u32,
+        target: u32,
+        attempt: u32,
+    ) -> Result<Prepared, Error> {
         let (stored, of_target) = self.target(target).await?;
         let mut parts = stored_parts(&stored)?;
         let before = self.own_private().cloned();
@@ -135,7 +146,7 @@ impl Pass<'_> {
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: before.map_or(of_target.secrets, |private| private.secrets),
         };
-        self.begin(Prepared { record, private, parts, plan, start_over: false }).await
+        Ok(Prepared { record, private, parts, plan, start_over: false })
     }
 
     /// Judges the definitions of a stored revision against those of the cluster: the way back is a change like others. One

@@ -103,7 +103,8 @@ impl Pass<'_> {
         objects: &[usize],
         wait: Wait,
     ) -> Result<Step, Error> {
-        if !self.waits(wait) {
+        if !self.waits(wait) || running.hasty {
+            self.wake_on(&BTreeMap::new());
             return Ok(Step::Done);
         }
         if !matches!(running.stage, Stage::Wait { .. }) {

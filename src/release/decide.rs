@@ -8,6 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 mod ours;
+mod successor;
+
+pub use successor::{Successor, asks_for_successor, held_up};
 
 use super::depends::Blocked;
 
@@ -33,6 +36,8 @@ pub struct Observation {
     pub unapproved: Option<String>,
     /// A release that this one depends on is not Ready.
     pub dependency: Option<Blocked>,
+    /// What is known of the revision that is wanted instead of the newest one.
+    pub successor: Successor,
     /// What a failed head failed for is healthy by now.
     pub healed: bool,
     pub retries: Retries,
@@ -141,8 +146,16 @@ pub enum HeadState {
     Deployed,
     Superseded,
     Uninstalled,
-    Failed { at: Timestamp },
-    Pending { started_at: Timestamp, timeout: Duration, uninstalling: bool },
+    Failed {
+        at: Timestamp,
+    },
+    /// Another revision took its place. It counts for no retry and is not undone.
+    Interrupted,
+    Pending {
+        started_at: Timestamp,
+        timeout: Duration,
+        uninstalling: bool,
+    },
 }
 
 /// The row of the table that matched.
@@ -159,9 +172,11 @@ pub enum Operation {
     Recover,
     /// Go on with our own pending revision.
     Resume,
-    /// Our own pending revision is for inputs that nobody wants any more: mark it failed, decide again.
+    /// Our own pending uninstall is not wanted any more: mark it failed, decide again.
     Interrupt,
-    /// The same, but a hook of it may be running: see its end first.
+    /// Go on with a rollback without waiting for health, because something else is wanted and ready.
+    Hasten,
+    /// Something else is to begin, but a hook may be running: see its end first.
     AwaitHook,
     /// A failed attempt is cooling down.
     Wait,
@@ -273,6 +288,7 @@ fn corrects(seen: &Observation, operation: &Operation) -> bool {
         | Operation::Recover
         | Operation::Resume
         | Operation::Interrupt
+        | Operation::Hasten
         | Operation::AwaitHook
         | Operation::Install { .. }
         | Operation::Upgrade { .. }

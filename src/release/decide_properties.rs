@@ -11,6 +11,7 @@ fn any_state() -> impl Strategy<Value = HeadState> {
         Just(HeadState::Deployed),
         Just(HeadState::Superseded),
         Just(HeadState::Uninstalled),
+        Just(HeadState::Interrupted),
         seconds.clone().prop_map(|seconds| HeadState::Failed { at: at(seconds) }),
         (seconds, prop_oneof![0..9_000_u64, Just(u64::MAX)], any::<bool>()).prop_map(
             |(started, timeout, uninstalling)| {
@@ -74,6 +75,7 @@ prop_compose! {
         paused: bool,
         awaiting in proptest::bool::weighted(0.1),
         blocked in proptest::bool::weighted(0.2),
+        successor in prop_oneof![Just(Successor::Unknown), Just(Successor::Ready), Just(Successor::Refused)],
         healed: bool,
         install in 0..5_u32,
         upgrade in 0..5_u32,
@@ -94,7 +96,7 @@ prop_compose! {
         let dependency = blocked.then(waits);
         let unapproved = awaiting.then(|| "sha256:1".to_owned());
         Observation {
-            deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, unapproved, dependency, healed, retries,
+            deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, unapproved, dependency, successor, healed, retries,
             on_failure, rollback_to, test, drift, now: at(NOW),
         }
     }
@@ -152,7 +154,7 @@ fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Obse
                 end(OurHead { revision: *revision, target: Some(*target), undone, last_deployed, ..head });
             next.reset_requested = false;
         }
-        (Operation::Resume, Head::Ours(head)) => {
+        (Operation::Resume | Operation::Hasten, Head::Ours(head)) => {
             next.head = end(head.clone());
             next.reset_requested = false;
         }
@@ -203,15 +205,32 @@ proptest! {
         }
     }
 
-    /// Nothing new begins while a dependency is not Ready, and nothing else changes by that.
+    /// Nothing new begins while a dependency is not Ready: what runs goes on, and what failed is undone. Nothing else changes by
+    /// that.
     #[test]
     fn nothing_new_begins_before_its_dependencies_are_ready(seen in any_observation()) {
         let free = decide(&Observation { dependency: None, ..seen.clone() });
         let held = decide(&Observation { dependency: Some(waits()), ..seen });
-        if matches!(free.operation, Operation::Install { .. } | Operation::Upgrade { .. } | Operation::StartOver) {
-            prop_assert_eq!(held.operation, Operation::Hold(Hold::DependencyNotReady(waits())));
-        } else {
-            prop_assert_eq!(held, free);
+        match (&free.operation, &held.operation) {
+            (Operation::Install { .. } | Operation::Upgrade { .. } | Operation::StartOver, operation) => {
+                let holds = *operation == Operation::Hold(Hold::DependencyNotReady(waits()));
+                prop_assert!(holds || matches!(operation, Operation::Resume | Operation::Rollback { .. }), "{operation:?}");
+            }
+            (Operation::Hasten | Operation::AwaitHook, Operation::Resume) => {}
+            _ => prop_assert_eq!(held, free),
+        }
+    }
+
+    /// An operation under way makes way only for what could begin.
+    #[test]
+    fn nothing_is_interrupted_for_what_cannot_begin(seen in any_observation()) {
+        let operation = decide(&seen).operation;
+        let upgrading = matches!(&seen.head, Head::Ours(OurHead { state: HeadState::Pending { uninstalling: false, .. }, .. }));
+        if upgrading && seen.deletion.is_none() && seen.successor != Successor::Ready {
+            prop_assert!(matches!(operation, Operation::Resume | Operation::Hold(_)), "{operation:?}");
+        }
+        if asks_for_successor(&seen) {
+            prop_assert!(seen.deletion.is_none() && !seen.suspended);
         }
     }
 

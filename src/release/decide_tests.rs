@@ -26,6 +26,7 @@ pub(super) fn created() -> Observation {
         reset_requested: false,
         paused: false,
         dependency: None,
+        successor: Successor::Ready,
         healed: false,
         retries: Retries { install: 3, upgrade: 3 },
         on_failure: OnFailure::default(),
@@ -270,7 +271,11 @@ fn our_own_pending_record() {
         row("same inputs, long after its timeout", with(ours(pending(0, 60), WANTED)), Operation::Resume),
         row("inputs not known: what is stored is finished", blind, Operation::Resume),
         row("paused: what is begun is finished", paused, Operation::Resume),
-        row("other inputs", with(ours(pending(NOW, 60), OTHER)), Operation::Interrupt),
+        row(
+            "other inputs",
+            with(ours(pending(NOW, 60), OTHER)),
+            Operation::Upgrade { revision: 5, attempt: 1 },
+        ),
         row(
             "an uninstall that nobody wants any more",
             with(ours(uninstalling, WANTED)),
@@ -449,9 +454,9 @@ fn a_failure_that_is_undone() {
         row("going back failed, other inputs", wants_other(gone_back(failed(1), 1)), upgrade(1)),
         row("going back goes on", seen(gone_back(pending(NOW, 60), 1)), Operation::Resume),
         row(
-            "going back is not wanted any more",
+            "going back is not wanted any more: it does not wait for health",
             wants_other(gone_back(pending(NOW, 60), 1)),
-            Operation::Interrupt,
+            Operation::Hasten,
         ),
         row("taken away", seen(removed.clone()), exceeded(4)).until(NOW + 590),
         row("taken away, other inputs", wants_other(removed), Operation::Install { revision: 5, attempt: 1 }),
@@ -480,12 +485,8 @@ fn a_release_that_is_pinned_to_a_revision() {
         row("there by a rollback", pinned(went(HeadState::Deployed, 1), 2), Operation::Nothing).locked(),
         row("it is the head itself", pinned(deployed(OTHER), 4), Operation::Nothing).locked(),
         row("on the way", pinned(went(pending(NOW, 60), 1), 2), Operation::Resume),
-        row("on the way elsewhere", pinned(went(pending(NOW, 60), 1), 3), Operation::Interrupt),
-        row(
-            "in the middle of an upgrade",
-            pinned(head_of(pending(NOW, 60), WANTED, 1), 2),
-            Operation::Interrupt,
-        ),
+        row("on the way elsewhere", pinned(went(pending(NOW, 60), 1), 3), Operation::Hasten),
+        row("in the middle of an upgrade", pinned(head_of(pending(NOW, 60), WANTED, 1), 2), back(1)),
         row("after a failed upgrade, without its pause", pinned(head_of(failed(0), WANTED, 1), 2), back(1)),
         row("it failed", pinned(went(failed(1), 1), 2), Operation::Wait).until(NOW + 4),
         row("it failed a while ago", pinned(went(failed(5), 1), 2), back(2)),
@@ -516,7 +517,7 @@ fn a_release_that_is_pinned_to_a_revision() {
             unpinned(went(HeadState::Deployed, 1)),
             Operation::Upgrade { revision: 5, attempt: 1 },
         ),
-        row("the pin is taken away on the way", unpinned(went(pending(NOW, 60), 1)), Operation::Interrupt),
+        row("the pin is taken away on the way", unpinned(went(pending(NOW, 60), 1)), Operation::Hasten),
         row(
             "the pin is taken away after it failed",
             unpinned(went(failed(0), 1)),
@@ -586,9 +587,9 @@ fn a_release_whose_dependencies_are_not_ready() {
         .locked(),
         row("pending: what has begun goes on", held(with(ours(pending(NOW, 60), WANTED))), Operation::Resume),
         row(
-            "pending for other inputs: nobody wants it",
+            "pending for other inputs: it goes on until those may begin",
             held(with(ours(pending(NOW, 60), OTHER))),
-            Operation::Interrupt,
+            Operation::Resume,
         ),
         row(
             "an uninstall that nobody wants any more",
@@ -609,3 +610,42 @@ fn a_release_whose_dependencies_are_not_ready() {
 }
 
 // ---- for all observations -----------------------------------------------------------------------------------
+
+#[test]
+fn what_is_wanted_instead_takes_over_only_when_it_could_begin() {
+    let under_way = || with(ours(pending(NOW, 60), OTHER));
+    let not = |successor, seen: Observation| Observation { successor, ..seen };
+    let paused = |seen: Observation| Observation { paused: true, ..seen };
+    let unapproved = |seen: Observation| Observation { unapproved: Some("sha256:1".to_owned()), ..seen };
+    let waiting = |seen: Observation| Observation { dependency: Some(waits()), ..seen };
+    let no_way_back = |seen: Observation| Observation { on_failure: OnFailure::default(), ..seen };
+    let rolls_back =
+        |seen: Observation| Observation { on_failure: OnFailure { uninstall: true, rollback: true }, ..seen };
+    let failed = || rolls_back(with(ours(failed(0), OTHER)));
+    let upgrade = |attempt| Operation::Upgrade { revision: 5, attempt };
+    let back = |attempt| Operation::Rollback { revision: 5, target: 3, attempt };
+    let going_back = |state| {
+        let head = head_of(state, OTHER, 1);
+        rolls_back(with(Head::Ours(OurHead { last_deployed: Some(3), target: Some(3), ..head })))
+    };
+    check(vec![
+        row("not tried yet: what runs goes on", not(Successor::Unknown, under_way()), Operation::Resume),
+        row("refused: what runs goes on", not(Successor::Refused, under_way()), Operation::Resume),
+        row("ready, but paused", paused(under_way()), Operation::Resume),
+        row("ready, but not approved", unapproved(under_way()), Operation::Resume),
+        row("ready, but waiting for a dependency", waiting(under_way()), Operation::Resume),
+        row("going back, refused", not(Successor::Refused, going_back(pending(NOW, 60))), Operation::Resume),
+        row("failed, ready", failed(), upgrade(1)),
+        row("failed, refused: nothing else can help", not(Successor::Refused, failed()), back(1)),
+        row("failed, paused", paused(failed()), back(1)),
+        row("failed, waiting for a dependency", waiting(failed()), back(1)),
+        row("failed, refused, no way back", not(Successor::Refused, no_way_back(failed())), upgrade(1)),
+        row(
+            "a first install is not taken away for it",
+            not(Successor::Refused, rolls_back(with(never_deployed(super::tests::failed(0), OTHER, 1)))),
+            Operation::Install { revision: 5, attempt: 1 },
+        ),
+        row("interrupted: no failure", with(ours(HeadState::Interrupted, WANTED)), upgrade(1)),
+        row("interrupted, other inputs", with(ours(HeadState::Interrupted, OTHER)), upgrade(1)),
+    ]);
+}

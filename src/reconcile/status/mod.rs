@@ -152,6 +152,8 @@ pub(super) struct Facts<'a> {
     pub claimant: Option<&'a str>,
     /// The plan that was shown last.
     pub plan: Option<&'a PlanStatus>,
+    /// Why what is wanted now does not take over from what runs.
+    pub waits_to_begin: Option<&'a str>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<&'a str>,
     pub history_limit: usize,

@@ -37,7 +37,13 @@ impl Verdict {
 pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
     match &outcome.progress {
         Progress::Blocked(error) => Verdict::of(error),
-        Progress::Running(run) => running(run),
+        Progress::Running(run) => {
+            let mut verdict = running(run);
+            if let Some(why) = facts.waits_to_begin {
+                verdict.message.push_str(&format!("; what is wanted now does not take over: {why}"));
+            }
+            verdict
+        }
         Progress::Testing(run) => {
             let first = facts.release.spec.test.as_ref().is_some_and(|test| test.enabled == Some(true))
                 && super::tested(facts).is_none();

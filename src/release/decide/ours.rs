@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::{Failure, Head, HeadState, Hold, Observation, Operation, OurHead, RollbackTo, after, no_target};
+use super::{
+    Failure, Head, HeadState, Hold, Observation, Operation, OurHead, RollbackTo, after, no_target, successor,
+};
 use crate::release::backoff;
 
 type Decided = (Operation, Option<Timestamp>);
@@ -10,7 +12,7 @@ type Decided = (Operation, Option<Timestamp>);
 pub(super) fn ours(seen: &Observation, head: &OurHead) -> Decided {
     debug_assert!(matches!(&seen.head, Head::Ours(_)));
     if let HeadState::Pending { uninstalling, .. } = head.state {
-        return (pending(seen, head, uninstalling), None);
+        return (successor::pending(seen, head, uninstalling), None);
     }
     if let Some(to) = &seen.rollback_to {
         return rollback_to(seen, head, to);
@@ -18,10 +20,13 @@ pub(super) fn ours(seen: &Observation, head: &OurHead) -> Decided {
     let Some(inputs) = &seen.inputs else {
         return (Operation::Hold(Hold::InputsUnknown), None);
     };
-    if let Some(failure) = failure(head).filter(|failure| failure.inputs == *inputs)
+    if let Some(failure) = failure_of(head).filter(|failure| failure.inputs == *inputs)
         && !seen.reset_requested
     {
         return failed(seen, head, &failure);
+    }
+    if let Some(undo) = successor::stranded(seen, head) {
+        return undo;
     }
     let next = next(head, 1);
     match head.state {
@@ -36,11 +41,11 @@ pub(super) fn ours(seen: &Observation, head: &OurHead) -> Decided {
 }
 
 /// Nothing is deployed, so that an upgrade would have nothing to start from.
-fn is_fresh(head: &OurHead) -> bool {
+pub(super) fn is_fresh(head: &OurHead) -> bool {
     head.last_deployed.is_none() || head.state == HeadState::Uninstalled
 }
 
-fn next(head: &OurHead, attempt: u32) -> Operation {
+pub(super) fn next(head: &OurHead, attempt: u32) -> Operation {
     let revision = head.revision + 1;
     if is_fresh(head) {
         Operation::Install { revision, attempt }
@@ -51,30 +56,6 @@ fn next(head: &OurHead, attempt: u32) -> Operation {
 
 fn at_rest(seen: &Observation) -> Operation {
     if seen.test { Operation::Test } else { Operation::Nothing }
-}
-
-fn pending(seen: &Observation, head: &OurHead, uninstalling: bool) -> Operation {
-    // An uninstall that nobody wants any more cannot be resumed into a release.
-    let wanted = !uninstalling && still_wanted(seen, head);
-    match (wanted, head.hook_running) {
-        (true, _) => Operation::Resume,
-        (false, true) => Operation::AwaitHook,
-        (false, false) => Operation::Interrupt,
-    }
-}
-
-/// Inputs that cannot be read, or that nobody has approved, are no reason to stop what is stored and under way.
-fn still_wanted(seen: &Observation, head: &OurHead) -> bool {
-    let is = |inputs: &str| {
-        seen.unapproved.is_some() || seen.inputs.as_ref().is_none_or(|wanted| wanted == inputs)
-    };
-    match (&seen.rollback_to, head.target, &head.undone) {
-        (Some(to), target, _) => target == Some(to.revision),
-        (None, Some(_), Some(undone)) => is(&undone.inputs),
-        // The pin was taken away.
-        (None, Some(_), None) => false,
-        (None, None, _) => is(&head.inputs),
-    }
 }
 
 fn rollback_to(seen: &Observation, head: &OurHead, to: &RollbackTo) -> Decided {
@@ -103,7 +84,7 @@ fn rollback_to(seen: &Observation, head: &OurHead, to: &RollbackTo) -> Decided {
 }
 
 /// The failure that the head stands for: its own, or the one that it undid.
-fn failure(head: &OurHead) -> Option<Failure> {
+pub(super) fn failure_of(head: &OurHead) -> Option<Failure> {
     match (&head.undone, &head.state) {
         (Some(undone), _) => Some(undone.clone()),
         (None, HeadState::Failed { at }) if head.target.is_none() => {

@@ -1,0 +1,151 @@
+//! What is wanted instead of a revision under way: prepared beside it, and told while it cannot take over.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::prepare::{Prepared, Wanted};
+use super::{Error, Pass};
+use crate::api::{Class, reasons};
+use crate::release::decide::{self, Head as Seen, Observation, Successor};
+use crate::release::{Action, State};
+use crate::storage::{Head, Records};
+
+/// What was refused may be taken after this time, when it lies in the cluster and not in the spec.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
+/// The same for what may be right in a moment.
+const TRY_SOON: Duration = Duration::from_secs(2);
+
+/// A try to prepare what is wanted instead of the newest revision.
+pub(super) struct Tried {
+    /// Of the inputs, or the revision to go back to.
+    wanted: String,
+    generation: Option<i64>,
+    /// Why it cannot take over.
+    refusal: Option<String>,
+    again: Timestamp,
+}
+
+impl Pass<'_> {
+    /// Prepares what is wanted instead of the newest revision, unless that was tried a moment ago.
+    pub(super) async fn successor(
+        &mut self,
+        seen: &Observation,
+        wanted: Option<&Wanted>,
+    ) -> (Successor, Option<Prepared>) {
+        let Some(name) = name_of(seen) else { return (Successor::Unknown, None) };
+        let known = self.mem.successor.as_ref().filter(|tried| {
+            tried.wanted == name
+                && tried.generation == self.release.metadata.generation
+                && self.now < tried.again
+        });
+        match known {
+            Some(tried) if tried.refusal.is_some() => return (Successor::Refused, None),
+            // It is prepared for the moment when it begins.
+            Some(_) if waits_for_its_turn(seen) => return (Successor::Ready, None),
+            _ => {}
+        }
+        let prepared = match (&seen.rollback_to, wanted) {
+            (Some(to), _) => self.prepare_rollback(revision_after(seen), to.revision, 1).await,
+            (None, Some(wanted)) => {
+                let fresh = matches!(&seen.head, Seen::Ours(head) if head.last_deployed.is_none());
+                let action = if fresh { Action::Install } else { Action::Upgrade };
+                self.prepare(wanted, action, revision_after(seen), 1, false).await
+            }
+            (None, None) => return (Successor::Unknown, None),
+        };
+        let prepared = match prepared {
+            Ok(prepared) => self.preflight(&prepared).await.map(|()| prepared),
+            Err(error) => Err(error),
+        };
+        match prepared {
+            Ok(prepared) => {
+                self.tried(name, None, TRY_SOON);
+                (Successor::Ready, Some(prepared))
+            }
+            Err(error) => {
+                self.refuse_successor(name, error);
+                (Successor::Refused, None)
+            }
+        }
+    }
+
+    /// What was prepared could not begin after all, and what runs goes on. `false`: nothing runs.
+    pub(super) fn goes_on_instead(&mut self, seen: &Observation, error: Error) -> Result<(), Error> {
+        let under_way =
+            matches!(&seen.head, Seen::Ours(head) if matches!(head.state, decide::HeadState::Pending { .. }));
+        let name = name_of(seen).filter(|_| under_way && !error.is_conflict());
+        let Some(name) = name else { return Err(error) };
+        self.refuse_successor(name, error);
+        Ok(())
+    }
+
+    fn refuse_successor(&mut self, name: String, error: Error) {
+        let error = self.hidden_error(error);
+        let again = if error.class() == Class::Retry { TRY_SOON } else { TRY_AGAIN };
+        let told = self.mem.successor.as_ref().and_then(|tried| tried.refusal.as_ref());
+        let message = error.to_string();
+        if told != Some(&message) && error.class() != Class::Retry {
+            self.ctx.report.event(self.release, true, error.reason(), "Prepare", message.clone());
+        }
+        self.tried(name, Some(message), again);
+    }
+
+    fn tried(&mut self, wanted: String, refusal: Option<String>, again: Duration) {
+        let (generation, again) = (self.release.metadata.generation, self.later(again));
+        self.mem.successor = Some(Tried { wanted, generation, refusal, again });
+    }
+
+    /// Why what is wanted now does not take over from what runs.
+    pub(super) fn learn_what_waits(&mut self, seen: &Observation, unread: Option<&Error>) {
+        let unread = unread.filter(|error| error.fetching_since().is_none());
+        self.mem.waits_to_begin = match (decide::held_up(seen), unread) {
+            (Some(held), _) => Some(held),
+            (None, Some(error)) => Some(error.to_string()),
+            (None, None) if seen.successor == Successor::Refused => {
+                self.mem.successor.as_ref().and_then(|tried| tried.refusal.clone())
+            }
+            _ => None,
+        };
+    }
+
+    /// Ends a pending revision whose successor is stored. After a crash between the two this is made up for.
+    pub(super) async fn interrupt(&mut self, revision: u32) -> Result<(), Error> {
+        let (namespace, name) = (self.settings.target_namespace.clone(), self.settings.release_name.clone());
+        let Head::Ours(mut stored) = self.records().get(&namespace, &name, revision).await? else {
+            return Ok(());
+        };
+        if !stored.record.state.is_pending() {
+            return Ok(());
+        }
+        let reason = format!("{}: other inputs are wanted now", reasons::INTERRUPTED);
+        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
+        stored.record.updated_at = self.now;
+        if let Some(private) = stored.private.as_mut() {
+            private.operation = None;
+        }
+        self.save(&stored, false).await?;
+        self.mem.ended.push(super::status::ended(&stored, self.now));
+        Ok(())
+    }
+}
+
+/// What is wanted, in a word that tells it from something else.
+fn name_of(seen: &Observation) -> Option<String> {
+    match &seen.rollback_to {
+        Some(to) => Some(format!("rollback to {}", to.revision)),
+        None => seen.inputs.clone(),
+    }
+}
+
+fn revision_after(seen: &Observation) -> u32 {
+    match &seen.head {
+        Seen::Ours(head) => head.revision + 1,
+        _ => 1,
+    }
+}
+
+/// A hook that runs, or a rollback under way, comes first.
+fn waits_for_its_turn(seen: &Observation) -> bool {
+    matches!(&seen.head, Seen::Ours(head) if head.hook_running || head.target.is_some())
+}
