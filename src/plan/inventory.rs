@@ -166,10 +166,15 @@ pub fn marked_by(annotations: Option<&BTreeMap<String, String>>) -> Option<&str>
 /// Whether a live object is ours to delete: still marked by this line of revisions, and not to be kept.
 #[must_use]
 pub fn may_delete(entry: &InventoryEntry, annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
-    let kept = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
+    !entry.keep && !is_kept(annotations) && is_marked(annotations, uid)
+}
+
+/// Whether the annotations of a live object say that it outlives its release.
+#[must_use]
+pub fn is_kept(annotations: Option<&BTreeMap<String, String>>) -> bool {
+    [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
         .iter()
-        .any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == names::KEEP));
-    !entry.keep && !kept && is_marked(annotations, uid)
+        .any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == names::KEEP))
 }
 
 /// Whether what an object holds, or what is in it, goes with it: such an object is never deleted to be created anew.
