@@ -288,7 +288,12 @@ impl Pass<'_> {
                     Some(progress) => progress,
                     None => continue,
                 },
-                Operation::Test => self.test().await?,
+                Operation::Test => match (self.test().await?, source_error) {
+                    (Progress::Testing { run, .. }, blocked) => Progress::Testing { run, blocked },
+                    // That was all that could be done.
+                    (Progress::Nothing, Some(error)) => Progress::Blocked(error),
+                    (progress, _) => progress,
+                },
                 Operation::Resume => self.resume().await?,
                 Operation::Uninstall => {
                     self.preflight_uninstall().await?;

@@ -195,7 +195,9 @@ impl Pass<'_> {
                     }
                 }
                 match &outcome.progress {
-                    Progress::Running(run) => sooner(until(self.now, run.until)),
+                    Progress::Running(run) | Progress::Testing { run, .. } => {
+                        sooner(until(self.now, run.until));
+                    }
                     Progress::Uninstalling { until: at, .. } | Progress::Dependents { until: at, .. } => {
                         sooner(until(self.now, *at));
                     }

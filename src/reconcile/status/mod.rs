@@ -40,8 +40,11 @@ pub(super) enum Progress {
     /// An error stands in the way; whatever is deployed stays and stays locked.
     Blocked(Error),
     Running(Run),
-    /// Tests of what is deployed run.
-    Testing(Run),
+    /// Tests of what is deployed run; `blocked`: what stands in the way of the next revision meanwhile.
+    Testing {
+        run: Run,
+        blocked: Option<Error>,
+    },
     Finished(Finished),
     Uninstalling {
         deadline: Timestamp,

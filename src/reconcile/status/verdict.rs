@@ -37,8 +37,12 @@ impl Verdict {
 pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
     match &outcome.progress {
         Progress::Blocked(error) => Verdict::of(error),
+        Progress::Running(run) if matches!(outcome.decision.operation, Operation::AwaitHook) => {
+            ending(facts, run)
+        }
         Progress::Running(run) => running(run),
-        Progress::Testing(run) => {
+        Progress::Testing { blocked: Some(error), .. } => Verdict::of(error),
+        Progress::Testing { run, blocked: None } => {
             let first = facts.release.spec.test.as_ref().is_some_and(|test| test.enabled == Some(true))
                 && super::tested(facts).is_none();
             if first { running(run) } else { idle(facts, &outcome.decision) }
