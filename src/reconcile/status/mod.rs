@@ -2,6 +2,7 @@
 
 mod drift;
 mod guard;
+mod health;
 mod history;
 mod operation;
 mod verdict;
@@ -11,8 +12,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 pub(super) use guard::{Guarding, guarded};
+use health::health;
 pub(super) use history::ended;
 pub(super) use operation::{action_name, records_going};
+use verdict::own_failure;
 pub(super) use verdict::{Verdict, failure};
 
 use super::Error;
@@ -145,6 +148,8 @@ pub(super) struct Facts<'a> {
     pub pause: DriftPause,
     /// Why the spec cannot be acted on. Then this is what the status says, whatever else went on.
     pub invalid: Option<&'a Invalid>,
+    /// Objects of the deployed revision that the watches know to be gone.
+    pub missing: Vec<ObjectId>,
     /// It locks what somebody else installed, and that is deployed.
     pub guards: bool,
     /// What the newest operation did with the objects.
@@ -199,8 +204,8 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     facts.ended.iter().for_each(|entry| history::add(&mut status, facts, entry.clone()));
     if let Ok(Outcome { progress: Progress::Finished(finished), .. }) = outcome {
         history::finished(&mut status, facts, finished);
-        health(&mut status, facts, finished);
     }
+    health(&mut status, facts, outcome);
     let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
     drift(&mut status, facts, looked);
     let blocked = match outcome {
@@ -365,31 +370,6 @@ fn tests(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
         &mut status.conditions,
         condition::TESTED,
         passed,
-        reason,
-        &message,
-        generation,
-        facts.now,
-    );
-}
-
-fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
-    let (healthy, reason, message) = match &finished.failure {
-        None if facts.release.spec.wait == Some(false) => (
-            ConditionStatus::Unknown,
-            reasons::HEALTH_PROGRESSING,
-            "spec.wait is false: health was not waited for".to_owned(),
-        ),
-        None => match &finished.ailing {
-            None => (ConditionStatus::True, reasons::HEALTHY, "every object is healthy".to_owned()),
-            Some(ailing) => (ConditionStatus::False, reasons::HEALTH_FAILED, ailing.clone()),
-        },
-        Some((reason, message)) => (ConditionStatus::False, *reason, message.clone()),
-    };
-    let generation = facts.release.metadata.generation;
-    conditions::set(
-        &mut status.conditions,
-        condition::HEALTHY,
-        healthy,
         reason,
         &message,
         generation,
