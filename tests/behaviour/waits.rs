@@ -115,7 +115,7 @@ async fn an_object_that_is_missing_is_not_healthy() {
     let mark = h.wire.mark();
     h.objects.delete("Deployment/web").await;
     let missing = h.condition("web", "Healthy", "False", Some("ObjectMissing")).await;
-    let told = condition(&missing, "Healthy")["message"].as_str().unwrap();
+    let told = condition(&missing, "Healthy")["message"].as_str().unwrap().to_owned();
     assert!(told.starts_with("Deployment health-missing/web is missing"), "{told}");
     let asked = h
         .wire

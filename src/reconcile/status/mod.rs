@@ -71,7 +71,8 @@ pub(super) struct Run {
     pub revision: u32,
     pub attempt: u32,
     pub started: Timestamp,
-    pub deadline: Timestamp,
+    /// When the operation gives up; the hook under way where the operation never does.
+    pub deadline: Option<Timestamp>,
     /// What the step under way is.
     pub phase: &'static str,
     pub wave: Option<i32>,
@@ -99,7 +100,10 @@ impl Run {
             revision: running.stored.record.version,
             attempt: private.map_or(1, |private| private.attempt),
             started: running.started,
-            deadline: running.deadline,
+            deadline: match &running.stage {
+                Stage::Hook(watch) if running.deadline == Timestamp::MAX => Some(watch.deadline),
+                _ => Some(running.deadline).filter(|deadline| *deadline < Timestamp::MAX),
+            },
             phase: match step {
                 Some(Step::Hook { phase, .. }) => phase.as_str(),
                 Some(Step::Define { .. } | Step::AwaitServed { .. } | Step::Undefine { .. }) => "Crds",
@@ -271,7 +275,7 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
             (ConditionStatus::True, reasons::DEPLOYED, message + &forced)
         }
         State::Failed { .. } => {
-            let (_, cause) = failure(facts.head);
+            let (_, cause) = own_failure(facts.head);
             let message = format!("revision {} failed and is not locked: {cause}", record.version);
             (ConditionStatus::False, reasons::UPGRADE_FAILED, message)
         }

@@ -23,7 +23,7 @@ pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationSta
             step: number(run.step),
             steps: number(run.steps),
             started_at: Some(Time(run.started)),
-            deadline: Some(Time(run.deadline)),
+            deadline: run.deadline.map(Time),
             attempt: Some(i64::from(run.attempt)),
             waiting_for: run.waiting.iter().map(|(id, waiting)| waiting_for(id, waiting)).collect(),
         }),
