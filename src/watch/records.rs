@@ -420,7 +420,7 @@ mod tests {
         assert!(state.saw(of.clone(), 2, 11));
         state.list_begins(of.storage);
         state.listed(of.clone(), 1, 10);
-        assert_eq!(state.list_ends(of.storage), [of.clone()]);
+        assert_eq!(state.list_ends(of.storage), std::slice::from_ref(&of));
         assert_eq!(state.newest(&of), Newest::Lost);
     }
 

@@ -193,7 +193,7 @@ async fn an_interrupted_way_back_is_not_blamed_for_what_it_undid() {
         .await;
     h.heal("Job/undo").await;
     let held = h.condition("web", "Ready", "False", Some("Paused")).await;
-    h.shows_states("web", &["1 superseded", "2 failed", "3 failed"]).await;
+    h.shows_states("web", &["1 deployed", "2 failed", "3 failed"]).await;
     let told = message(&held, "Released");
     assert_eq!(told, "revision 3 failed and is not locked: other inputs are wanted now", "{held}");
 }
