@@ -55,25 +55,8 @@ fn unjudged(
     facts: &Facts<'_>,
     outcome: &Result<Outcome, Error>,
 ) -> Option<Health> {
-    let unknown = |reason, message: &str| Some((ConditionStatus::Unknown, reason, message.to_owned()));
-    let hold = match outcome.as_ref().map(|outcome| &outcome.decision.operation) {
-        Ok(Operation::Hold(hold)) => Some(hold),
-        _ => None,
-    };
-    match hold {
-        Some(Hold::RecordLost) => {
-            return unknown(
-                reasons::RECORD_LOST,
-                "the revision record is gone, so nobody knows what belongs to the release",
-            );
-        }
-        Some(Hold::RecordUnreadable { .. }) => {
-            return unknown(
-                reasons::RECORD_UNREADABLE,
-                "the revision record cannot be read, so nobody knows what belongs to the release",
-            );
-        }
-        _ => {}
+    if let Some(lost) = lost(outcome) {
+        return Some(lost);
     }
     let before = conditions::find(&status.conditions, condition::HEALTHY);
     let was_healthy = before.is_some_and(|before| before.status == ConditionStatus::True.as_str());
@@ -81,16 +64,8 @@ fn unjudged(
         let message = "the release is being deleted";
         return if was_healthy { unknown(reasons::UNINSTALLING, message) } else { None };
     }
-    if let Some(first) = facts.missing.first() {
-        let others = match facts.missing.len() {
-            1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
-        };
-        let message = format!(
-            "{first}{others} is missing: it was deleted, or does not carry the label {} any more",
-            names::RELEASE_NAME
-        );
-        return Some((ConditionStatus::False, reasons::OBJECT_MISSING, message));
+    if let Some(missing) = missing(facts) {
+        return Some(missing);
     }
     if matches!(outcome, Ok(Outcome { progress: Progress::Finished(_), .. })) {
         return None;
@@ -107,4 +82,38 @@ fn unjudged(
         }
         _ => None,
     }
+}
+
+/// Without its record nobody knows what belongs to the release.
+fn lost(outcome: &Result<Outcome, Error>) -> Option<Health> {
+    let Ok(Outcome { decision, .. }) = outcome else { return None };
+    let Operation::Hold(hold) = &decision.operation else { return None };
+    match hold {
+        Hold::RecordLost => unknown(
+            reasons::RECORD_LOST,
+            "the revision record is gone, so nobody knows what belongs to the release",
+        ),
+        Hold::RecordUnreadable { .. } => unknown(
+            reasons::RECORD_UNREADABLE,
+            "the revision record cannot be read, so nobody knows what belongs to the release",
+        ),
+        _ => None,
+    }
+}
+
+fn missing(facts: &Facts<'_>) -> Option<Health> {
+    let first = facts.missing.first()?;
+    let others = match facts.missing.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    let message = format!(
+        "{first}{others} is missing: it was deleted, or does not carry the label {} any more",
+        names::RELEASE_NAME
+    );
+    Some((ConditionStatus::False, reasons::OBJECT_MISSING, message))
+}
+
+fn unknown(reason: &'static str, message: &str) -> Option<Health> {
+    Some((ConditionStatus::Unknown, reason, message.to_owned()))
 }
