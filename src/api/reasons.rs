@@ -183,6 +183,10 @@ pub const HEALTH_PROGRESSING: &str = "HealthProgressing";
 pub const HEALTH_TIMEOUT: &str = "HealthTimeout";
 /// An object says that it has failed.
 pub const HEALTH_FAILED: &str = "HealthFailed";
+/// An object of the deployed revision is gone.
+pub const OBJECT_MISSING: &str = "ObjectMissing";
+/// What was judged before may not be so any more, and nothing was judged since.
+pub const HEALTH_UNKNOWN: &str = "HealthUnknown";
 /// Every object was healthy, but a probe did not succeed in time.
 pub const PROBE_FAILED: &str = "ProbeFailed";
 /// A probe would go to an address that only the operator itself can reach, so it is not made.

@@ -218,6 +218,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::NAMESPACE_TERMINATING => ("see what keeps the namespace", Next::LookAtNamespace),
         // Health.
         r::HEALTH_PROGRESSING => ("its objects are on their way: follow them", Next::Wait),
+        r::OBJECT_MISSING | r::HEALTH_UNKNOWN => ("let it look again at what is deployed", Next::Reconcile),
         r::HEALTH_TIMEOUT | r::HEALTH_FAILED => ("see what keeps this object", Next::DescribeObject),
         r::PROBE_FAILED => ("it runs, but does not answer its probe: see this object", Next::DescribeObject),
         r::PROBE_REFUSED => ("see which address its pod has", Next::DescribeObject),

@@ -89,16 +89,24 @@ pub enum Holder {
     Release(String),
     /// A Helm release of this name, as far as its annotation says.
     Helm(String),
+    /// Nobody any more: it was to outlive the release that made it.
+    Kept,
     Unknown,
 }
 
 fn holder_phrase(holder: &Holder) -> String {
-    let adopt = "delete it, or set spec.install.adopt to Unowned";
+    let adopt =
+        "set spec.install.adopt to Unowned to take it over, or delete it if nobody needs what it holds";
     match holder {
         Holder::Release(name) => {
             format!(" but by the SherpackRelease {name}: take it out of one of the two, or rename it there")
         }
         Holder::Helm(name) => format!(" but by the Helm release {name}: {adopt}"),
+        Holder::Kept => {
+            ": its annotation kept it, with what it holds, when the release that made it went: set \
+             spec.install.adopt to Unowned to take it over as it is, or name the object otherwise"
+                .to_owned()
+        }
         Holder::Unknown => format!(": {adopt}"),
     }
 }

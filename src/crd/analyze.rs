@@ -36,10 +36,11 @@ pub fn analyze(old: &Definition, new: &Definition) -> Analysis {
     Analysis { name: new.name.clone(), is_new: false, changes }
 }
 
-/// A definition that does not exist yet: nothing can break, but the server may refuse it.
+/// A definition that does not exist yet: nothing can break, but its versions may disagree and the server may refuse it.
 #[must_use]
 pub fn introduce(new: &Definition) -> Analysis {
-    Analysis { name: new.name.clone(), is_new: true, changes: refusal::changes(new) }
+    let changes = pairs::within(new).into_iter().chain(refusal::changes(new)).collect();
+    Analysis { name: new.name.clone(), is_new: true, changes }
 }
 
 /// Whether the server would create a definition.

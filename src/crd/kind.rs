@@ -120,8 +120,8 @@ kinds! {
     UndeprecateVersion: Safe, "";
     /// The text of a deprecation is another.
     ChangeDeprecationWarning: Safe, "";
-    /// A version differs from the one in which objects are stored, and nothing converts.
-    LossyVersion: Warning | Dangerous, "Only what the definition did not have before. Dangerous when a newer version lacks, refuses or re-types something of an older one, or the stored version lacks something of a newer one: it is dropped at the next write. Warning when it is only an older version that lacks what a newer one has.";
+    /// Two served versions disagree, or one and that in which objects are stored, and nothing converts.
+    LossyVersion: Warning | Dangerous, "Only what the definition did not have before between the same two versions. Dangerous when they disagree about a type, a required field, a value of an enum, or a field that one of them prunes: what is written in one is read in the other as it is; and when the newer one refuses what the older one takes. Warning for another default, and for a definition that is new: no object has been written yet.";
 
     /// A printer column is new.
     AddPrinterColumn: Safe, "";

@@ -1,13 +1,23 @@
 //! Versions of one definition against each other, where nothing converts.
 //!
-//! Every object goes through the version in which it is stored, so each served version is compared with that one: what is lost
-//! between two versions is lost on one of these two ways. Only what the old definition did not lose already is said.
+//! What is written in one served version is read in every other one as it is. So two versions must agree about what a value is, whether
+//! it is there, and which values it has; else data is dropped, or a client meets what it does not know.
+//!
+//! Every object goes through the version in which it is stored, so each served version is compared with that one. Where that one keeps
+//! what it does not describe, the others can disagree behind its back, so neighbours in the order of Kubernetes are compared too: versions
+//! further apart can only disagree when neighbours do.
+//!
+//! New is a disagreement that was not between the same two versions, at the same place, about the same values, while nothing converted
+//! either. Which of the two is stored does not count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
 
 use super::change::Change;
 use super::definition::Version;
 use super::path::Path;
+use super::same::data;
 use super::schema::{Compare, Sense};
 use super::{Definition, Kind, Severity};
 
@@ -15,18 +25,19 @@ pub(super) fn compare(old: &Definition, new: &Definition, out: &mut Vec<Change>)
     if new.converts() {
         return;
     }
-    let known = if old.converts() { BTreeSet::new() } else { all_known(old) };
-    for Loss { version, storage, change, severity } in all(new) {
-        if known.contains(&key(&version, &storage, &change)) {
-            continue;
-        }
-        let path = format!("{}{}", version.path(), change.path);
-        let message = format!(
-            "{} is served, objects are stored as {}, and nothing converts ({}): {}",
-            version.name, storage.name, change.kind, change.message
-        );
-        out.push(Change { kind: Kind::LossyVersion, path, severity, message, probe: None, ..change });
+    let known: BTreeSet<Key> =
+        if old.converts() { BTreeSet::new() } else { all(old).iter().flat_map(Loss::keys).collect() };
+    let is_new = |loss: &Loss<'_>| loss.keys().iter().any(|key| !known.contains(key));
+    out.extend(all(new).into_iter().filter(is_new).map(Loss::told));
+}
+
+/// The disagreements of a definition that is not there yet. No object has been written in any version, so the worst is a Warning.
+pub(super) fn within(new: &Definition) -> Vec<Change> {
+    if new.converts() {
+        return Vec::new();
     }
+    let warned = |loss: Loss<'_>| Change { severity: loss.severity.min(Severity::Warning), ..loss.told() };
+    all(new).into_iter().map(warned).collect()
 }
 
 /// Whether a way between two versions drops or refuses something.
@@ -34,50 +45,135 @@ pub(super) fn is_lossy(from: &Version<'_>, to: &Version<'_>) -> bool {
     one(from, to).iter().any(|change| change.severity >= Severity::Dangerous)
 }
 
+/// Something about which two versions disagree.
 struct Loss<'d> {
+    /// The one that is told of.
     version: Version<'d>,
-    storage: Version<'d>,
+    other: Version<'d>,
+    /// The other one is that in which objects are stored.
+    stored: bool,
     change: Change,
     severity: Severity,
 }
 
-/// What tells a loss from others: between the same two versions it may have been there before, whichever of them is stored.
-type Key = (BTreeSet<String>, Kind, String);
+/// What tells a loss from others: the versions, the kind, the place, and what it is about.
+type Key = (BTreeSet<String>, Kind, Place);
+/// The path of a change, and the field where many stand at one path.
+type Place = (String, Option<String>);
 
-fn key(version: &Version<'_>, storage: &Version<'_>, change: &Change) -> Key {
-    ([version.name.to_owned(), storage.name.to_owned()].into(), change.kind, change.path.clone())
+fn place(change: &Change) -> Place {
+    let required = change.probe.as_ref().filter(|_| change.kind == Kind::MakeRequired);
+    (change.path.clone(), required.map(|probe| probe.field.to_string()))
 }
 
-fn all_known(definition: &Definition) -> BTreeSet<Key> {
-    all(definition).iter().map(|loss| key(&loss.version, &loss.storage, &loss.change)).collect()
+impl Loss<'_> {
+    /// One for each value of an enum, so that another value is news and a value less is none.
+    fn keys(&self) -> Vec<Key> {
+        let Change { kind, old, new, .. } = &self.change;
+        let versions = BTreeSet::from([self.version.name.to_owned(), self.other.name.to_owned()]);
+        let (path, field) = place(&self.change);
+        let about = match kind {
+            Kind::ChangeFieldType => vec![Some(format!("{old:?} {new:?}"))],
+            Kind::AddEnumValue => only_in(new.as_ref(), old.as_ref()),
+            Kind::RemoveEnumValue => only_in(old.as_ref(), new.as_ref()),
+            _ => vec![field],
+        };
+        about.into_iter().map(|about| (versions.clone(), *kind, (path.clone(), about))).collect()
+    }
+
+    fn told(self) -> Change {
+        let Self { version, other, stored, change, severity } = self;
+        let path = format!("{}{}", version.path(), change.path);
+        let how = if stored {
+            format!("{} is served, objects are stored as {}, and nothing converts", version.name, other.name)
+        } else {
+            format!("{} and {} are served, and nothing converts", version.name, other.name)
+        };
+        let message = format!("{how} ({}): {}", change.kind, change.message);
+        Change { kind: Kind::LossyVersion, path, severity, message, probe: None, ..change }
+    }
+}
+
+/// The values of one enum that another does not have.
+fn only_in(one: Option<&Value>, other: Option<&Value>) -> Vec<Option<String>> {
+    let values = |of: Option<&Value>| -> BTreeSet<String> {
+        let items = of.and_then(Value::as_array).into_iter().flatten();
+        items.map(|value| data(value).to_string()).collect()
+    };
+    values(one).difference(&values(other)).cloned().map(Some).collect()
 }
 
 fn all(definition: &Definition) -> Vec<Loss<'_>> {
     let Some(storage) = definition.storage() else { return Vec::new() };
-    let mut found = Vec::new();
-    for version in definition.versions().filter(|version| version.served() && version.name != storage.name) {
-        let newer = priority(version.name) > priority(storage.name);
-        let (low, high) = if newer { (&storage, &version) } else { (&version, &storage) };
-        for change in one(low, high) {
-            // A field that only the newer version has: dropped on the way into storage, or by an old client.
-            let grows = matches!(
-                change.kind,
-                Kind::AddOptionalField
-                    | Kind::AddRequiredField
-                    | Kind::AddAdditionalProperties
-                    | Kind::PreserveUnknownFields
-            );
-            let severity = match change.severity {
-                _ if grows && newer => Severity::Dangerous,
-                Severity::Dangerous | Severity::Blocked => Severity::Dangerous,
-                _ if grows => Severity::Warning,
-                Severity::Warning => Severity::Warning,
-                Severity::Safe => continue,
-            };
-            found.push(Loss { version, storage, change, severity });
-        }
+    let mut others: Vec<Version<'_>> =
+        definition.versions().filter(|version| version.served() && version.name != storage.name).collect();
+    let mut found: Vec<Loss<'_>> =
+        others.iter().flat_map(|version| between(*version, storage, true)).collect();
+    let mut told: BTreeMap<&str, BTreeSet<Place>> = BTreeMap::new();
+    for loss in found.iter().filter(|loss| loss.severity >= Severity::Dangerous) {
+        told.entry(loss.version.name).or_default().insert(place(&loss.change));
+    }
+    others.sort_by_cached_key(|version| priority(version.name));
+    for pair in others.windows(2) {
+        let [low, high] = pair else { continue };
+        let is_told = |loss: &Loss<'_>| {
+            let place = place(&loss.change);
+            [low, high].iter().any(|one| told.get(one.name).is_some_and(|told| told.contains(&place)))
+        };
+        found.extend(between(*high, *low, false).into_iter().filter(|loss| !is_told(loss)));
     }
     found
+}
+
+/// What two versions disagree about, told of `version`.
+fn between<'d>(version: Version<'d>, other: Version<'d>, stored: bool) -> Vec<Loss<'d>> {
+    let newer = priority(version.name) > priority(other.name);
+    let (low, high) = if newer { (&other, &version) } else { (&version, &other) };
+    let (up, down) = (one(low, high), one(high, low));
+    let unread: BTreeSet<Place> = down.iter().filter(|change| is_unread(change)).map(place).collect();
+    let judged = up.into_iter().filter_map(|change| {
+        // A field that only the newer version has: dropped on the way into storage.
+        let grows = matches!(
+            change.kind,
+            Kind::AddOptionalField
+                | Kind::AddRequiredField
+                | Kind::AddAdditionalProperties
+                | Kind::PreserveUnknownFields
+        );
+        let severity = match change.severity {
+            _ if unread.contains(&place(&change)) || (grows && newer && stored) => Severity::Dangerous,
+            Severity::Dangerous | Severity::Blocked => Severity::Dangerous,
+            _ if grows => Severity::Warning,
+            Severity::Warning => Severity::Warning,
+            Severity::Safe => return None,
+        };
+        Some(Loss { version, other, stored, change, severity })
+    });
+    let mut found: Vec<Loss<'d>> = judged.collect();
+    let known: BTreeSet<Place> = found.iter().map(|loss| place(&loss.change)).collect();
+    let rest = down.into_iter().filter(|change| is_unread(change) && !known.contains(&place(change)));
+    let severity = Severity::Dangerous;
+    found.extend(rest.map(|change| Loss { version, other, stored, change, severity }));
+    found
+}
+
+/// From a newer version to an older one: what was written in the newer one is dropped, missing or unknown in the older one. Wider bounds
+/// are none of it: they are no matter of reading.
+fn is_unread(change: &Change) -> bool {
+    let structural = match change.kind {
+        Kind::ChangeFieldType
+        | Kind::MakeRequired
+        | Kind::RemoveField
+        | Kind::RemoveRequiredField
+        | Kind::RemoveEnumValue
+        | Kind::RemoveAdditionalProperties
+        | Kind::PruneUnknownFields
+        | Kind::RemoveEmbeddedResource
+        | Kind::ForbidNull => true,
+        Kind::TightenValidation | Kind::ChangeValidation => change.path.ends_with(".enum"),
+        _ => false,
+    };
+    structural && change.severity >= Severity::Dangerous
 }
 
 fn one(low: &Version<'_>, high: &Version<'_>) -> Vec<Change> {

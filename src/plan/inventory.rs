@@ -169,10 +169,15 @@ pub fn marked_by(annotations: Option<&BTreeMap<String, String>>) -> Option<&str>
 /// Whether a live object is ours to delete: still marked by this line of revisions, neither adopted nor to be kept.
 #[must_use]
 pub fn may_delete(entry: &InventoryEntry, annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
-    let kept = [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
+    !entry.keep && !is_kept(annotations) && entry.adopted.is_none() && is_marked(annotations, uid)
+}
+
+/// Whether the annotations of a live object say that it outlives its release.
+#[must_use]
+pub fn is_kept(annotations: Option<&BTreeMap<String, String>>) -> bool {
+    [names::RESOURCE_POLICY, names::HELM_RESOURCE_POLICY]
         .iter()
-        .any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == names::KEEP));
-    !entry.keep && !kept && entry.adopted.is_none() && is_marked(annotations, uid)
+        .any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|value| value == names::KEEP))
 }
 
 /// What becomes of the adopted objects of a revision that is deployed: they are the release's own from now on, except those

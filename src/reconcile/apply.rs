@@ -15,6 +15,7 @@ use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
 use crate::release::ReleaseKey;
 use crate::storage::Stored;
+use crate::watch::ObjectWatches;
 
 /// Applies in flight for one release.
 const PARALLEL: usize = 8;
@@ -216,10 +217,11 @@ impl Pass<'_> {
         let kinds: BTreeSet<(&str, &str)> =
             inventory.iter().map(|entry| (entry.api_version.as_str(), entry.id.kind.as_str())).collect();
         let mut result = Ok(());
+        let patience = ObjectWatches::patience();
         for (api_version, kind) in kinds {
             let kind = self.cluster.kind(api_version, kind).await?;
             // One that cannot be watched does not keep the others from it.
-            result = result.and(self.ctx.objects.ensure(&kind, &self.key).await);
+            result = result.and(self.ctx.objects.ensure(&kind, &self.key, patience).await);
         }
         Ok(result?)
     }

@@ -157,6 +157,11 @@ impl Pass<'_> {
                 return left(shipped, "NotInstalled".to_owned());
             }
             self.try_definition(&object).await?;
+            let analysis = crd::introduce(&new);
+            if !analysis.changes.is_empty() {
+                shipped.verdict = Some(analysis.verdict().to_string());
+                shipped.changes = told(&analysis);
+            }
             shipped.webhook_later = has_webhook(&object.body);
             return Ok(written(shipped, object, in_manifest));
         };
@@ -202,13 +207,7 @@ impl Pass<'_> {
         let verdict = analysis.verdict();
         let token = crd::token(&old, &new);
         weighed.push((object.id.name.clone(), token.clone(), severities(&analysis)));
-        let mut changes: Vec<&crd::Change> = analysis.changes.iter().collect();
-        changes.sort_by_key(|change| std::cmp::Reverse(change.severity));
-        let changes: Vec<String> = changes
-            .into_iter()
-            .take(CHANGES)
-            .map(|change| format!("{}: {}: {}", change.severity, change.path, change.message))
-            .collect();
+        let changes = told(&analysis);
         shipped.verdict = Some(verdict.to_string());
         shipped.changes.clone_from(&changes);
         if crd::strategy::step(strategy, verdict, || token.clone(), &settings.confirm_changes)
@@ -364,6 +363,14 @@ impl Pass<'_> {
 
 /// Where a definition names its webhook.
 const CONVERSION: &str = "/spec/conversion";
+
+/// The worst changes first, for people.
+fn told(analysis: &crd::Analysis) -> Vec<String> {
+    let mut changes: Vec<&crd::Change> = analysis.changes.iter().collect();
+    changes.sort_by_key(|change| std::cmp::Reverse(change.severity));
+    let one = |change: &crd::Change| format!("{}: {}: {}", change.severity, change.path, change.message);
+    changes.into_iter().take(CHANGES).map(one).collect()
+}
 
 fn severities(analysis: &crd::Analysis) -> Severities {
     [Severity::Safe, Severity::Warning, Severity::Dangerous, Severity::Blocked]

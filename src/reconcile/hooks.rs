@@ -18,6 +18,7 @@ use crate::health::{self, Status};
 use crate::manifest::ObjectId;
 use crate::plan::{self, DeletePolicy, FailurePolicy, Hook, Phase};
 use crate::release::{HookResult, HookRun, Operation, OperationPhase, Private};
+use crate::watch::ObjectWatches;
 
 /// Looks in one pass: one that deletes the run before, one that creates, one that finds what another created.
 const LOOKS: usize = 4;
@@ -352,7 +353,7 @@ impl Pass<'_> {
             return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
         }
         let kind = self.cluster.kind(&hook.object.api_version, &id.kind).await?;
-        self.ctx.objects.ensure(&kind, &self.key).await?;
+        self.ctx.objects.ensure(&kind, &self.key, ObjectWatches::patience()).await?;
         self.ctx.objects.table().wake_on(&self.key, &BTreeSet::from([id.clone()]));
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::guard::Guard;
 use super::kept::Kept;
 use super::successor::Tried;
 use super::tally::Tally;
-use crate::api::{HistoryEntry, LockOf, PlanStatus};
+use crate::api::{HistoryEntry, LockOf, PlanStatus, Requests};
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
@@ -86,6 +86,8 @@ pub struct Remembered {
     pub blind: bool,
     /// No new try before this time.
     pub retry_at: Option<Timestamp>,
+    /// What was asked for by annotation in the last pass.
+    pub requests: Requests,
     /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.
     pub source_changes: u64,
     /// When a running operation was last shown in the status.

@@ -68,7 +68,7 @@ pub use rights::Rights;
 pub use sharing::Sharing;
 pub use values::ValuesKept;
 
-use crate::api::{self, Invalid, Settings, SherpackRelease, names};
+use crate::api::{self, Invalid, Requests, Settings, SherpackRelease, names};
 use crate::cluster::Cluster;
 use crate::pack::layers::Layer;
 use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
@@ -176,8 +176,9 @@ impl Pass<'_> {
         let newest = self.ctx.record_watch.newest(&self.records_of());
         let record_changed = self.mem.head.as_ref().is_some_and(|(_, at)| *at != newest);
         let sees_again = self.mem.blind && !self.ctx.objects.blind(&self.key);
+        let asked_before = self.take_requests();
         if let Some(at) = self.mem.retry_at.filter(|at| self.now < *at)
-            && !(source_changed || record_changed || sees_again || self.spec_changed())
+            && !(source_changed || record_changed || sees_again || self.generation_changed())
             && self.release.metadata.deletion_timestamp.is_none()
             && self.ctx.objects.suspicions(&self.key).is_empty()
         {
@@ -200,10 +201,19 @@ impl Pass<'_> {
             Ok(Outcome { decision, progress: Progress::Blocked(error) }) => {
                 Ok(Outcome { decision, progress: Progress::Blocked(self.hidden_error(error)) })
             }
+            Ok(Outcome { decision, progress: Progress::Testing { run, blocked } }) => {
+                let blocked = blocked.map(|error| self.hidden_error(error));
+                Ok(Outcome { decision, progress: Progress::Testing { run, blocked } })
+            }
             Ok(outcome) => Ok(outcome),
             Err(error) => Err(self.hidden_error(error)),
         };
-        self.settle(outcome).await
+        let result = self.settle(outcome).await;
+        if result.is_err() {
+            // Nobody has been told: the request is as new as before.
+            self.mem.requests = asked_before;
+        }
+        result
     }
 
     /// The main street: observe, decide, act; again when the act only made way for another decision.
@@ -299,7 +309,12 @@ impl Pass<'_> {
                     Some(progress) => progress,
                     None => continue,
                 },
-                Operation::Test => self.test().await?,
+                Operation::Test => match (self.test().await?, source_error) {
+                    (Progress::Testing { run, .. }, blocked) => Progress::Testing { run, blocked },
+                    // That was all that could be done.
+                    (Progress::Nothing, Some(error)) => Progress::Blocked(error),
+                    (progress, _) => progress,
+                },
                 Operation::Resume => self.resume().await?,
                 Operation::Uninstall => {
                     self.preflight_uninstall().await?;
@@ -425,6 +440,16 @@ impl Pass<'_> {
             || self.request_pending(names::RECONCILE_AT)
             || self.request_pending(names::RESET_AT)
             || self.request_pending(names::TEST_AT)
+    }
+
+    /// Takes note of the requests by annotation; gives those of before. A new one is reason enough to try at once, one that
+    /// only waits for its answer is none: what stands in its way stood there a moment ago.
+    fn take_requests(&mut self) -> Requests {
+        let before = std::mem::replace(&mut self.mem.requests, self.settings.requests.clone());
+        if before != self.mem.requests {
+            self.mem.retry_at = None;
+        }
+        before
     }
 
     fn records_of(&self) -> RecordsOf {

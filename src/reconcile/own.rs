@@ -11,6 +11,7 @@ use super::{Error, Pass, until};
 use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
 use crate::api::{Class, DriftPause, Invalid, SherpackReleaseStatus};
+use crate::manifest::ObjectId;
 use crate::release::decide::{Hold, Operation};
 use crate::release::{Action, Owner, Private, State, backoff};
 use crate::storage::{Head, Records};
@@ -133,6 +134,7 @@ impl Pass<'_> {
             drift: &self.mem.drift,
             pause: self.settings.drift_pause(self.now),
             invalid,
+            missing: self.missing(),
             guards: false,
             tally: &self.mem.tally,
             ended: &self.mem.ended,
@@ -142,6 +144,18 @@ impl Pass<'_> {
             no_way_back: self.mem.no_way_back.as_deref(),
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
+        }
+    }
+
+    /// What the watches know to be gone of what is deployed. A Job may go when it has ended.
+    fn missing(&self) -> Vec<ObjectId> {
+        match self.own_head() {
+            Head::Ours(head) if head.record.state == State::Deployed => {
+                let mut missing = self.ctx.objects.table().missing(&self.key);
+                missing.retain(|id| id.kind != "Job");
+                missing
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -196,7 +210,9 @@ impl Pass<'_> {
                     }
                 }
                 match &outcome.progress {
-                    Progress::Running(run) => sooner(until(self.now, run.until)),
+                    Progress::Running(run) | Progress::Testing { run, .. } => {
+                        sooner(until(self.now, run.until));
+                    }
                     Progress::Uninstalling { until: at, .. } | Progress::Dependents { until: at, .. } => {
                         sooner(until(self.now, *at));
                     }

@@ -99,6 +99,7 @@ impl Pass<'_> {
         let holder = match marked_by.and_then(|uid| self.ctx.living(uid)) {
             Some(owner) => Holder::Release(owner.to_string()),
             None if self.settings.adopt == Adopt::Unowned => return None,
+            None if marked_by.is_some() && plan::is_kept(meta.annotations.as_ref()) => Holder::Kept,
             None => {
                 let helm = meta.annotations.as_ref().and_then(|all| all.get("meta.helm.sh/release-name"));
                 helm.map_or(Holder::Unknown, |name| Holder::Helm(name.clone()))

@@ -29,7 +29,7 @@ impl Pass<'_> {
         let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
         match self.steps(&mut running).await {
             Ok(Step::Wait { until }) => {
-                let progress = Progress::Testing(Run::of(&running, until));
+                let progress = Progress::Testing { run: Run::of(&running, until), blocked: None };
                 self.mem.running = Some(running);
                 Ok(progress)
             }

@@ -373,6 +373,12 @@ fn our_own_settled_record() {
         )
         .locked(),
         row(
+            "deployed, inputs not known, tests asked for: they need the record only",
+            Observation { test: true, ..blind(deployed()) },
+            Operation::Test,
+        )
+        .locked(),
+        row(
             "deployed, drift disabled or paused",
             Observation { drift: Drift::Ignored, ..deployed() },
             Operation::Nothing,

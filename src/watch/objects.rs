@@ -4,6 +4,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,9 @@ use crate::cluster::{Error, Kind, fingerprint_of, version_of};
 use crate::manifest::{ObjectId, fingerprint};
 use crate::release::ReleaseKey;
 
-/// How long a watch may take to list its kind for the first time.
-const FIRST_LIST: Duration = Duration::from_secs(30);
+/// How long a pass waits for the first list of a watch. Mostly it comes in a moment; a pass that waited for a slow one
+/// would keep others from their turn.
+const FIRST_LIST: Duration = Duration::from_secs(2);
 
 /// Told about each time that a watch had to start again, with the kind.
 pub type OnRestart = Arc<dyn Fn(&str) + Send + Sync>;
@@ -53,10 +55,13 @@ struct KindWatch {
     version: String,
     users: Users,
     sight_rx: watch::Receiver<Sight>,
+    awaited: Awaited,
     task: tokio::task::AbortHandle,
 }
 
 type Users = Arc<Mutex<HashSet<ReleaseKey>>>;
+/// Somebody went on without the first list and is to be woken by it.
+type Awaited = Arc<AtomicBool>;
 
 /// Whether a watch shows what happens.
 #[derive(Clone, Debug, Default)]
@@ -113,37 +118,66 @@ impl ObjectWatches {
         self.table().suspicions(release)
     }
 
-    /// Makes sure that `kind` is watched for `user`, and waits for the first list.
+    /// Until when a pass that asks now may wait for first lists, of however many kinds.
+    #[must_use]
+    pub fn patience() -> tokio::time::Instant {
+        tokio::time::Instant::now() + FIRST_LIST
+    }
+
+    /// Makes sure that `kind` is watched for `user`. Waits for the first list, but not beyond `patience`.
     ///
     /// # Errors
-    /// `Watch` as soon as the list has failed, or when it does not come within 30 s; the watch keeps trying, and
-    /// wakes its users when it has listed.
-    pub async fn ensure(&self, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
-        self.ensure_subject(Subject::kind(&kind.resource.group, &kind.resource.kind), kind, user).await
+    /// `Watch` as soon as the list has failed, or when it has not come in time. The watch keeps trying, and wakes its
+    /// users when it has listed.
+    pub async fn ensure(
+        &self,
+        kind: &Kind,
+        user: &ReleaseKey,
+        patience: tokio::time::Instant,
+    ) -> Result<(), Error> {
+        let subject = Subject::kind(&kind.resource.group, &kind.resource.kind);
+        self.ensure_subject(subject, kind, user, patience).await
     }
 
     /// The same for one object that the watch of its kind would not show.
     ///
     /// # Errors
     /// As [`ensure`](Self::ensure).
-    pub async fn ensure_one(&self, id: &ObjectId, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
-        self.ensure_subject(Subject::alone(id), kind, user).await
+    pub async fn ensure_one(
+        &self,
+        id: &ObjectId,
+        kind: &Kind,
+        user: &ReleaseKey,
+        patience: tokio::time::Instant,
+    ) -> Result<(), Error> {
+        self.ensure_subject(Subject::alone(id), kind, user, patience).await
     }
 
-    async fn ensure_subject(&self, subject: Subject, kind: &Kind, user: &ReleaseKey) -> Result<(), Error> {
-        let mut sight_rx = self.start(subject, kind, user);
+    async fn ensure_subject(
+        &self,
+        subject: Subject,
+        kind: &Kind,
+        user: &ReleaseKey,
+        patience: tokio::time::Instant,
+    ) -> Result<(), Error> {
+        let (mut sight_rx, awaited) = self.start(subject, kind, user);
         let settled = sight_rx.wait_for(|sight| sight.clear || sight.error.is_some());
-        let message = match tokio::time::timeout(FIRST_LIST, settled).await {
+        let message = match tokio::time::timeout_at(patience, settled).await {
             Ok(Ok(sight)) if sight.clear => return Ok(()),
             Ok(Ok(sight)) => sight.error.clone().unwrap_or_default(),
             // Another version of the kind took its place, or the process stops.
             Ok(Err(_)) => "the watch has ended".to_owned(),
-            Err(_) => format!("no answer within {}s", FIRST_LIST.as_secs()),
+            Err(_) => "its first list has not come yet".to_owned(),
         };
+        awaited.store(true, Ordering::SeqCst);
+        if sight_rx.borrow().clear {
+            // It came between the two: nobody may be woken any more.
+            return Ok(());
+        }
         Err(Error::Watch { kind: kind.resource.kind.clone(), message })
     }
 
-    fn start(&self, subject: Subject, kind: &Kind, user: &ReleaseKey) -> watch::Receiver<Sight> {
+    fn start(&self, subject: Subject, kind: &Kind, user: &ReleaseKey) -> (watch::Receiver<Sight>, Awaited) {
         let mut kinds = lock(&self.kinds);
         let entry = match kinds.entry(subject.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -154,11 +188,12 @@ impl ObjectWatches {
             *entry = self.spawn(subject, kind, Arc::clone(&entry.users));
         }
         lock(&entry.users).insert(user.clone());
-        entry.sight_rx.clone()
+        (entry.sight_rx.clone(), Arc::clone(&entry.awaited))
     }
 
     fn spawn(&self, subject: Subject, kind: &Kind, users: Users) -> KindWatch {
         let (sight_tx, sight_rx) = watch::channel(Sight::default());
+        let awaited = Awaited::default();
         let task = tokio::spawn(
             Run {
                 client: self.client.clone(),
@@ -169,11 +204,13 @@ impl ObjectWatches {
                 users: Arc::clone(&users),
                 wake_tx: self.wake_tx.clone(),
                 sight_tx,
+                awaited: Arc::clone(&awaited),
                 on_restart: Arc::clone(&self.on_restart),
             }
             .run(),
         );
-        KindWatch { version: kind.resource.version.clone(), users, sight_rx, task: task.abort_handle() }
+        let version = kind.resource.version.clone();
+        KindWatch { version, users, sight_rx, awaited, task: task.abort_handle() }
     }
 
     /// Whether a kind that `user` uses is not watched at the moment.
@@ -236,6 +273,7 @@ struct Run {
     users: Users,
     wake_tx: UnboundedSender<ReleaseKey>,
     sight_tx: watch::Sender<Sight>,
+    awaited: Awaited,
     on_restart: OnRestart,
 }
 
@@ -306,7 +344,7 @@ impl Run {
         }
     }
 
-    /// Something was seen. `true`: after it had been given up.
+    /// Something was seen. `true`: after it had been given up, or somebody went on without it.
     fn works(&self, trouble: &mut Trouble) -> bool {
         *trouble = Trouble::default();
         let (was_clear, failed) = {
@@ -316,7 +354,8 @@ impl Run {
         if !was_clear || failed {
             self.sight_tx.send_replace(Sight { clear: true, error: None });
         }
-        !was_clear && failed
+        let awaited = self.awaited.swap(false, Ordering::SeqCst);
+        !was_clear && (failed || awaited)
     }
 
     fn saw(&self, meta: ObjectMeta) -> Vec<ReleaseKey> {

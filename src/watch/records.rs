@@ -1,10 +1,10 @@
 //! Metadata-only watches of revision records: they notice what somebody else does to them.
 //!
 //! One for Secrets and one for ConfigMaps; nobody tells of files, so of those only what we read and wrote ourselves is
-//! known. Kept for each release name: the newest revision and its resourceVersion. The head that a pass remembers is
-//! compared with it; a difference means that the record must be read again.
+//! known. Kept for each release name that has records: the newest revision, its resourceVersion, and which revisions
+//! there are. The head that a pass remembers is compared with it; a difference means that the record must be read again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, channel::mpsc::UnboundedSender};
@@ -47,45 +47,142 @@ pub enum Newest {
 
 #[derive(Debug, Default)]
 struct State {
-    newest: HashMap<RecordsOf, Newest>,
-    listing: HashMap<RecordsOf, Newest>,
+    known: HashMap<RecordsOf, Known>,
+    /// What the running lists have shown so far, and what was seen or written meanwhile.
+    listing: HashMap<RecordsOf, Known>,
+    /// Storages of which a list runs.
+    lists: HashSet<HistoryStorage>,
     claims: HashMap<RecordsOf, ReleaseKey>,
     /// Records whose parts are heeded too, by the names of their main objects.
     heeded: HashMap<RecordsOf, (u32, String)>,
 }
 
+/// What is known of the records of one name.
+#[derive(Debug)]
+struct Known {
+    newest: Newest,
+    /// The revisions of which the watch has heard. The name is forgotten with the last one.
+    revisions: BTreeSet<u32>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { newest: Newest::None, revisions: BTreeSet::new() }
+    }
+}
+
+impl Known {
+    fn saw(&mut self, revision: u32, version: u64) -> bool {
+        self.revisions.insert(revision);
+        let newer = match self.newest {
+            Newest::At { revision: known, version: at } => (revision, version) > (known, at),
+            Newest::None | Newest::Lost => true,
+        };
+        if newer {
+            self.newest = Newest::At { revision, version };
+        }
+        newer
+    }
+}
+
 impl State {
     fn newest(&self, of: &RecordsOf) -> Newest {
-        self.newest.get(of).copied().unwrap_or(Newest::None)
+        self.known.get(of).map_or(Newest::None, |known| known.newest)
     }
 
     /// Takes note of a record; `true` when it changes what is newest.
     fn saw(&mut self, of: RecordsOf, revision: u32, version: u64) -> bool {
-        let newer = match self.newest(&of) {
-            Newest::At { revision: known, version: at } => {
-                revision > known || (revision == known && version > at)
-            }
-            Newest::None | Newest::Lost => true,
-        };
-        if newer {
-            self.newest.insert(of, Newest::At { revision, version });
+        if self.lists.contains(&of.storage) {
+            self.listing.entry(of.clone()).or_default().saw(revision, version);
         }
-        newer
+        self.known.entry(of).or_default().saw(revision, version)
     }
 
     /// A read shows the past when the watch told something else than `before` while it was under way.
     fn read(&mut self, of: &RecordsOf, before: Newest, found: Newest) {
-        if self.newest(of) == before {
-            self.newest.insert(of.clone(), found);
+        if self.newest(of) != before {
+            return;
+        }
+        if found == Newest::None && self.known.get(of).is_none_or(|known| known.revisions.is_empty()) {
+            self.known.remove(of);
+        } else {
+            self.known.entry(of.clone()).or_default().newest = found;
         }
     }
 
-    fn lost(&mut self, of: RecordsOf, revision: u32) -> bool {
-        let was_newest = matches!(self.newest(&of), Newest::At { revision: known, .. } if known == revision);
-        if was_newest {
-            self.newest.insert(of, Newest::Lost);
+    fn lost(&mut self, of: &RecordsOf, revision: u32) -> bool {
+        if let Some(listed) = self.listing.get_mut(of) {
+            listed.revisions.remove(&revision);
         }
+        let Some(known) = self.known.get_mut(of) else { return false };
+        known.revisions.remove(&revision);
+        let was_newest = matches!(known.newest, Newest::At { revision: known, .. } if known == revision);
+        if was_newest {
+            known.newest = Newest::Lost;
+        }
+        self.forget_if_gone(of);
         was_newest
+    }
+
+    /// A name without records and without a release that asks for it is nobody's.
+    fn forget_if_gone(&mut self, of: &RecordsOf) {
+        // Of files only what a read or a write of ours said is known.
+        let gone = self
+            .known
+            .get(of)
+            .is_some_and(|known| known.revisions.is_empty() && !matches!(known.newest, Newest::At { .. }));
+        if gone && !self.claims.contains_key(of) {
+            self.known.remove(of);
+        }
+    }
+
+    fn unclaim(&mut self, release: &ReleaseKey) {
+        let left: Vec<RecordsOf> =
+            self.claims.extract_if(|_, claimant| claimant == release).map(|(of, _)| of).collect();
+        for of in &left {
+            self.heeded.remove(of);
+            self.forget_if_gone(of);
+        }
+    }
+
+    fn list_begins(&mut self, storage: HistoryStorage) {
+        self.listing.retain(|of, _| of.storage != storage);
+        self.lists.insert(storage);
+    }
+
+    fn listed(&mut self, of: RecordsOf, revision: u32, version: u64) {
+        self.listing.entry(of).or_default().saw(revision, version);
+    }
+
+    /// The list is complete; gives the names of which something else is the newest, or is not known any more.
+    fn list_ends(&mut self, storage: HistoryStorage) -> Vec<RecordsOf> {
+        self.lists.remove(&storage);
+        let mut listed: HashMap<RecordsOf, Known> =
+            self.listing.extract_if(|of, _| of.storage == storage).collect();
+        let mut news = Vec::new();
+        for (of, known) in self.known.iter_mut().filter(|(of, _)| of.storage == storage) {
+            let Known { newest, revisions } = listed.remove(of).unwrap_or_default();
+            known.revisions = revisions;
+            let outlived = match (known.newest, newest) {
+                (Newest::At { revision: known, .. }, Newest::At { revision, .. }) => revision < known,
+                (Newest::At { .. }, _) => true,
+                _ => false,
+            };
+            if outlived {
+                // Somebody deleted it while nobody watched; what is newest now is to be read.
+                known.newest = Newest::Lost;
+                news.push(of.clone());
+            } else if let Newest::At { revision, version } = newest
+                && known.saw(revision, version)
+            {
+                news.push(of.clone());
+            }
+        }
+        news.extend(listed.keys().cloned());
+        self.known.extend(listed);
+        let gone: Vec<RecordsOf> = self.known.keys().filter(|of| of.storage == storage).cloned().collect();
+        gone.iter().for_each(|of| self.forget_if_gone(of));
+        news
     }
 }
 
@@ -129,10 +226,7 @@ impl RecordWatch {
 
     /// Ends the claim of a release.
     pub fn unclaim(&self, release: &ReleaseKey) {
-        let mut state = lock(&self.state);
-        let State { claims, heeded, .. } = &mut *state;
-        claims.retain(|_, claimant| claimant != release);
-        heeded.retain(|of, _| claims.contains_key(of));
+        lock(&self.state).unclaim(release);
     }
 
     /// Says that somebody's write of a part of this revision is news as well, until told otherwise: it may make a record
@@ -162,7 +256,7 @@ impl RecordWatch {
     /// Takes note that we deleted all records of a name of which no watch tells.
     pub fn removed(&self, of: &RecordsOf) {
         if of.storage == HistoryStorage::File {
-            lock(&self.state).newest.remove(of);
+            lock(&self.state).known.remove(of);
         }
     }
 
@@ -226,35 +320,15 @@ impl Watched {
         let mut state = lock(&self.state);
         let mut news = |state: &State, of: &RecordsOf| woken.extend(state.claims.get(of).cloned());
         match event {
-            Ok(watcher::Event::Init) => state.listing.retain(|of, _| of.storage != self.storage),
+            Ok(watcher::Event::Init) => state.list_begins(self.storage),
             Ok(watcher::Event::InitApply(object)) => {
                 if let Some((of, revision)) = self.concerned(&state, &object.metadata) {
-                    let version = version_of(&object.metadata);
-                    let listed = state.listing.entry(of).or_insert(Newest::None);
-                    let newer = !matches!(
-                        listed,
-                        Newest::At { revision: known, version: at } if (*known, *at) >= (revision, version)
-                    );
-                    if newer {
-                        *listed = Newest::At { revision, version };
-                    }
+                    state.listed(of, revision, version_of(&object.metadata));
                 }
             }
             Ok(watcher::Event::InitDone) => {
-                let listed: HashMap<RecordsOf, Newest> =
-                    state.listing.extract_if(|of, _| of.storage == self.storage).collect();
-                let gone = |of: &&RecordsOf| of.storage == self.storage && !listed.contains_key(*of);
-                let gone: Vec<RecordsOf> = state.newest.keys().filter(gone).cloned().collect();
-                for of in gone {
-                    state.newest.insert(of.clone(), Newest::Lost);
+                for of in state.list_ends(self.storage) {
                     news(&state, &of);
-                }
-                for (of, newest) in listed {
-                    if let Newest::At { revision, version } = newest
-                        && state.saw(of.clone(), revision, version)
-                    {
-                        news(&state, &of);
-                    }
                 }
                 listed_tx.send_replace(true);
             }
@@ -267,7 +341,7 @@ impl Watched {
             }
             Ok(watcher::Event::Delete(object)) => {
                 if let Some((of, revision)) = self.record(&object.metadata)
-                    && state.lost(of.clone(), revision)
+                    && state.lost(&of, revision)
                 {
                     news(&state, &of);
                 }
@@ -306,32 +380,5 @@ impl Watched {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn records_of() -> RecordsOf {
-        RecordsOf { storage: HistoryStorage::Secret, namespace: "apps".to_owned(), stem: "web".to_owned() }
-    }
-
-    #[test]
-    fn a_read_does_not_take_back_what_the_watch_told_meanwhile() {
-        let (mut state, of) = (State::default(), records_of());
-        let at = |revision, version| Newest::At { revision, version };
-        assert!(state.saw(of.clone(), 1, 10));
-        let before = state.newest(&of);
-        state.read(&of, before, at(1, 11));
-        assert_eq!(state.newest(&of), at(1, 11));
-
-        let before = state.newest(&of);
-        assert!(state.saw(of.clone(), 2, 12));
-        state.read(&of, before, at(1, 11));
-        assert_eq!(state.newest(&of), at(2, 12));
-
-        let before = state.newest(&of);
-        assert!(state.lost(of.clone(), 2));
-        state.read(&of, before, at(2, 12));
-        assert_eq!(state.newest(&of), Newest::Lost);
-        state.read(&of, Newest::Lost, at(1, 11));
-        assert_eq!(state.newest(&of), at(1, 11));
-    }
-}
+#[path = "records_tests.rs"]
+mod tests;

@@ -313,6 +313,16 @@ impl Table {
         matches!(self.objects.get(id).map(|tracked| &tracked.seen), Some(Seen::Gone { .. }))
     }
 
+    /// Objects of a release that were applied and have left the watch since, in their order.
+    #[must_use]
+    pub fn missing(&self, owner: &ReleaseKey) -> Vec<ObjectId> {
+        let missing = |id: &&Arc<ObjectId>| {
+            let tracked = self.objects.get(*id);
+            tracked.is_some_and(|t| t.expected.is_some() && matches!(t.seen, Seen::Gone { .. }))
+        };
+        self.by_owner.get(owner).into_iter().flatten().filter(missing).map(|id| id.as_ref().clone()).collect()
+    }
+
     /// Objects of a release that are not as we applied them.
     #[must_use]
     pub fn suspicions(&self, owner: &ReleaseKey) -> Vec<Suspicion> {

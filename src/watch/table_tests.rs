@@ -110,6 +110,18 @@ fn two_releases_never_track_one_object() {
 }
 
 #[test]
+fn what_was_applied_and_has_gone_is_missing() {
+    let mut table = applied();
+    table.track(&key("web"), &id("hook")).unwrap();
+    assert!(table.missing(&key("web")).is_empty());
+    table.lost(&id("web"), 11);
+    table.lost(&id("hook"), 11);
+    assert_eq!(table.missing(&key("web")), [id("web")], "nothing is expected of the hook");
+    table.saw(&id("web"), live("f1", 12));
+    assert!(table.missing(&key("web")).is_empty());
+}
+
+#[test]
 fn unknown_objects_are_ignored() {
     let mut table = applied();
     assert_eq!(table.saw(&id("stranger"), live("f1", 99)), None);

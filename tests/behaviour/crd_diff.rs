@@ -231,6 +231,26 @@ async fn a_definition_that_is_not_there_is_new() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versions_that_disagree_are_told_when_they_come_and_when_they_come_apart() {
+    let h = Harness::without_operator("crd-diff-versions").await;
+    let on = |of: &str| json!({"type": "object", "properties": {"on": {"type": of}}});
+    let with = |second: &str| definition(&h, &[("v1", true, on("boolean")), ("v2", false, on(second))]);
+    // Nothing has been written in either of them yet.
+    let (code, answer) = diff(&h, &with("string"), &[]);
+    let (kind, severity, message) = only(&answer);
+    assert_eq!((code, &*kind, &*severity), (0, "LossyVersion", "Warning"), "{message}");
+    installed(&h, definition(&h, &[("v1", true, on("boolean"))])).await;
+    let (code, answer) = diff(&h, &with("string"), &[]);
+    assert_eq!((code, &answer["verdict"]), (1, &json!("Dangerous")), "{answer}");
+    assert_eq!(diff(&h, &with("boolean"), &[]).0, 0);
+    // What disagrees already is no change.
+    h.objects
+        .server_side_apply(&format!("CustomResourceDefinition/{}", name(&h)), PERSON, with("string"))
+        .await;
+    assert_eq!(diff(&h, &with("string"), &[]).1, json!({"verdict": "Safe", "changes": []}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_counted_is_said_and_makes_nothing_harmless() {
     let h = Harness::without_operator("crd-diff-forbidden").await;
     installed(&h, definition(&h, &[("v1", true, spec())])).await;

@@ -70,6 +70,16 @@ async fn an_object_that_is_to_be_kept_outlives_its_release() {
     assert_eq!(h.objects.uids(&["ConfigMap/kept"]).await, before);
     assert!(h.objects.find("ConfigMap/settings").await.is_none());
     assert_eq!(h.records("web").await.len(), 0);
+    // The same release once more is told how to take it over, and not to delete what was kept.
+    let mut kept = config_map("kept", json!({"a": "b"}));
+    kept["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
+    h.apply("web", &pack().object(kept), json!({})).await;
+    let held = h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
+    let told = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("set spec.install.adopt to Unowned") && !told.contains("delete"), "{told}");
+    h.edit_spec("web", json!({"install": {"adopt": "Unowned"}})).await;
+    h.ready("web").await;
+    assert_eq!(h.objects.uids(&["ConfigMap/kept"]).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

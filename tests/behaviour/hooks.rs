@@ -286,6 +286,12 @@ async fn deletion_awaits_a_running_hook_and_takes_away_what_was_begun() {
     h.objects.delete("SherpackRelease/web").await;
     h.sees("SherpackRelease/web", |release| release["metadata"]["deletionTimestamp"].is_string()).await;
     h.objects.get("ConfigMap/settings").await;
+    let told = h.condition("web", "Ready", "Unknown", Some("Uninstalling")).await;
+    assert!(
+        message(&told, "Ready")
+            .starts_with("uninstalling: first a hook of revision 1 has to end: waiting until"),
+        "{told}"
+    );
     end_pod_of(&h, "slow").await;
     h.gone("SherpackRelease/web").await;
     h.gone("ConfigMap/settings").await;
@@ -329,6 +335,20 @@ async fn an_uninstall_runs_its_hooks_and_tries_one_that_fails_again() {
     h.gone("Job/farewell").await;
     assert!(story(&h, mark).contains(&"create farewell".to_owned()));
     assert!(h.records("web").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uninstall_that_waits_for_a_hook_says_how_long_that_one_has() {
+    let h = Harness::new("hook-uninstall-waits").await;
+    h.deploy("web", &pack().object(hanging(hook("backup", "pre-delete"))), json!({})).await;
+    h.objects.delete("SherpackRelease/web").await;
+    h.shows("SherpackRelease/web", "/status/operation/phase", "pre-delete").await;
+    let told = h.condition("web", "Ready", "Unknown", Some("Progressing")).await;
+    let (message, operation) = (message(&told, "Ready"), &told["status"]["operation"]);
+    assert!(message.starts_with("uninstalling revision 1: waiting until "), "{message}");
+    assert!(!message.contains("9999") && !operation["deadline"].to_string().contains("9999"), "{told}");
+    end_pod_of(&h, "backup").await;
+    h.gone("SherpackRelease/web").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -35,6 +35,8 @@ fn smaller() -> Pack {
 async fn is_stopped(h: &Harness, reason: &str, uids: &[String]) {
     let held = h.condition("web", "Ready", "False", Some(reason)).await;
     assert_eq!(condition(&held, "Stalled")["status"], "True", "{held}");
+    let healthy = condition(&held, "Healthy");
+    assert_eq!((&healthy["status"], &healthy["reason"]), (&json!("Unknown"), &json!(reason)), "{held}");
     let mark = h.wire.mark();
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.pack("web-pack", &smaller()).await;
@@ -102,11 +104,16 @@ async fn a_restored_record_is_taken_up_again_without_a_new_revision() {
     h.deploy("web", &pack(), json!({})).await;
     let uids = h.objects.uids(&OBJECTS).await;
     let backup = h.lose_record("web", 1).await;
-    h.condition("web", "Ready", "False", Some("RecordLost")).await;
+    h.condition("web", "Healthy", "Unknown", Some("RecordLost")).await;
     // Made while nobody locked.
     h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     h.restore(backup).await;
-    h.ready("web").await;
+    let ready = h.ready("web").await;
+    assert_eq!(
+        condition(&ready, "Healthy")["reason"],
+        "HealthUnknown",
+        "nobody has judged it since: {ready}"
+    );
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
     h.shows_states("web", &["1 deployed"]).await;
     assert_eq!(h.objects.uids(&OBJECTS).await, uids);

@@ -164,6 +164,41 @@ async fn tests_run_after_success_and_when_they_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tests_need_no_pack_but_only_what_is_deployed() {
+    let h = Harness::new("tests-without-pack").await;
+    h.deploy("web", &pack("blue").object(hook("smoke", "test")), json!({})).await;
+    h.objects.delete("ConfigMap/web-pack").await;
+    h.condition("web", "Ready", "False", Some("SourceNotFound")).await;
+    h.annotate("web", "sherpack.io/test-at", "now").await;
+    let tested = h.condition("web", "Tested", "True", Some("TestsSucceeded")).await;
+    assert_eq!(tested["status"]["lastHandled"]["testAt"], "now", "{tested}");
+    // What is missing is missed all the same.
+    h.condition("web", "Ready", "False", Some("SourceNotFound")).await;
+    h.shows_states("web", &["1 deployed"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_way_back_is_not_blamed_for_what_it_undid() {
+    let h = Harness::new("undo-interrupted").await;
+    let slow = with_pod_annotation(hook("undo", "pre-rollback"), "devcluster/unready", "true");
+    h.deploy("web", &pack("blue").object(slow), json!({"upgrade": {"retries": 0, "onFailure": "Rollback"}}))
+        .await;
+    h.edit_spec("web", json!({"timeout": "8s"})).await;
+    h.ready("web").await;
+    h.pack("web-pack", &stuck("green")).await;
+    h.shows("SherpackRelease/web", "/status/operation/phase", "pre-rollback").await;
+    // Other inputs, which wait: the way back ends with its hook.
+    h.edit_spec("web", json!({"values": {"a": "b"}, "upgrade": {"paused": true}})).await;
+    h.sees("SherpackRelease/web", |release| message(release, "Ready").starts_with("other inputs are wanted"))
+        .await;
+    h.heal("Job/undo").await;
+    let held = h.condition("web", "Ready", "False", Some("Paused")).await;
+    h.shows_states("web", &["1 deployed", "2 failed", "3 failed"]).await;
+    let told = message(&held, "Released");
+    assert_eq!(told, "revision 3 failed and is not locked: other inputs are wanted now", "{held}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_upgrade_whose_way_back_is_gone_is_held_and_recovers_when_the_pack_is_mended() {
     let h = Harness::new("undo-nowhere").await;
     h.deploy("web", &pack("blue"), json!({"upgrade": {"retries": 0}})).await;

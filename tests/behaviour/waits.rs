@@ -108,6 +108,25 @@ async fn without_a_wait_applied_is_deployed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_missing_is_not_healthy() {
+    let h = Harness::new("health-missing").await;
+    let ready = h.deploy("web", &pack("web"), json!({"drift": {"mode": "Disabled"}})).await;
+    assert_eq!(condition(&ready, "Healthy")["status"], "True", "{ready}");
+    let mark = h.wire.mark();
+    h.objects.delete("Deployment/web").await;
+    let missing = h.condition("web", "Healthy", "False", Some("ObjectMissing")).await;
+    let told = condition(&missing, "Healthy")["message"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("Deployment health-missing/web is missing"), "{told}");
+    let asked = h
+        .wire
+        .since(mark)
+        .iter()
+        .filter(|request| request.is_about("deployments") && request.verb == "get")
+        .count();
+    assert_eq!(asked, 0, "what the watch told is enough");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_put_back_while_a_revision_is_pending_and_everything_when_it_is_deployed() {
     let h = Harness::new("wait-hands-off").await;
     h.deploy("web", &pack("web"), json!({})).await;

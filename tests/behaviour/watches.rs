@@ -123,6 +123,20 @@ async fn a_kind_that_cannot_be_listed_is_told_at_once_and_taken_up_when_it_can()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_that_does_not_come_holds_no_pass_up_and_wakes_its_release_when_it_comes() {
+    let h = Harness::without_operator("list-held").await;
+    let listed = |request: &Request| request.verb == "list" && request.is_about("services");
+    h.wire.fault(Fault::new(Effect::HoldAnswer, listed));
+    h.start();
+    h.apply("web", &pack("web", "blue").object(service("web")), json!({})).await;
+    let release = h.condition("web", "Ready", "False", Some("WatchFailed")).await;
+    let message = condition(&release, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("Service") && message.contains("its first list has not come yet"), "{message}");
+    h.wire.release();
+    h.ready("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kind_stays_locked_when_its_version_is_no_longer_served() {
     let h = Harness::new("watch-version").await;
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {

@@ -51,7 +51,7 @@ pub(super) fn files(pack: &Pack, prefix: &str, findings: &mut Vec<Finding>) -> V
             Ok(documents) => {
                 for document in &documents {
                     findings.extend(placement::shipped(&file, document).into_iter().map(Finding::from));
-                    findings.extend(refused(&document.body, &Location::of(&file, document.line)));
+                    findings.extend(judged(&document.body, &Location::of(&file, document.line)));
                 }
             }
         }
@@ -89,17 +89,32 @@ pub(super) fn rendered(pack: &Pack, rendered: &Rendered, findings: &mut Vec<Find
         let source = subpacks::file(pack, file).map(String::from_utf8_lossy).unwrap_or_default();
         findings.extend(placement::rendered(file, &source, &documents).into_iter().map(Finding::from));
         for document in documents {
-            findings.extend(refused(document, &Location::of(file, 0)));
+            findings.extend(judged(document, &Location::of(file, 0)));
         }
     }
 }
 
-/// What the API server would say of a definition.
-fn refused(document: &Value, at: &Location) -> Option<Finding> {
+/// What the API server would refuse of a definition, else where its versions disagree.
+fn judged(document: &Value, at: &Location) -> Vec<Finding> {
     if !is_definition(document) {
-        return None;
+        return Vec::new();
     }
-    let error = Definition::from_value(document).and_then(|definition| crd::admissible(&definition)).err()?;
-    let finding = Finding::new(error.reason(), Severity::Error, at.path(), error.to_string());
-    Some(Finding { line: at.line(), ..finding })
+    let finding = |code, severity, message: String| {
+        let finding = Finding::new(code, severity, at.path(), message);
+        Finding { line: at.line(), ..finding }
+    };
+    let definition = Definition::from_value(document)
+        .and_then(|definition| crd::admissible(&definition).map(|()| definition));
+    match definition {
+        Err(error) => vec![finding(error.reason(), Severity::Error, error.to_string())],
+        Ok(definition) => {
+            let changes = crd::introduce(&definition).changes.into_iter();
+            changes
+                .map(|change| {
+                    let message = format!("{}: {}: {}", definition.name, change.path, change.message);
+                    finding(change.kind.name(), Severity::Warning, message)
+                })
+                .collect()
+        }
+    }
 }

@@ -47,6 +47,19 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 ";
 
+/// The same with two versions that disagree about the type of a field.
+fn disagreeing() -> String {
+    let version = |name: &str, storage: bool, of: &str| {
+        format!(
+            "{{name: {name}, served: true, storage: {storage}, schema: {{openAPIV3Schema: \
+             {{type: object, properties: {{on: {{type: {of}}}}}}}}}}}"
+        )
+    };
+    let both = format!("{}, {}", version("v1", true, "boolean"), version("v2", false, "string"));
+    let one = "{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}";
+    CRD.replace(one, &both)
+}
+
 /// `code file:line` of what is found in a pack with one more file.
 fn found(name: &str, file: (&str, &str)) -> Vec<String> {
     let scratch = Scratch::new(name, &[("Pack.yaml", PACK), file]);
@@ -95,6 +108,8 @@ fn every_mistake_is_found_with_its_place() {
             &CRD.replace("{name: as.b.c}", "{name: as.b.c, annotations: {sherpack.io/drft: x}}"),
             "UnknownAnnotation crds/a.yaml:0",
         ),
+        ("crds/a.yaml", &disagreeing(), "LossyVersion crds/a.yaml:1"),
+        ("templates/_crd.yaml", &disagreeing(), "LossyVersion templates/_crd.yaml:0"),
         ("crds/README.md", "{{ x }}", "FileIgnored crds/README.md:0"),
         ("templates/a.yaml", CRD, "StaticInTemplates templates/a.yaml:2"),
         ("templates/_crd.yaml", CRD, "StaticInTemplates templates/_crd.yaml:2"),

@@ -7,7 +7,7 @@ use crate::api::{CrdUpgrade, reasons};
 use crate::cluster::{self, Holder};
 use crate::crd::policy::Policy;
 use crate::crd::strategy::{Step, step};
-use crate::crd::{Analysis, Definition, Evidence, analyze, token};
+use crate::crd::{Analysis, Definition, Evidence, analyze, introduce, token};
 use crate::manifest::Object;
 use crate::pack::DefinitionWishes;
 use crate::plan::definitions::{self, Author, Writer, writer};
@@ -89,6 +89,7 @@ pub(super) fn course(candidate: &Candidate, live: Option<&Live>, rules: &Rules) 
             let problem = Problem::new("NotInstalled", "definitions that do not exist are not installed");
             return settled(line, Would::Leave, problem);
         }
+        line.tell_of(introduce(&new));
         return Course::Try(line);
     };
     let refused =
@@ -135,8 +136,7 @@ impl Weighed {
         let Self { old, new, analysis, mut line } = self;
         let analysis = evidence.map_or_else(|| analysis.clone(), |evidence| evidence.weigh(analysis.clone()));
         let verdict = analysis.verdict();
-        line.verdict = Some(verdict);
-        line.changes = analysis.changes;
+        line.tell_of(analysis);
         match step(line.strategy.unwrap_or_default(), verdict, || token(&old, &new), &rules.confirmed) {
             Step::Apply => {
                 line.would = Would::Change;
@@ -165,6 +165,14 @@ impl Weighed {
 }
 
 impl DefinitionLine {
+    /// Takes up what is to be said of a change, if anything.
+    fn tell_of(&mut self, analysis: Analysis) {
+        if !analysis.changes.is_empty() {
+            self.verdict = Some(analysis.verdict());
+            self.changes = analysis.changes;
+        }
+    }
+
     /// With what the API server said of it.
     pub(super) fn tried(mut self, answer: Result<(), cluster::Error>) -> Self {
         if let Err(error) = answer {

@@ -7,6 +7,7 @@ use crate::cluster::{self, Holder};
 use crate::crd::{self, Definition};
 use crate::manifest::differences::{asked_for, compare, is_secret_content, redact, secret_texts};
 use crate::manifest::{Object, ObjectId, defining};
+use crate::plan;
 use crate::plan::definitions::Author;
 
 /// Fields of one object that are told; more are counted.
@@ -65,10 +66,11 @@ pub(super) fn line(
         Asked::Tried { live: Some(live), .. } if is_leaving(&live) => {
             of_cluster(&cluster::Error::Terminating { id: object.id.clone() })
         }
-        Asked::Tried { live: Some(_), ref author, .. } if !known && !may_take(author, around.adopt) => {
+        Asked::Tried { live: Some(live), ref author, .. } if !known && !may_take(author, around.adopt) => {
             let holder = match author {
                 Author::Release(owner) => Holder::Release(owner.clone()),
                 Author::Unknown(Some(helm)) => Holder::Helm(helm.clone()),
+                Author::Departed if is_kept(&live) => Holder::Kept,
                 _ => Holder::Unknown,
             };
             of_cluster(&cluster::Error::NotOwned { id: object.id.clone(), holder })
@@ -85,6 +87,11 @@ pub(super) fn line(
             ObjectLine { would, changes, ..line }
         }
     }
+}
+
+fn is_kept(live: &Value) -> bool {
+    let annotations = live.pointer("/metadata/annotations").cloned().unwrap_or_default();
+    plan::is_kept(serde_json::from_value(annotations).ok().as_ref())
 }
 
 fn is_leaving(live: &Value) -> bool {

@@ -110,6 +110,7 @@ fn version_lists() -> Vec<Example> {
     let with_beta = |served| versions("v1", &[("v1", true, size()), ("v1beta1", served, size())]);
     let wider = || json!({"type": "object", "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}});
     let flip = |storage: &str, later: Value| versions(storage, &[("v1", true, size()), ("v2", true, later)]);
+    let defaulted = || json!({"type": "object", "properties": {"size": {"type": "integer", "default": 1}}});
     let deprecated = |document: Value, text: Option<&str>| {
         let document = with(document, "/spec/versions/0/deprecated", json!(true));
         match text {
@@ -139,7 +140,7 @@ fn version_lists() -> Vec<Example> {
             LossyVersion,
             Warning,
             one(),
-            versions("v1", &[("v1", true, size()), ("v1beta1", true, json!({"type": "object"}))]),
+            versions("v1", &[("v1", true, size()), ("v1beta1", true, defaulted())]),
         ),
     ]
 }

@@ -50,14 +50,12 @@ fn a_new_version_is_compared_with_the_stored_one() {
 }
 
 #[test]
-fn an_older_version_may_know_less() {
+fn an_older_version_that_knows_less_drops_the_rest() {
     let with = |names: &[&str]| {
         versions(&[("v1beta1", true, false, fields(&["a"])), ("v1", true, true, fields(names))])
     };
-    assert_eq!(
-        said(&of(&with(&["a"]), &with(&["a", "b"]))),
-        [(AddOptionalField, Safe), (LossyVersion, Warning)]
-    );
+    let analysis = of(&with(&["a"]), &with(&["a", "b"]));
+    assert_eq!(said(&analysis), [(AddOptionalField, Safe), (LossyVersion, Dangerous)]);
     let analysis = of(&with(&["a"]), &with(&[]));
     assert_eq!(said(&analysis), [(RemoveField, Dangerous), (LossyVersion, Dangerous)]);
 }
@@ -78,6 +76,118 @@ fn what_was_lost_before_is_not_said_again() {
     let analysis = of(&pair("v1", &[]), &pair("v2", &[]));
     assert_eq!(said(&analysis), [(ChangeStorageVersion, Dangerous)]);
     assert_eq!(said(&of(&pair("v1", &["a"]), &pair("v2", &["a"]))), [(ChangeStorageVersion, Warning)]);
+}
+
+/// One version against another that is stored, both with one schema of `spec`.
+fn pair(low: &Value, high: &Value) -> Value {
+    versions(&[("v1", true, true, low.clone()), ("v2", true, false, high.clone())])
+}
+
+#[test]
+fn versions_that_disagree_about_a_field_are_dangerous_whichever_is_older() {
+    let fine = json!({"a": {"type": "string"}});
+    for (one, other) in [
+        (json!({"a": {"type": "boolean"}}), json!({"a": {"type": "string"}})),
+        (json!({"a": {"type": "integer"}}), json!({"a": {"type": "number"}})),
+        (json!({"a": {"type": "string"}}), json!({"a": {"x-kubernetes-int-or-string": true}})),
+        (
+            json!({"a": {"type": "string", "enum": ["x"]}}),
+            json!({"a": {"type": "string", "enum": ["x", "y"]}}),
+        ),
+        (json!({"a": {"type": "string", "enum": ["x"]}}), json!({"a": {"type": "string"}})),
+        (json!({"a": {"type": "string"}}), json!({"a": {"type": "string"}, "b": {"type": "string"}})),
+        (
+            json!({"a": {"type": "object"}}),
+            json!({"a": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}),
+        ),
+    ] {
+        for (low, high) in [(&one, &other), (&other, &one)] {
+            let before = versions(&[("v1", true, true, low.clone())]);
+            let analysis = of(&before, &pair(low, high));
+            assert_eq!(said(&analysis), [(AddVersion, Safe), (LossyVersion, Dangerous)], "{low} {high}");
+            assert!(of(&pair(low, high), &pair(low, high)).changes.is_empty(), "{low} {high}");
+            let converted = of(&hooked(before), &hooked(pair(low, high)));
+            assert_eq!(said(&converted), [(AddVersion, Safe)], "{low} {high}");
+        }
+    }
+    assert_eq!(
+        said(&of(&versions(&[("v1", true, true, fine.clone())]), &pair(&fine, &fine))),
+        [(AddVersion, Safe)]
+    );
+}
+
+#[test]
+fn a_field_that_one_version_requires_and_another_does_not_is_a_disagreement() {
+    let required = |names: &[&str]| {
+        let spec = json!({"type": "object", "required": names, "properties": fields(&["a", "b"])});
+        let mut version = versions(&[("v1", true, true, json!({}))])["spec"]["versions"][0].clone();
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec;
+        version
+    };
+    let both = |one: &[&str], other: &[&str]| {
+        let mut document = definition(&json!({"type": "object"}));
+        let (mut one, mut other) = (required(one), required(other));
+        one["name"] = "v1".into();
+        other["name"] = "v2".into();
+        other["storage"] = false.into();
+        document["spec"]["versions"] = json!([one, other]);
+        document
+    };
+    for (one, other) in [(["a"].as_slice(), [].as_slice()), (&[], &["a"])] {
+        let analysis = crate::crd::introduce(&Definition::from_value(&both(one, other)).unwrap());
+        assert_eq!(said(&analysis), [(LossyVersion, Warning)], "{:?}", analysis.changes);
+    }
+    // That of `a` was there before, that of `b` was not.
+    let analysis = of(&both(&["a", "b"], &["b"]), &both(&["a", "b"], &[]));
+    assert_eq!(said(&analysis), [(MakeOptional, Safe), (LossyVersion, Dangerous)]);
+    assert!(analysis.changes[1].message.contains(".spec.b"), "{}", analysis.changes[1].message);
+}
+
+#[test]
+fn of_an_enum_only_another_value_is_a_new_disagreement() {
+    let of_values = |values: &[&str]| json!({"a": {"type": "string", "enum": values}});
+    let with = |low: &[&str], high: &[&str]| pair(&of_values(low), &of_values(high));
+    let old = with(&["x"], &["x", "y"]);
+    let lossy = |new: &Value| said(&of(&old, new)).contains(&(LossyVersion, Dangerous));
+    assert!(lossy(&with(&["x"], &["x", "y", "z"])));
+    assert!(!lossy(&with(&["x", "z"], &["x", "y", "z"])), "both know z, and y is as before");
+    assert!(!lossy(&with(&["x"], &["x"])));
+    let moved =
+        versions(&[("v1", true, false, of_values(&["x"])), ("v2", true, true, of_values(&["x", "y"]))]);
+    assert!(!lossy(&moved), "which of the two is stored does not count");
+}
+
+#[test]
+fn versions_disagree_behind_the_back_of_one_that_keeps_everything() {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let with = |v2: Value| {
+        let mut document = versions(&[
+            ("v1", true, false, json!({"a": {"type": "boolean"}})),
+            ("v2", true, false, v2),
+            ("v3", true, true, json!({})),
+        ]);
+        for version in 0..3 {
+            let root = &mut document["spec"]["versions"][version]["schema"]["openAPIV3Schema"];
+            root["properties"]["spec"]["x-kubernetes-preserve-unknown-fields"] = true.into();
+            if version == 2 {
+                root["properties"]["spec"] = open.clone();
+            }
+        }
+        document
+    };
+    let analysis = of(&with(json!({"a": {"type": "boolean"}})), &with(json!({"a": {"type": "string"}})));
+    assert_eq!(said(&analysis), [(ChangeFieldType, Dangerous), (LossyVersion, Dangerous)]);
+    let told = &analysis.changes[1].message;
+    assert!(told.starts_with("v2 and v1 are served, and nothing converts (ChangeFieldType)"), "{told}");
+}
+
+#[test]
+fn versions_that_disagree_in_a_new_definition_are_a_warning() {
+    let disagreeing = pair(&json!({"a": {"type": "boolean"}}), &json!({"a": {"type": "string"}}));
+    let new = |document: &Value| crate::crd::introduce(&Definition::from_value(document).unwrap());
+    assert_eq!(said(&new(&disagreeing)), [(LossyVersion, Warning)]);
+    assert!(new(&hooked(disagreeing)).changes.is_empty());
+    assert!(new(&pair(&fields(&["a"]), &fields(&["a"]))).changes.is_empty());
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Head {
 impl Pass<'_> {
     /// Something is to be done that was not when the last try failed.
     pub(super) fn has_news(&self, lock: &LockOf, guard: &Guard) -> bool {
-        self.spec_changed()
+        self.generation_changed()
             || guard.head.as_ref().is_some_and(|head| head.at != self.told(lock))
             || !self.ctx.guards.suspicions(&self.key).is_empty()
     }

@@ -18,7 +18,7 @@ use crate::pack::layers::{Content, Layer};
 use crate::plan::guard::{self as plan, Guarded};
 use crate::reconcile::handover::left_to_others;
 use crate::reconcile::{Error, Pass};
-use crate::watch::{Subject, Suspicion};
+use crate::watch::{ObjectWatches, Subject, Suspicion};
 
 const PARALLEL: usize = 8;
 
@@ -180,8 +180,9 @@ impl Pass<'_> {
         work: Vec<(Suspicion, &Locked)>,
     ) -> Result<bool, Error> {
         let mut watched = Vec::new();
+        let patience = ObjectWatches::patience();
         for (suspicion, locked) in work {
-            match self.begin_to_watch(lock, locked).await {
+            match self.begin_to_watch(lock, locked, patience).await {
                 Ok(()) => watched.push((suspicion, locked)),
                 Err(error) => self.fails(guard, &suspicion.id, error),
             }
@@ -219,7 +220,12 @@ impl Pass<'_> {
     }
 
     /// Makes sure that changes of an object are seen.
-    async fn begin_to_watch(&self, lock: &LockOf, locked: &Locked) -> Result<(), Error> {
+    async fn begin_to_watch(
+        &self,
+        lock: &LockOf,
+        locked: &Locked,
+        patience: tokio::time::Instant,
+    ) -> Result<(), Error> {
         let id = &locked.guarded.object.id;
         let kind = match &locked.kind {
             Ok(kind) => kind.clone(),
@@ -240,10 +246,10 @@ impl Pass<'_> {
             owned_by(owner.to_string())
         })?;
         match lock.installer {
-            Installer::Helm => self.ctx.guards.ensure(&kind, &self.key).await?,
+            Installer::Helm => self.ctx.guards.ensure(&kind, &self.key, patience).await?,
             Installer::Sherpack => {
                 self.ctx.guards.table().stands_alone(id);
-                self.ctx.guards.ensure_one(id, &kind, &self.key).await?;
+                self.ctx.guards.ensure_one(id, &kind, &self.key, patience).await?;
             }
         }
         Ok(())

@@ -122,6 +122,7 @@ impl Pass<'_> {
             *guard = Guard { lock: Some(lock.clone()), ..Guard::default() };
         }
         guard.asked.clone_from(&self.settings.ignore);
+        let asked_before = self.take_requests();
         let again = match self.mem.retry_at.filter(|at| self.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
             Some(at) if !self.has_news(&lock, &guard) => Ok(Some(self.tell_until(at))),
@@ -130,6 +131,10 @@ impl Pass<'_> {
                 self.settle_guard(&lock, &guard, outcome, invalid).await
             }
         };
+        if again.is_err() {
+            // Nobody has been told: the request is as new as before.
+            self.mem.requests = asked_before;
+        }
         guard.manifest = None;
         self.mem.guard = Some(guard);
         again

@@ -2,6 +2,7 @@
 
 mod drift;
 mod guard;
+mod health;
 mod history;
 mod operation;
 mod verdict;
@@ -11,8 +12,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 pub(super) use guard::{Guarding, guarded};
+use health::health;
 pub(super) use history::ended;
 pub(super) use operation::{action_name, records_going};
+use verdict::own_failure;
 pub(super) use verdict::{Verdict, failure};
 
 use super::Error;
@@ -40,8 +43,11 @@ pub(super) enum Progress {
     /// An error stands in the way; whatever is deployed stays and stays locked.
     Blocked(Error),
     Running(Run),
-    /// Tests of what is deployed run.
-    Testing(Run),
+    /// Tests of what is deployed run; `blocked`: what stands in the way of the next revision meanwhile.
+    Testing {
+        run: Run,
+        blocked: Option<Error>,
+    },
     Finished(Finished),
     Uninstalling {
         deadline: Timestamp,
@@ -65,7 +71,8 @@ pub(super) struct Run {
     pub revision: u32,
     pub attempt: u32,
     pub started: Timestamp,
-    pub deadline: Timestamp,
+    /// When the operation gives up; the hook under way where the operation never does.
+    pub deadline: Option<Timestamp>,
     /// What the step under way is.
     pub phase: &'static str,
     pub wave: Option<i32>,
@@ -93,7 +100,10 @@ impl Run {
             revision: running.stored.record.version,
             attempt: private.map_or(1, |private| private.attempt),
             started: running.started,
-            deadline: running.deadline,
+            deadline: match &running.stage {
+                Stage::Hook(watch) if running.deadline == Timestamp::MAX => Some(watch.deadline),
+                _ => Some(running.deadline).filter(|deadline| *deadline < Timestamp::MAX),
+            },
             phase: match step {
                 Some(Step::Hook { phase, .. }) => phase.as_str(),
                 Some(Step::Define { .. } | Step::AwaitServed { .. } | Step::Undefine { .. }) => "Crds",
@@ -142,6 +152,8 @@ pub(super) struct Facts<'a> {
     pub pause: DriftPause,
     /// Why the spec cannot be acted on. Then this is what the status says, whatever else went on.
     pub invalid: Option<&'a Invalid>,
+    /// Objects of the deployed revision that the watches know to be gone.
+    pub missing: Vec<ObjectId>,
     /// It locks what somebody else installed, and that is deployed.
     pub guards: bool,
     /// What the newest operation did with the objects.
@@ -198,8 +210,8 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
     facts.ended.iter().for_each(|entry| history::add(&mut status, facts, entry.clone()));
     if let Ok(Outcome { progress: Progress::Finished(finished), .. }) = outcome {
         history::finished(&mut status, facts, finished);
-        health(&mut status, facts, finished);
     }
+    health(&mut status, facts, outcome);
     let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
     drift(&mut status, facts, looked);
     let blocked = match outcome {
@@ -265,7 +277,7 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
             (ConditionStatus::True, reasons::DEPLOYED, message + &forced)
         }
         State::Failed { .. } => {
-            let (_, cause) = failure(facts.head);
+            let (_, cause) = own_failure(facts.head);
             let message = format!("revision {} failed and is not locked: {cause}", record.version);
             (ConditionStatus::False, reasons::UPGRADE_FAILED, message)
         }
@@ -364,31 +376,6 @@ fn tests(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
         &mut status.conditions,
         condition::TESTED,
         passed,
-        reason,
-        &message,
-        generation,
-        facts.now,
-    );
-}
-
-fn health(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
-    let (healthy, reason, message) = match &finished.failure {
-        None if facts.release.spec.wait == Some(false) => (
-            ConditionStatus::Unknown,
-            reasons::HEALTH_PROGRESSING,
-            "spec.wait is false: health was not waited for".to_owned(),
-        ),
-        None => match &finished.ailing {
-            None => (ConditionStatus::True, reasons::HEALTHY, "every object is healthy".to_owned()),
-            Some(ailing) => (ConditionStatus::False, reasons::HEALTH_FAILED, ailing.clone()),
-        },
-        Some((reason, message)) => (ConditionStatus::False, *reason, message.clone()),
-    };
-    let generation = facts.release.metadata.generation;
-    conditions::set(
-        &mut status.conditions,
-        condition::HEALTHY,
-        healthy,
         reason,
         &message,
         generation,

@@ -14,7 +14,7 @@ use crate::release::Action;
 
 pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationStatus> {
     match &outcome.as_ref().ok()?.progress {
-        Progress::Running(run) | Progress::Testing(run) => Some(OperationStatus {
+        Progress::Running(run) | Progress::Testing { run, .. } => Some(OperationStatus {
             action: if run.phase == "test" { "Test" } else { action_name(run.action) }.to_owned(),
             revision: Some(i64::from(run.revision)),
             phase: Some(run.phase.to_owned()),
@@ -23,7 +23,7 @@ pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationSta
             step: number(run.step),
             steps: number(run.steps),
             started_at: Some(Time(run.started)),
-            deadline: Some(Time(run.deadline)),
+            deadline: run.deadline.map(Time),
             attempt: Some(i64::from(run.attempt)),
             waiting_for: run.waiting.iter().map(|(id, waiting)| waiting_for(id, waiting)).collect(),
         }),

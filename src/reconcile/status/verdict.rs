@@ -37,6 +37,9 @@ impl Verdict {
 pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
     match &outcome.progress {
         Progress::Blocked(error) => Verdict::of(error),
+        Progress::Running(run) if matches!(outcome.decision.operation, Operation::AwaitHook) => {
+            ending(facts, run)
+        }
         Progress::Running(run) => {
             let mut verdict = running(run);
             if let Some(why) = facts.waits_to_begin {
@@ -44,7 +47,8 @@ pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
             }
             verdict
         }
-        Progress::Testing(run) => {
+        Progress::Testing { blocked: Some(error), .. } => Verdict::of(error),
+        Progress::Testing { run, blocked: None } => {
             let first = facts.release.spec.test.as_ref().is_some_and(|test| test.enabled == Some(true))
                 && super::tested(facts).is_none();
             if first { running(run) } else { idle(facts, &outcome.decision) }
@@ -97,7 +101,7 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
             }
             Hold::RetriesExceeded { attempts } => {
-                let (_, cause) = failure(facts.head);
+                let cause = cause(facts.head);
                 let undo = facts.no_way_back.map(|problem| format!("; {problem}")).unwrap_or_default();
                 let message = format!("failed {attempts} times: {cause}{undo}{}", retry(decision.until));
                 Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
@@ -129,7 +133,8 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
             }
         },
         Operation::Wait => {
-            let (reason, message) = failure(facts.head);
+            let (reason, _) = failure(facts.head);
+            let message = cause(facts.head);
             Verdict::new(Standing::Retrying, &reason, format!("{message}{}", retry(decision.until)))
         }
         _ => match facts.head {
@@ -202,9 +207,14 @@ fn pinned(facts: &Facts<'_>) -> String {
 /// Reason and message of a failed record, or of the failure that a record undid.
 pub(in crate::reconcile) fn failure(head: &Head) -> (String, String) {
     let private = stored(head).and_then(|stored| stored.private.as_ref());
-    if let Some(undone) = private.and_then(|private| private.undone.as_ref()) {
-        return (undone.reason.clone(), undone.message.clone());
+    match private.and_then(|private| private.undone.as_ref()) {
+        Some(undone) => (undone.reason.clone(), undone.message.clone()),
+        None => own_failure(head),
     }
+}
+
+/// Reason and message of a failed record itself, whatever it undid.
+pub(super) fn own_failure(head: &Head) -> (String, String) {
     let Some(State::Failed { reason, .. }) = stored(head).map(|stored| &stored.record.state) else {
         return (reasons::UPGRADE_FAILED.to_owned(), "the last attempt failed".to_owned());
     };
@@ -215,23 +225,47 @@ pub(in crate::reconcile) fn failure(head: &Head) -> (String, String) {
     }
 }
 
+/// What failed, and how going back from it failed where that did too.
+fn cause(head: &Head) -> String {
+    let (_, cause) = failure(head);
+    let stored = stored(head);
+    let undoes =
+        stored.and_then(|stored| stored.private.as_ref()).is_some_and(|private| private.undone.is_some());
+    match stored.map(|stored| &stored.record) {
+        Some(record) if undoes && matches!(record.state, State::Failed { .. }) => {
+            let (_, own) = own_failure(head);
+            format!("{cause}; going back from it in revision {} failed too: {own}", record.version)
+        }
+        _ => cause,
+    }
+}
+
 fn running(run: &Run) -> Verdict {
     let verb = if run.phase == "test" { "testing" } else { verb(run.action) };
-    let Some((id, first)) = run.waiting.iter().next() else {
-        return Verdict::new(
-            Standing::Progressing,
-            reasons::PROGRESSING,
-            format!("{verb} to revision {}", run.revision),
-        );
+    // An uninstall leads to no revision.
+    let to = if run.action == Action::Uninstall { "" } else { "to " };
+    let message = format!("{verb} {to}revision {}{}", run.revision, awaited(run));
+    Verdict::new(Standing::Progressing, reasons::PROGRESSING, message)
+}
+
+/// A hook of a revision that is not wanted any more is seen to its end.
+fn ending(facts: &Facts<'_>, run: &Run) -> Verdict {
+    let (reason, what) = match facts.release.metadata.deletion_timestamp {
+        Some(_) => (reasons::UNINSTALLING, "uninstalling"),
+        None => (reasons::PROGRESSING, "other inputs are wanted"),
     };
+    let message = format!("{what}: first a hook of revision {} has to end{}", run.revision, awaited(run));
+    Verdict::new(Standing::Progressing, reason, message)
+}
+
+/// What is waited for, and until when.
+fn awaited(run: &Run) -> String {
+    let Some((id, first)) = run.waiting.iter().next() else { return String::new() };
     let more = run.waiting.len() - 1;
     let others = if more == 0 { String::new() } else { format!(" and {more} more") };
     // The deadline and not the time that is left: that would be another message each time.
-    let message = format!(
-        "{verb} to revision {}: waiting until {:.0} for {id}{others}: {}",
-        run.revision, run.deadline, first.health.message
-    );
-    Verdict::new(Standing::Progressing, reasons::PROGRESSING, message)
+    let until = run.deadline.map(|deadline| format!(" until {deadline:.0}")).unwrap_or_default();
+    format!(": waiting{until} for {id}{others}: {}", first.health.message)
 }
 
 fn verb(action: Action) -> &'static str {
