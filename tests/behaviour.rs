@@ -23,6 +23,7 @@ mod behaviour {
     mod deploy;
     mod diff;
     mod fault_engine;
+    mod foreign_heads;
     mod forged_records;
     mod get;
     mod guard;
@@ -59,7 +60,9 @@ mod behaviour {
     mod probes_bounds;
     mod process;
     mod record_drivers;
+    mod record_keys;
     mod record_places;
+    mod record_rewound;
     mod record_storage;
     mod record_transfer;
     mod refusals;

@@ -116,6 +116,9 @@ pub const DRIFT_PAUSE_UNTIL: &str = "sherpack.io/drift-pause-until";
 /// With `approval: Manual`: the digest of the plan that may go on.
 pub const APPROVE: &str = "sherpack.io/approve";
 
+/// Vouches for the revision record that a release is held for, by the digest that its condition shows.
+pub const ACCEPT_RECORD: &str = "sherpack.io/accept-record";
+
 /// What the next revisions say of themselves in the history, in their author's words; so it is called in the labels of
 /// a record, too.
 pub const DESCRIPTION: &str = "sherpack.io/description";

@@ -198,6 +198,14 @@ pub const PROBE_REFUSED: &str = "ProbeRefused";
 pub const RECORD_LOST: &str = "RecordLost";
 /// A revision exists and cannot be read or belongs to another release.
 pub const RECORD_UNREADABLE: &str = "RecordUnreadable";
+/// A revision says to be of this release, and its seal is not right or its key is not there.
+pub const RECORD_KEY_LOST: &str = "RecordKeyLost";
+/// An older state of the newest revision was put back.
+pub const RECORD_REWOUND: &str = "RecordRewound";
+/// A person vouched for a revision that could not be proved.
+pub const RECORD_ACCEPTED: &str = "RecordAccepted";
+/// A Secret with keys of the revisions was missing and is written again.
+pub const RECORD_KEY_RESTORED: &str = "RecordKeyRestored";
 /// A revision does not fit into what the API server stores.
 pub const RECORD_TOO_LARGE: &str = "RecordTooLarge";
 

@@ -233,6 +233,8 @@ pub struct Requests {
     pub test_at: Option<String>,
     /// `sherpack.io/approve`.
     pub approve: Option<String>,
+    /// `sherpack.io/accept-record`.
+    pub accept_record: Option<String>,
     /// `sherpack.io/drift-pause-until`, as it was written; [`Settings::drift_pause`] judges it.
     pub drift_pause_until: Option<Timestamp>,
 }

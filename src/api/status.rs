@@ -32,6 +32,10 @@ pub struct SherpackReleaseStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 
+    /// How often that revision was written: an older state of it that is put back is not acted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_writes: Option<i64>,
+
     /// The pack of the newest revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack: Option<PackStatus>,
@@ -299,6 +303,7 @@ impl SherpackReleaseStatus {
             observed_generation: _,
             conditions,
             revision: _,
+            record_writes: _,
             pack: _,
             history,
             operation,

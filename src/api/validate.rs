@@ -12,7 +12,8 @@ use kube::core::{Selector, SelectorExt as _};
 use serde_json::Value;
 
 use super::names::{
-    APPROVE, DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT, is_dns_label,
+    ACCEPT_RECORD, APPROVE, DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT,
+    is_dns_label,
 };
 use super::settings::{
     CrdSettings, HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings,
@@ -395,6 +396,7 @@ pub(super) fn requests(release: &SherpackRelease) -> Result<Requests, Invalid> {
         .transpose()?;
     Ok(Requests {
         approve: annotation(APPROVE).cloned(),
+        accept_record: annotation(ACCEPT_RECORD).cloned(),
         reconcile_at: annotation(RECONCILE_AT).cloned(),
         reset_at: annotation(RESET_AT).cloned(),
         test_at: annotation(TEST_AT).cloned(),

@@ -123,6 +123,7 @@ fn everything_supported_is_taken_over() {
         "metadata": {"annotations": {
             "sherpack.io/reconcile-at": "a", "sherpack.io/reset-at": "b", "sherpack.io/test-at": "c",
             "sherpack.io/approve": "d",
+            "sherpack.io/accept-record": "e",
             "sherpack.io/drift-pause-until": "2030-01-01T01:00:00+01:00"
         }},
         "spec": {
@@ -207,6 +208,7 @@ fn everything_supported_is_taken_over() {
         approval: Approval::Manual,
         requests: Requests {
             approve: Some("d".to_owned()),
+            accept_record: Some("e".to_owned()),
             reconcile_at: Some("a".into()),
             reset_at: Some("b".into()),
             test_at: Some("c".into()),

@@ -226,6 +226,15 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::RECORD_LOST | r::RECORD_UNREADABLE => {
             ("restore the record from a backup, or start over from the spec", Next::Reset)
         }
+        r::RECORD_KEY_LOST => (
+            "restore the key of the records or the record; or vouch for it as its condition says",
+            Next::Describe,
+        ),
+        r::RECORD_REWOUND => {
+            ("restore the newest state of the record; or vouch for it as its condition says", Next::Describe)
+        }
+        r::RECORD_KEY_RESTORED => ("find out who deletes the Secret that seals revisions", Next::Describe),
+        r::RECORD_ACCEPTED => ("see what was taken up", Next::History),
         r::RECORD_TOO_LARGE | "RecordNotSerialisable" | "RecordRejected" => {
             ("make the pack smaller, or store it with another spec.history", Next::Edit)
         }

@@ -1,6 +1,6 @@
 //! How the commands for people end: a text for stdout and a code, or a failure for stderr.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -63,6 +63,22 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 pub(super) fn story(line: &str) {
     // Nowhere is left to report to when stderr is closed.
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Asks a person; `otherwise` says what to do where nobody can be asked.
+pub(super) fn confirm(question: &str, otherwise: &str) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::from(format!("nobody is there to be asked: {otherwise}")));
+    }
+    // Nowhere is left to ask when stderr is closed; then nobody answers either.
+    let _ = write!(std::io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.map_err(|error| Failure::from(format!("no answer: {error}")))?;
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::finding("the answer is no")),
+    }
 }
 
 /// JSON for machines, with a newline at its end.

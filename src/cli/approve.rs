@@ -1,11 +1,10 @@
 //! `approve`: shows the plan that waits for a person, and lets exactly that one go on.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::answer::{Answer, Failure, finish, print, story};
+use super::answer::{Answer, Failure, confirm, finish, print, story};
 use super::cluster::{Target, on_runtime};
 use super::wait::{Goal, Patience, follow};
 use crate::api::{PlanStatus, SherpackRelease, names};
@@ -56,7 +55,7 @@ async fn approve(args: Args) -> Result<Answer, Failure> {
         }
         Some(_) => {}
         None if args.yes => {}
-        None => ask()?,
+        None => confirm("approve it?", "add --yes, or --digest with the digest of the plan")?,
     }
     let annotation = json!({"metadata": {"annotations": {names::APPROVE: plan.digest}}});
     let patched = place.change(annotation).await?;
@@ -80,22 +79,6 @@ fn waiting(release: &SherpackRelease) -> Result<PlanStatus, String> {
     }
     let plan = status.and_then(|status| status.plan.clone());
     plan.ok_or_else(|| "no plan waits for approval".to_owned())
-}
-
-fn ask() -> Result<(), Failure> {
-    if !std::io::stdin().is_terminal() {
-        let message = "nobody is there to be asked: add --yes, or --digest with the digest of the plan";
-        return Err(Failure::from(message.to_owned()));
-    }
-    // Nowhere is left to ask when stderr is closed; then nobody answers either.
-    let _ = write!(std::io::stderr(), "approve it? [y/N] ");
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::from(format!("no answer: {error}")))?;
-    match answer.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(()),
-        _ => Err(Failure::finding("not approved")),
-    }
 }
 
 #[cfg(test)]

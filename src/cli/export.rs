@@ -114,7 +114,14 @@ async fn export(place: &Place, namespace: &str, release: &str, with_key: bool) -
         format!("SherpackRelease {namespace}/{release}: {}", crate::cluster::describe(&error))
     })?;
     let found = found.ok_or_else(|| format!("there is no SherpackRelease {namespace}/{release}"))?;
-    let key = storage::load_key(&client, &place.operator_namespace).await.map_err(|e| e.to_string())?;
+    let keys = storage::read_keys(&client, &place.operator_namespace).await.map_err(|e| e.to_string())?;
+    let keys = keys.ok_or_else(|| {
+        format!(
+            "there is no Secret {}/{}: nothing can be proved",
+            place.operator_namespace,
+            storage::RECORD_KEY_SECRET
+        )
+    })?;
     let history = found.spec.history.clone().unwrap_or_default();
     let mut export = Export {
         format: FORMAT.to_owned(),
@@ -124,10 +131,10 @@ async fn export(place: &Place, namespace: &str, release: &str, with_key: bool) -
         storage_namespace: found.history_namespace().to_owned(),
         compression: history.compression.unwrap_or_default(),
         large: history.large.unwrap_or_default(),
-        key: with_key.then(|| key.to_hex()),
+        key: with_key.then(|| keys.current().to_hex()),
         revisions: Vec::new(),
     };
-    let records = export.records(&Stores::new(client, key, place.storage_dir.clone()));
+    let records = export.records(&Stores::new(client, keys, place.storage_dir.clone()));
     let failed = |error: storage::Error| error.to_string();
     let mut all: Vec<Head> =
         records.history(&export.namespace, &export.release).try_collect().await.map_err(failed)?;
@@ -135,6 +142,13 @@ async fn export(place: &Place, namespace: &str, release: &str, with_key: bool) -
     all.dedup_by_key(|head| head.revision());
     for head in all {
         match head {
+            // Without its private part it would be another tool's in the file.
+            Head::Foreign(stored) if stored.unproved.is_some() => {
+                return Err(format!(
+                    "revision {} of {namespace}/{release} cannot be proved: restore its key first",
+                    stored.record.version
+                ));
+            }
             Head::Ours(stored) | Head::Foreign(stored) => {
                 export.revisions.push(Revision { record: stored.record, private: stored.private });
             }

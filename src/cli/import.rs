@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use kube::Client;
+
 use super::cluster::on_runtime;
 use super::export::{Export, FORMAT, Place};
-use crate::release::revision_of;
-use crate::storage::{self, Head, MacKey, Records as _, Stores};
+use crate::release::{PRIVATE_VERSION, revision_of};
+use crate::storage::{self, Head, KeyRing, MacKey, Records as _, Stores};
 
 /// Store the revisions of a file that `export` wrote.
 ///
@@ -44,11 +46,15 @@ pub(super) fn run(args: Args) -> ExitCode {
 fn read(path: &Path) -> Result<Export, String> {
     let name = path.display();
     let text = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
-    let export: Export = serde_json::from_slice(&text)
+    let mut export: Export = serde_json::from_slice(&text)
         .map_err(|error| format!("{name} is not what `export` of this version writes: {error}"))?;
     if export.format != FORMAT {
         let found: String = export.format.chars().take(80).collect();
         return Err(format!("{name} has format {found:?}, this version reads {FORMAT:?}"));
+    }
+    for private in export.revisions.iter_mut().filter_map(|revision| revision.private.as_mut()) {
+        // As it will be written, so that a second import finds what the first one stored.
+        private.version = PRIVATE_VERSION;
     }
     let strange = export.revisions.iter().find(|revision| {
         let record = &revision.record;
@@ -68,14 +74,32 @@ fn read(path: &Path) -> Result<Export, String> {
     }
 }
 
+/// The keys of the cluster; the first one is made, or is that of the file.
+async fn keys(client: &Client, namespace: &str, carried: Option<MacKey>) -> Result<KeyRing, String> {
+    let failed = |error: storage::Error| error.to_string();
+    if let Some(ring) = storage::read_keys(client, namespace).await.map_err(failed)? {
+        return Ok(ring);
+    }
+    if carried.is_none()
+        && let Some(release) = storage::finalized(client, None).await.map_err(failed)?
+    {
+        return Err(format!(
+            "Secret {namespace}/{} is missing, and it seals the records of releases such as {release}: restore it \
+             first",
+            storage::RECORD_KEY_SECRET
+        ));
+    }
+    storage::make_key(client, namespace, carried).await.map_err(failed)
+}
+
 async fn import(place: &Place, export: Export) -> Result<usize, String> {
     let (client, _) = place.connection.open().await?;
     let carried = export.key.as_deref().map(MacKey::from_hex);
     let carried =
         carried.map(|key| key.ok_or_else(|| "the key in the file is no key".to_owned())).transpose()?;
     let failed = |error: storage::Error| error.to_string();
-    let key = storage::load_key_or(&client, &place.operator_namespace, carried).await.map_err(failed)?;
-    let records = export.records(&Stores::new(client, key, place.storage_dir.clone()));
+    let keys = keys(&client, &place.operator_namespace, carried).await?;
+    let records = export.records(&Stores::new(client, keys, place.storage_dir.clone()));
     let (namespace, release) = (&export.namespace, &export.release);
     // All or nothing, as far as that can be said beforehand: what is there already must be what would be written.
     for meta in records.list(namespace, release).await.map_err(failed)? {

@@ -16,6 +16,7 @@ mod health;
 mod history;
 mod import;
 mod init;
+mod key;
 mod lint;
 mod list;
 mod package;
@@ -97,6 +98,7 @@ enum Command {
     Export(export::Args),
     /// Store the revisions of a file that `export` wrote.
     Import(import::Args),
+    Key(key::Args),
 }
 
 impl Cli {
@@ -144,6 +146,7 @@ impl Cli {
             Command::Health(args) => health::run(args),
             Command::Export(args) => export::run(args),
             Command::Import(args) => import::run(args),
+            Command::Key(args) => key::run(args),
         }
     }
 }

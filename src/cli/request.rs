@@ -276,6 +276,13 @@ fn consequence(request: Request, release: &SherpackRelease) -> Result<Option<Str
              and nothing is pruned{later}"
             )
         }
+        Request::Reset
+            if [reasons::RECORD_KEY_LOST, reasons::RECORD_REWOUND].contains(&reason) && !leaving =>
+        {
+            return Err(Failure::finding(format!(
+                "it is held for {reason}, and a reset does not answer that: its condition says what does"
+            )));
+        }
         Request::Reset if leaving => {
             "if its record is lost, that is accepted: the release is let go and its objects stay".to_owned()
         }

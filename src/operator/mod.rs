@@ -5,6 +5,7 @@
 pub mod config;
 mod controller;
 mod error;
+mod keys;
 pub mod lease;
 pub mod metrics;
 mod report;

@@ -11,8 +11,9 @@ use kube::{Client, Resource};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::keys::OnRestore;
 use super::metrics::{self, Metrics};
-use crate::api::{SherpackRelease, conditions, names};
+use crate::api::{SherpackRelease, conditions, names, reasons};
 use crate::reconcile::{Report, Snapshot};
 use crate::release::{Action, ReleaseKey};
 
@@ -38,6 +39,25 @@ impl Outside {
         let reporter = Reporter { controller: names::MANAGER_OWN.to_owned(), instance: Some(holder) };
         tokio::spawn(publish(Recorders { client, reporter, by_note: HashMap::new() }, events_rx, shutdown));
         Self { metrics, events_tx }
+    }
+}
+
+impl Outside {
+    /// What tells of a Secret that was written again.
+    pub(super) fn on_restore(&self) -> OnRestore {
+        let events_tx = self.events_tx.clone();
+        Box::new(move |secret, note| {
+            tracing::warn!(reason = reasons::RECORD_KEY_RESTORED, note, "event");
+            let event = Event {
+                type_: EventType::Warning,
+                reason: reasons::RECORD_KEY_RESTORED.to_owned(),
+                note: Some(conditions::clip(note)),
+                action: "Restore".to_owned(),
+                secondary: None,
+            };
+            // The line above says the same.
+            let _ = events_tx.try_send((secret.clone(), event));
+        })
     }
 }
 

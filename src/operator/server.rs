@@ -68,6 +68,13 @@ impl Readiness {
     }
 }
 
+impl Gate {
+    /// Says what is missing in other words.
+    pub fn says(&self, what: impl Into<String>) {
+        self.readiness.lock().names.insert(self.number, what.into());
+    }
+}
+
 impl Drop for Gate {
     fn drop(&mut self) {
         self.readiness.lock().names.remove(&self.number);

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::metrics::Metrics;
 use super::report::Outside;
 use super::server::{Gate, Readiness};
-use super::{Config, Error, controller};
+use super::{Config, Error, controller, keys};
 use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
 use crate::pack::Limits;
@@ -26,7 +26,7 @@ use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
 use crate::source::http::{self, Fetcher, OnFetch, StatusClient};
-use crate::storage::{self, Head, Keeping, MacKey, Records, Stores};
+use crate::storage::{Head, Keeping, Keys, Records, Stores};
 use crate::watch::{Dependencies, ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
 
 /// Between two looks for something that has to be there before work can begin.
@@ -71,7 +71,7 @@ pub(super) async fn work(
     let Gates { crd, key: key_gate, records: records_gate, releases: releases_gate } = gates;
     await_crd(&client, config).await;
     drop(crd);
-    let key = load_key(&client, config).await;
+    let keys = Keys::from(keys::load(&client, config, &key_gate).await);
     drop(key_gate);
 
     let (wake_tx, wake_rx) = mpsc::unbounded();
@@ -79,7 +79,7 @@ pub(super) async fn work(
         let metrics = Arc::clone(metrics);
         Arc::new(move |kind| metrics.watch_restarted(kind))
     };
-    let records = Stores::new(client.clone(), key, config.storage_dir.clone());
+    let records = Stores::new(client.clone(), keys.clone(), config.storage_dir.clone());
     let objects = ObjectWatches::new(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
     let guards = ObjectWatches::of_others(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
     let Preloaded { newest: preloaded, outdated, in_files } = preload(&records, &objects).await;
@@ -107,6 +107,14 @@ pub(super) async fn work(
         controller::new(client.clone(), config, policy.clone(), Arc::clone(&dependencies), objects.follow());
     let releases = runs.store();
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
+    let keeper = keys::Keeper {
+        client: client.clone(),
+        namespace: config.operator_namespace.clone(),
+        keys,
+        releases: releases.clone(),
+        wake_tx: wake_tx.clone(),
+        on_restore: report.on_restore(),
+    };
     let fetcher = fetcher(config, metrics, wake_tx.clone()).await;
     let prober = Prober::new(StatusClient::new(&config.sources.allow), wake_tx.clone());
     let walks = Walks::new(wake_tx.clone());
@@ -147,6 +155,7 @@ pub(super) async fn work(
     tokio::select! {
         () = controller::run(runs, ctx, wake_rx, Arc::clone(metrics), shutdown) => Ok(()),
         () = ready => Ok(()),
+        () = keeper.keep() => Ok(()),
     }
 }
 
@@ -180,23 +189,6 @@ async fn await_crd(client: &Client, config: &Config) {
             said = true;
         }
         tokio::time::sleep(LOOK_AGAIN).await;
-    }
-}
-
-/// Without the key no record can be told from a forged one, so nothing begins before it is there.
-async fn load_key(client: &Client, config: &Config) -> MacKey {
-    let mut said = false;
-    loop {
-        match storage::load_key(client, &config.operator_namespace).await {
-            Ok(key) => return key,
-            Err(error) => {
-                if !said {
-                    tracing::warn!(%error, namespace = config.operator_namespace, "the key of the revision records cannot be read or made: trying again");
-                    said = true;
-                }
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-        }
     }
 }
 

@@ -294,6 +294,7 @@ impl Pass<'_> {
         let version = stored.resource_version.parse().unwrap_or(0);
         let of = self.records_of();
         self.mem.errors = 0;
+        self.knows(stored);
         self.ctx.record_watch.wrote(&of, stored.record.version, version);
         self.keep_manifest(stored);
         let newest = crate::watch::Newest::At { revision: stored.record.version, version };
@@ -308,6 +309,9 @@ pub(super) fn slim(mut stored: Stored) -> Stored {
     stored.record.values_provenance = crate::release::ValuesProvenance::default();
     stored.record.notes = None;
     stored.record.hooks = Vec::new();
+    if let Some(unproved) = &mut stored.unproved {
+        unproved.private = None;
+    }
     for shipped in stored.private.iter_mut().flat_map(|private| &mut private.definitions) {
         shipped.body = None;
     }

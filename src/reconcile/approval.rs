@@ -6,26 +6,49 @@ use crate::api::conditions::clip;
 use crate::api::{Approval, PlanStatus};
 use crate::manifest::{Object, digest_of};
 use crate::plan;
-use crate::release::Action;
 use crate::release::decide::Operation;
+use crate::release::{Action, Private, State};
 use crate::storage::{Head, Records};
 
 impl Pass<'_> {
+    pub(super) fn needs_approval(&self) -> bool {
+        self.settings.approval != Approval::Automatic
+    }
+
     /// The digest of the plan for these inputs, as long as nobody has approved it.
     ///
     /// It holds for these inputs on top of what is deployed: through retries, and not once more when the same inputs are
-    /// wanted again later.
+    /// wanted again later, nor for another release, nor after records were lost.
     pub(super) fn unapproved(&self, inputs: &str) -> Option<String> {
-        if self.settings.approval == Approval::Automatic {
+        if !self.needs_approval() {
             return None;
         }
-        let digest = digest_of(format!("{inputs}\n{}", self.last_deployed().unwrap_or(0)).as_bytes());
-        let approved = self.settings.requests.approve.as_ref() == Some(&digest);
+        let digest = digest_of(format!("{}\n{inputs}\n{}", self.uid, self.approval_base()).as_bytes());
+        let given = self.settings.requests.approve.as_ref();
+        let approved = given == Some(&digest) || self.retries_approved(inputs);
         (!approved).then_some(digest)
     }
 
-    fn last_deployed(&self) -> Option<u32> {
-        self.own_private()?.last_deployed
+    /// What the plan begins from. No two of these are ever the same, whatever is lost between them.
+    fn approval_base(&self) -> String {
+        match (self.own_private(), self.mem.head.as_ref().map(|(head, _)| head)) {
+            (Some(private), _) => private.last_deployed.max(private.unreachable).unwrap_or(0).to_string(),
+            (None, Some(Head::Foreign(stored) | Head::Ours(stored))) => {
+                format!("over {}", stored.record.version)
+            }
+            (None, _) if self.known_revision() > 0 => format!("lost {}", self.known_revision()),
+            (None, _) => "0".to_owned(),
+        }
+    }
+
+    /// These inputs were approved before their last attempt, and the approval still stands.
+    fn retries_approved(&self, inputs: &str) -> bool {
+        let given = self.settings.requests.approve.as_ref();
+        let failed = |private: &&Private| private.undone.is_none() && private.inputs == inputs;
+        let Some((Head::Ours(stored), _)) = &self.mem.head else { return false };
+        let tried = stored.record.state.is_pending() || matches!(stored.record.state, State::Failed { .. });
+        let last = self.own_private().filter(failed);
+        given.is_some() && tried && last.is_some_and(|private| private.approved.as_ref() == given)
     }
 
     /// Finds out what the plan with this digest would do. What stands in its way is told instead of it.
@@ -50,7 +73,7 @@ impl Pass<'_> {
         };
         let prepared = self.prepare(wanted, action, revision, attempt, start_over).await?;
         self.preflight(&prepared).await?;
-        let before = match self.last_deployed().filter(|_| !start_over) {
+        let before = match prepared.private.last_deployed.filter(|_| !start_over) {
             Some(deployed) => self.objects_of(deployed).await?,
             None => Vec::new(),
         };

@@ -106,12 +106,19 @@ impl Pass<'_> {
         watched
     }
 
+    /// Drift is told and not put back: that is asked for, or a person vouched for what the record says and nobody has
+    /// proved it.
+    fn only_warns(&self) -> bool {
+        let accepted = self.own_private().is_some_and(|private| private.accepted);
+        self.settings.drift == DriftMode::Warn || accepted
+    }
+
     async fn correct_suspicions(&mut self) -> Result<(), Error> {
         self.mem.drift.cool(self.now);
         self.mem.drift.revert_at = None;
         let suspicions = self.ctx.objects.suspicions(&self.key);
         self.mem.drift.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
-        let warn = self.settings.drift == DriftMode::Warn;
+        let warn = self.only_warns();
         self.mem.drift.keep_looked(if warn { &suspicions } else { &[] });
         let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions
             .into_iter()
@@ -232,11 +239,11 @@ impl Pass<'_> {
                 action = DriftAction::HandedOver;
             }
         }
-        if self.settings.drift == DriftMode::Warn && hidden.as_ref().is_some_and(|(hidden, _)| *hidden) {
+        if self.only_warns() && hidden.as_ref().is_some_and(|(hidden, _)| *hidden) {
             // Nothing differs that an apply would change, but what else is done to it is not seen.
             return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
         }
-        if self.settings.drift == DriftMode::Warn {
+        if self.only_warns() {
             let evidence = hidden.as_ref().map_or(&suspicion.managed_fields, |(_, fields)| fields);
             return self.confirm(object, entry, marks, action, rules, evidence).await;
         }

@@ -70,7 +70,8 @@ impl Pass<'_> {
     async fn supersede_older(&mut self, revision: u32) -> Result<(), Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let outdated = |stored: &Stored| {
-            stored.record.version < revision && (stored.head || stored.record.state == State::Deployed)
+            let deployed = stored.record.state == State::Deployed && self.doubtful(stored).is_none();
+            stored.record.version < revision && (stored.head || deployed)
         };
         let mut found = Vec::new();
         {
@@ -92,7 +93,8 @@ impl Pass<'_> {
 
     /// Whoever wrote it: it is not deployed any more, and not the newest one.
     async fn superseded(&mut self, mut stored: Stored) -> Result<(), Error> {
-        if stored.record.state == State::Deployed {
+        // To write what nobody has proved would lose its private part for good.
+        if stored.record.state == State::Deployed && self.doubtful(&stored).is_none() {
             stored.record.state = State::Superseded;
             stored.record.updated_at = self.now;
             self.save(&stored, false).await?;

@@ -56,6 +56,12 @@ pub struct Remembered {
     pub own_version: u64,
     /// The newest record, without manifest and values, and what the record watch said when it was read.
     pub head: Option<(Head, Newest)>,
+    /// What the keys of the records had changed to when it was read.
+    pub keys: u64,
+    /// The newest state of the newest record that this process has seen: revision and number of writes.
+    pub known: Option<(u32, u64)>,
+    /// What the status said of that in the last pass, and of which uid.
+    pub told: Option<(String, (u32, u64))>,
     /// The last record of ours that is not the newest any more: in a namespace on its way out it may go before the
     /// release does.
     pub departed: Option<Box<Stored>>,

@@ -3,6 +3,7 @@
 //! A pass never blocks on health: a wait returns, and a watch event or a timer starts the next pass. All state
 //! that matters is in the revision record; what a pass remembers only saves reads.
 
+mod accept;
 mod act;
 mod adoption;
 mod apply;
@@ -26,12 +27,14 @@ mod identity;
 mod ignore;
 mod immutable;
 mod kept;
+mod known;
 mod lookup;
 mod memory;
 mod observe;
 mod own;
 mod ownership;
 mod packs;
+mod past;
 mod prepare;
 mod probes;
 mod references;
@@ -40,6 +43,7 @@ mod rollback;
 mod served;
 mod sharing;
 mod status;
+mod stays;
 mod steps;
 mod successor;
 mod tally;
@@ -267,6 +271,10 @@ impl Pass<'_> {
                     self.end_pending(&decision.operation).await?;
                     continue;
                 }
+                Operation::AcceptRecord => {
+                    self.accept_record().await?;
+                    continue;
+                }
                 Operation::Install { revision, attempt } | Operation::Upgrade { revision, attempt } => {
                     let installs = matches!(decision.operation, Operation::Install { .. });
                     let action = if installs { Action::Install } else { Action::Upgrade };
@@ -439,6 +447,7 @@ impl Pass<'_> {
         self.generation_changed()
             || self.request_pending(names::RECONCILE_AT)
             || self.request_pending(names::RESET_AT)
+            || self.accept_pending()
             || self.request_pending(names::TEST_AT)
     }
 

@@ -15,12 +15,15 @@ use crate::watch::Newest;
 impl Pass<'_> {
     /// The newest record: from memory while the record watch agrees, else read.
     pub(super) async fn observe_head(&mut self) -> Result<(), Error> {
+        self.recall();
         let of = self.records_of();
         self.ctx.record_watch.claim(&of, &self.key);
         let newest = self.ctx.record_watch.newest(&of);
-        if self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest) {
+        let keys = self.ctx.records.keys().changes();
+        if self.mem.keys == keys && self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest) {
             return Ok(());
         }
+        self.mem.keys = keys;
         if self.mem.running.as_ref().is_some_and(|running| !same_record(&running.stored, newest)) {
             // Somebody else wrote the record of our running operation.
             self.mem.running = None;
@@ -31,10 +34,16 @@ impl Pass<'_> {
         }
         let head = match (self.ctx.preloaded(&of), newest) {
             (_, Newest::None) => Head::None,
-            (Some(head), newest) if head.stored().is_some_and(|stored| same_record(stored, newest)) => head,
+            // What is in doubt is asked for again: the list may be older than what else is known.
+            (Some(Head::Ours(stored)), newest)
+                if same_record(&stored, newest) && !self.is_outdated(&stored) =>
+            {
+                Head::Ours(stored)
+            }
             _ => {
                 let Settings { target_namespace, release_name, .. } = &self.settings;
-                self.records().newest(target_namespace, release_name).await?
+                let read = self.records().newest(target_namespace, release_name).await?;
+                self.judged(read)
             }
         };
         let at = match &head {
@@ -55,6 +64,11 @@ impl Pass<'_> {
         if !matches!(head, Head::None) {
             self.mem.departed = None;
         }
+        if let Head::Ours(stored) = &head
+            && stored.private.as_ref().is_some_and(|private| self.owns(&private.owner))
+        {
+            self.knows(stored);
+        }
         self.mem.head = Some((slim_head(head), at));
         Ok(())
     }
@@ -67,7 +81,7 @@ impl Pass<'_> {
         };
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let read = self.records().get(namespace, name, revision).await?;
-        match read {
+        match self.judged(read) {
             Head::Ours(stored) => Ok(*stored),
             Head::None | Head::Foreign(_) | Head::Unreadable(_) => {
                 // It changed under us: the next pass observes it anew.
@@ -93,6 +107,7 @@ impl Pass<'_> {
             dependency: inputs.as_ref().and_then(|_| self.blocked()),
             unapproved: inputs.as_deref().and_then(|inputs| self.unapproved(inputs)),
             inputs,
+            accepted: self.settings.requests.accept_record.clone(),
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,
             successor: decide::Successor::Unknown,
@@ -120,7 +135,10 @@ impl Pass<'_> {
             Some(Head::Unreadable(unreadable)) => {
                 decide::Head::Unreadable { message: unreadable.to_string() }
             }
-            Some(Head::Foreign(stored)) => foreign(stored),
+            Some(Head::Foreign(stored)) => match self.doubtful(stored) {
+                Some(doubtful) => decide::Head::Doubtful(doubtful),
+                None => foreign(stored),
+            },
             Some(Head::Ours(stored)) => match &stored.private {
                 Some(private) if self.owns(&private.owner) => decide::Head::Ours(OurHead {
                     revision: stored.record.version,
@@ -128,6 +146,7 @@ impl Pass<'_> {
                     inputs: private.inputs.clone(),
                     attempt: private.attempt,
                     last_deployed: private.last_deployed,
+                    unreachable: private.unreachable,
                     target: private.target,
                     undone: private.undone.as_ref().map(|undone| Failure {
                         inputs: undone.inputs.clone(),
@@ -161,10 +180,9 @@ impl Pass<'_> {
         (released || tracked) && !removed_by_us && !nothing_left
     }
 
-    /// The newest revision that the status speaks of; 0 when it speaks of none.
+    /// The newest revision that status or memory speak of; 0 when they speak of none.
     pub(super) fn known_revision(&self) -> u32 {
-        let revision = self.release.status.as_ref().and_then(|status| status.revision);
-        revision.and_then(|revision| u32::try_from(revision).ok()).unwrap_or(0)
+        self.known().0
     }
 
     pub(super) fn owns(&self, owner: &crate::release::Owner) -> bool {

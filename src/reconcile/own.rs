@@ -12,7 +12,7 @@ use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
 use crate::api::{Class, DriftPause, Invalid, SherpackReleaseStatus};
 use crate::manifest::ObjectId;
-use crate::release::decide::{Hold, Operation};
+use crate::release::decide::{Doubt, Doubtful, Hold, Operation};
 use crate::release::{Action, Owner, Private, State, backoff};
 use crate::storage::{Head, Records};
 
@@ -331,9 +331,8 @@ impl Pass<'_> {
     }
 
     async fn let_the_release_go(&mut self, orphaned: bool) -> Result<Option<Duration>, Error> {
-        if orphaned && matches!(self.mem.head, Some((Head::Ours(_), _))) {
-            let note = "the release is gone; its objects and records stay as they are".to_owned();
-            self.ctx.report.event(self.release, false, reasons::ORPHANED, "Uninstall", note);
+        if orphaned {
+            self.tell_what_stays().await;
         }
         self.ctx.drop_finalizer(self.release, self.mem).await?;
         self.ctx.forget(&self.key, self.release);
@@ -348,8 +347,9 @@ impl Pass<'_> {
             Some(Head::Ours(stored) | Head::Foreign(stored)) => stored.record.version,
             _ => return Ok(()),
         };
-        let read = self.records().get(&namespace, &name, revision).await?;
-        let (Head::Ours(mut stored) | Head::Foreign(mut stored)) = read else {
+        let read = self.judged(self.records().get(&namespace, &name, revision).await?);
+        let certain = read.stored().is_none_or(|stored| self.doubtful(stored).is_none());
+        let (Head::Ours(mut stored) | Head::Foreign(mut stored), true) = (read, certain) else {
             self.mem.doubt_head();
             return Err(Error::RecordChanged { revision });
         };
@@ -386,10 +386,11 @@ impl Pass<'_> {
         Ok(newest.unwrap_or(0).max(self.known_revision()) + 1)
     }
 
-    /// Whom the newest record names as its owner, when it is one of ours.
+    /// Whom the newest record names as its owner. What nobody has proved counts as well: it only keeps a rival away.
     pub(super) fn head_owner(&self) -> Option<&Owner> {
         match self.mem.head.as_ref().map(|(head, _)| head) {
             Some(Head::Ours(stored)) => stored.private.as_ref().map(|private| &private.owner),
+            Some(Head::Foreign(stored)) => stored.unproved.as_ref()?.owner.as_ref(),
             _ => None,
         }
     }
@@ -431,6 +432,7 @@ pub(super) fn decision_name(operation: &Operation) -> &'static str {
         Operation::AwaitHook => "AwaitHook",
         Operation::Rollback { .. } => "Rollback",
         Operation::Remove => "Remove",
+        Operation::AcceptRecord => "AcceptRecord",
         Operation::Test => "Test",
         Operation::Install { .. } => "Install",
         Operation::Upgrade { .. } => "Upgrade",
@@ -441,6 +443,8 @@ pub(super) fn decision_name(operation: &Operation) -> &'static str {
             Hold::ReleaseNameTaken { .. } => "HoldReleaseNameTaken",
             Hold::RecordLost => "HoldRecordLost",
             Hold::RecordUnreadable { .. } => "HoldRecordUnreadable",
+            Hold::RecordDoubtful(Doubtful { doubt: Doubt::KeyLost, .. }) => "HoldRecordKeyLost",
+            Hold::RecordDoubtful(Doubtful { doubt: Doubt::Rewound, .. }) => "HoldRecordRewound",
             Hold::ForeignPending { .. } => "HoldForeignPending",
             Hold::RetriesExceeded { .. } => "HoldRetriesExceeded",
             Hold::Paused => "HoldPaused",

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -21,7 +20,7 @@ use crate::release::{
     Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,
 };
 use crate::render::{self, Rendered, Secrets};
-use crate::storage::{Head, Records as _, Stored};
+use crate::storage::Stored;
 
 /// A render that takes longer is abandoned.
 const RENDER_DEADLINE: Duration = Duration::from_secs(30);
@@ -87,12 +86,14 @@ impl Pass<'_> {
         attempt: u32,
         start_over: bool,
     ) -> Result<Prepared, Error> {
-        let kept = if start_over { Secrets::new() } else { self.secrets().await? };
+        let past = self.past(revision, start_over).await?;
+        let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let mut rendered = self.render(wanted, action, revision, kept).await?;
         plan::name_hooks(&mut rendered.objects, &self.settings.release_name);
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
-        let before = self.own_private().filter(|_| !start_over).cloned();
-        let owner_uid = before.as_ref().map_or(&self.uid, |private| &private.owner.uid).clone();
+        let before = past.prunes();
+        let known = past.private.as_ref().filter(|_| !start_over);
+        let owner_uid = known.map_or(&self.uid, |private| &private.owner.uid).clone();
         let (documents, candidates) = definitions(&mut rendered)?;
         let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
         let documents = self.objects(documents, &shippable).await?;
@@ -104,15 +105,18 @@ impl Pass<'_> {
         parts.webhooks_later = webhooks_later(&judged.shipped);
         let plan = plan::roll_out(&parts, occasion(action))?;
         let objects = &parts.objects;
-        let (inventory, leftovers) = before
-            .as_ref()
-            .map_or((&[][..], &[][..]), |private| (&private.inventory[..], &private.leftovers[..]));
+        let inventory = if start_over { Vec::new() } else { past.inventory() };
+        let leftovers = before.map_or(&[][..], |private| &private.leftovers[..]);
         if objects.is_empty() && !inventory.is_empty() {
             return Err(Error::EmptyRender { before: inventory.len() });
         }
-        let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
-        let next = plan::next_inventory(objects, revision, inventory, leftovers)
+        let hooks_before = before.map_or(&[][..], |private| &private.hook_objects[..]);
+        let mut next = plan::next_inventory(objects, revision, &inventory, leftovers)
             .with_hooks(&parts.hooks, hooks_before);
+        if before.is_none() {
+            // Read, and not ours to take away.
+            next.leftovers.clear();
+        }
         let bodies: Vec<Value> =
             in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();
         let timeout = self.settings.timeout.as_secs().max(1);
@@ -136,6 +140,7 @@ impl Pass<'_> {
         };
         let private = Private {
             version: crate::release::PRIVATE_VERSION,
+            writes: 1,
             owner: Owner {
                 namespace: self.key.namespace.clone(),
                 name: self.key.name.clone(),
@@ -150,7 +155,10 @@ impl Pass<'_> {
             leftovers: next.leftovers,
             hook_objects: plan::hook_objects(&parts.hooks, revision),
             operation: None,
-            last_deployed: before.as_ref().and_then(|private| private.last_deployed),
+            last_deployed: known.and_then(|private| private.last_deployed),
+            unreachable: past.unreachable,
+            accepted: false,
+            approved: self.settings.requests.approve.clone().filter(|_| self.needs_approval()),
             target: None,
             undone: None,
             undo_at_once: false,
@@ -230,32 +238,6 @@ impl Pass<'_> {
                 stop.now();
                 Err(Error::RenderTimeout { after: RENDER_DEADLINE })
             }
-        }
-    }
-
-    /// The generated secrets of the newest record of ours, also when another tool wrote one after it.
-    async fn secrets(&self) -> Result<Secrets, Error> {
-        match &self.mem.head {
-            Some((Head::Ours(_), _)) => {
-                Ok(self.own_private().map_or_else(Secrets::new, |private| private.secrets.clone()))
-            }
-            Some((Head::Foreign(_), _)) => {
-                let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-                let mut newest: Option<(u32, Secrets)> = None;
-                let records = self.records();
-                let mut history = std::pin::pin!(records.history(namespace, name));
-                while let Some(head) = history.try_next().await? {
-                    let Head::Ours(stored) = head else { continue };
-                    let Some(private) = stored.private.filter(|private| self.owns(&private.owner)) else {
-                        continue;
-                    };
-                    if newest.as_ref().is_none_or(|(revision, _)| *revision < stored.record.version) {
-                        newest = Some((stored.record.version, private.secrets));
-                    }
-                }
-                Ok(newest.map_or_else(Secrets::new, |(_, secrets)| secrets))
-            }
-            _ => Ok(Secrets::new()),
         }
     }
 

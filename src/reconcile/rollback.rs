@@ -12,7 +12,7 @@ use crate::pack::DefinitionWishes;
 use crate::plan::{self, Parts};
 use crate::release::decide::{self, Observation, RollbackTo};
 use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, Shipped, State, Undone};
-use crate::storage::{Head, Records, Stored};
+use crate::storage::{Head, Provenance, Records, Stored};
 
 impl Pass<'_> {
     /// Whether the revision to which the release is pinned can be gone back to. Costs a read unless it is there or on
@@ -59,7 +59,13 @@ impl Pass<'_> {
         let stored = match self.records().get(namespace, name, revision).await? {
             Head::Ours(stored) => *stored,
             Head::None => return Err(invalid("there is no such revision".to_owned())),
-            Head::Foreign(_) => return Err(invalid("another tool wrote it".to_owned())),
+            Head::Foreign(stored) => {
+                let problem = match stored.provenance {
+                    Provenance::Foreign(because) if stored.unproved.is_some() => because.explain(),
+                    _ => "another tool wrote it",
+                };
+                return Err(invalid(problem.to_owned()));
+            }
             Head::Unreadable(unreadable) => return Err(invalid(unreadable.to_string())),
         };
         let private = stored.private.clone().filter(|private| self.owns(&private.owner));
@@ -113,6 +119,7 @@ impl Pass<'_> {
         };
         let private = Private {
             version: PRIVATE_VERSION,
+            writes: 1,
             owner: Owner {
                 namespace: self.key.namespace.clone(),
                 name: self.key.name.clone(),
@@ -131,6 +138,9 @@ impl Pass<'_> {
                 .as_ref()
                 .and_then(|private| private.last_deployed)
                 .or(of_target.last_deployed),
+            unreachable: self.past(revision, false).await?.unreachable,
+            accepted: false,
+            approved: None,
             target: Some(target),
             undone: if pinned { None } else { self.undone() },
             undo_at_once: false,

@@ -48,7 +48,7 @@ impl Pass<'_> {
         let prepared = match (&seen.rollback_to, wanted) {
             (Some(to), _) => self.prepare_rollback(revision_after(seen), to.revision, 1).await,
             (None, Some(wanted)) => {
-                let fresh = matches!(&seen.head, Seen::Ours(head) if head.last_deployed.is_none());
+                let fresh = matches!(&seen.head, Seen::Ours(head) if decide::is_fresh(head));
                 let action = if fresh { Action::Install } else { Action::Upgrade };
                 self.prepare(wanted, action, revision_after(seen), 1, false).await
             }

@@ -213,7 +213,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn past_objects(&self) -> bool {
+    /// Everything but the records is gone.
+    pub(super) fn past_objects(&self) -> bool {
         let operation = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
         operation.is_some_and(|operation| operation.phase.as_deref() == Some(PHASE_RECORDS))
     }

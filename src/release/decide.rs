@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+mod doubtful;
 mod ours;
 mod successor;
 
+pub use ours::is_fresh;
 pub use successor::{Successor, asks_for_successor, held_up};
+
+pub use doubtful::{Doubt, Doubtful};
 
 use super::depends::Blocked;
 
@@ -28,6 +32,8 @@ pub struct Observation {
     /// Digest of the wanted inputs. `None`: not looked up, because the release is being deleted or
     /// held by something that comes first, or because its source cannot be read.
     pub inputs: Option<String>,
+    /// The record that a person vouches for, by its digest.
+    pub accepted: Option<String>,
     /// A `reset-at` request that has not been acknowledged yet.
     pub reset_requested: bool,
     /// `upgrade.paused`: keep healing, roll nothing out.
@@ -103,7 +109,9 @@ pub enum Head {
     None { expected: bool },
     /// There is a record that cannot be trusted to say anything.
     Unreadable { message: String },
-    /// Written by another tool: no valid MAC of ours.
+    /// It says to be ours, and acting on it may be wrong.
+    Doubtful(Doubtful),
+    /// Written by another tool: it has no private part, or one of another release.
     Foreign { revision: u32, state: HeadState },
     /// Written by us for another object: a release of this name was deleted and made again, or the
     /// record was copied.
@@ -120,6 +128,9 @@ pub struct OurHead {
     pub attempt: u32,
     /// The newest revision of this release that was deployed, if one ever was.
     pub last_deployed: Option<u32>,
+    /// The newest revision of this name that was deployed and to which nobody can go back: another tool's, or one whose
+    /// record is lost.
+    pub unreachable: Option<u32>,
     /// The revision that this one goes back to.
     pub target: Option<u32>,
     /// What failed and was undone by this revision.
@@ -198,6 +209,8 @@ pub enum Operation {
     Remove,
     /// Run the tests of what is deployed.
     Test,
+    /// Seal a record that a person vouched for, then decide again.
+    AcceptRecord,
     /// Start over after a lost or unreadable record: the next free number, pruning nothing.
     StartOver,
     Nothing,
@@ -214,6 +227,8 @@ pub enum Hold {
     RecordUnreadable {
         message: String,
     },
+    /// A person has to vouch for the newest record.
+    RecordDoubtful(Doubtful),
     ForeignPending {
         until: Timestamp,
     },
@@ -294,6 +309,7 @@ fn corrects(seen: &Observation, operation: &Operation) -> bool {
         | Operation::Upgrade { .. }
         | Operation::Rollback { .. }
         | Operation::Remove
+        | Operation::AcceptRecord
         | Operation::StartOver => false,
     };
     deployed && idle && seen.deletion.is_none() && !seen.suspended && seen.drift == Drift::Watched
@@ -316,6 +332,7 @@ fn operation(seen: &Observation) -> (Operation, Option<Timestamp>) {
         Head::Unreadable { message } => {
             (Operation::Hold(Hold::RecordUnreadable { message: message.clone() }), None)
         }
+        Head::Doubtful(head) => (doubtful::doubtful(seen, head), None),
         Head::None { expected: false } => match (&seen.rollback_to, &seen.inputs) {
             (Some(RollbackTo { problem: Some(problem), .. }), _) => (no_target(problem), None),
             (_, Some(_)) => (Operation::Install { revision: 1, attempt: 1 }, None),
@@ -343,6 +360,7 @@ fn deleting(seen: &Observation, deletion: Deletion) -> Operation {
         Head::Unreadable { message } if !seen.reset_requested => {
             Operation::Hold(Hold::RecordUnreadable { message: message.clone() })
         }
+        Head::Doubtful(head) => doubtful::deleting(seen, head),
         // Another tool's objects are not ours to delete.
         Head::None { .. } | Head::Unreadable { .. } | Head::Foreign { .. } => Operation::Orphan,
         Head::Ours(head) if head.hook_running && !head.state.is_uninstalling() => Operation::AwaitHook,

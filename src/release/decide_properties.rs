@@ -26,6 +26,8 @@ fn any_head() -> impl Strategy<Value = Head> {
     prop_oneof![
         any::<bool>().prop_map(|expected| Head::None { expected }),
         Just(unreadable()),
+        prop_oneof![Just(Doubt::KeyLost), Just(Doubt::Rewound)]
+            .prop_map(|doubt| Head::Doubtful(doubted(doubt))),
         (1..50_u32, any_state()).prop_map(|(revision, state)| Head::Foreign { revision, state }),
         any_of_ours(inputs).prop_map(Head::Ours),
     ]
@@ -47,6 +49,7 @@ prop_compose! {
         inputs in inputs,
         attempt in 1..9_u32,
         last_deployed in proptest::option::of(1..4_u32),
+        unreachable in proptest::option::weighted(0.2, 1..4_u32),
         target in proptest::option::weighted(0.4, 1..4_u32),
         undone in proptest::option::weighted(0.3, any_failure()),
         undo_at_once: bool,
@@ -54,7 +57,7 @@ prop_compose! {
     ) -> OurHead {
         // What is deployed has nothing left to be undone, and what was undone was so by a rollback or by taking it away.
         let undone = undone.filter(|_| target.is_some() || state == HeadState::Uninstalled);
-        OurHead { revision, state, inputs: inputs.to_owned(), attempt, last_deployed, target, undone, undo_at_once, hook_running }
+        OurHead { revision, state, inputs: inputs.to_owned(), attempt, last_deployed, unreachable, target, undone, undo_at_once, hook_running }
     }
 }
 
@@ -71,6 +74,7 @@ prop_compose! {
         taken in proptest::bool::weighted(0.1),
         head in any_head(),
         inputs in proptest::option::weighted(0.9, Just(WANTED.to_owned())),
+        accepted in proptest::option::weighted(0.3, Just("sha256:seen".to_owned())),
         reset_requested: bool,
         paused: bool,
         awaiting in proptest::bool::weighted(0.1),
@@ -96,7 +100,7 @@ prop_compose! {
         let dependency = blocked.then(waits);
         let unapproved = awaiting.then(|| "sha256:1".to_owned());
         Observation {
-            deletion, suspended, name_taken_by, head, inputs, reset_requested, paused, unapproved, dependency, successor, healed, retries,
+            deletion, suspended, name_taken_by, head, inputs, accepted, reset_requested, paused, unapproved, dependency, successor, healed, retries,
             on_failure, rollback_to, test, drift, now: at(NOW),
         }
     }
@@ -162,6 +166,10 @@ fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Obse
             next.head = end(attempted(*revision, *attempt, last_deployed));
             next.reset_requested = false;
         }
+        (Operation::AcceptRecord, _) => {
+            let head = head_of(HeadState::Deployed, WANTED, 1);
+            next.head = Head::Ours(OurHead { last_deployed: Some(4), ..head });
+        }
         (Operation::StartOver, _) => {
             next.head = end(attempted(50, 1, None));
             next.reset_requested = false;
@@ -199,7 +207,8 @@ proptest! {
         match seen.deletion {
             None => prop_assert!(!ends(&operation), "{operation:?}"),
             Some(_) => {
-                let waits = matches!(operation, Operation::Hold(_) | Operation::AwaitHook);
+                let waits =
+                    matches!(operation, Operation::Hold(_) | Operation::AwaitHook | Operation::AcceptRecord);
                 prop_assert!(ends(&operation) || waits, "{operation:?}");
             }
         }
@@ -234,6 +243,35 @@ proptest! {
         }
     }
 
+    /// What was deployed and cannot be gone back to is neither gone back past nor taken away.
+    #[test]
+    fn nothing_goes_back_past_what_cannot_be_gone_back_to(seen in any_observation()) {
+        let decision = decide(&seen);
+        let Head::Ours(head) = &seen.head else { return Ok(()) };
+        let Some(barrier) = head.unreachable else { return Ok(()) };
+        match decision.operation {
+            Operation::Remove => prop_assert!(false, "taken away"),
+            // A pin asks for it, and an undoing that has begun goes on.
+            Operation::Rollback { target, .. } if seen.rollback_to.is_none() && head.target.is_none() => {
+                prop_assert!(target > barrier);
+            }
+            _ => {}
+        }
+    }
+
+    /// A record in doubt is left as it is, unless it is named.
+    #[test]
+    fn a_record_in_doubt_is_not_acted_on(seen in any_observation()) {
+        if let Head::Doubtful(_) = &seen.head {
+            let decision = decide(&seen);
+            prop_assert!(!decision.correct);
+            match decision.operation {
+                Operation::AcceptRecord => prop_assert!(seen.accepted.is_some()),
+                operation => prop_assert!(is_rest(&operation) || matches!(operation, Operation::Orphan | Operation::LetGo), "{operation:?}"),
+            }
+        }
+    }
+
     /// A new revision never takes the number of the record that is there.
     #[test]
     fn a_new_revision_has_a_higher_number_than_the_head(seen in any_observation()) {
@@ -244,7 +282,7 @@ proptest! {
             let head = match &seen.head {
                 Head::Foreign { revision, .. } => *revision,
                 Head::Ours(head) => head.revision,
-                Head::None { .. } | Head::Unreadable { .. } => 0,
+                Head::None { .. } | Head::Unreadable { .. } | Head::Doubtful(_) => 0,
             };
             prop_assert!(revision > head);
         }

@@ -23,6 +23,7 @@ pub(super) fn created() -> Observation {
         unapproved: None,
         head: Head::None { expected: false },
         inputs: Some(WANTED.to_owned()),
+        accepted: None,
         reset_requested: false,
         paused: false,
         dependency: None,
@@ -53,6 +54,7 @@ pub(super) fn head_of(state: HeadState, inputs: &str, attempt: u32) -> OurHead {
         inputs: inputs.to_owned(),
         attempt,
         last_deployed: None,
+        unreachable: None,
         target: None,
         undone: None,
         undo_at_once: false,
@@ -82,6 +84,10 @@ fn lost() -> Head {
 
 pub(super) fn unreadable() -> Head {
     Head::Unreadable { message: "cut off".to_owned() }
+}
+
+pub(super) fn doubted(doubt: Doubt) -> Doubtful {
+    Doubtful { doubt, digest: Some("sha256:seen".to_owned()), message: "its key is unknown".to_owned() }
 }
 
 fn foreign(state: HeadState) -> Head {
@@ -227,6 +233,74 @@ fn a_record_that_is_lost_or_unreadable() {
         row("unreadable", with(unreadable()), Operation::Hold(message())),
         row("lost and reset", reset(lost()), Operation::StartOver),
         row("unreadable and reset", reset(unreadable()), Operation::StartOver),
+    ]);
+}
+
+#[test]
+fn a_record_that_somebody_has_to_vouch_for() {
+    let plain = Deletion::default();
+    let orphan = Deletion { orphan: true, ..plain };
+    let accepts = |digest: &str, seen: Observation| Observation { accepted: Some(digest.to_owned()), ..seen };
+    let reset = |seen: Observation| Observation { reset_requested: true, ..seen };
+    for doubt in [Doubt::KeyLost, Doubt::Rewound] {
+        let head = || Head::Doubtful(doubted(doubt));
+        let held = || Operation::Hold(Hold::RecordDoubtful(doubted(doubt)));
+        let nameless = Doubtful { digest: None, ..doubted(doubt) };
+        let nameless_held = Operation::Hold(Hold::RecordDoubtful(nameless.clone()));
+        check(vec![
+            row("nothing is touched", with(head()), held()),
+            row("reset-at may be an old one from a backup", reset(with(head())), held()),
+            row("another record is vouched for", accepts("sha256:other", with(head())), held()),
+            row("this very record is", accepts("sha256:seen", with(head())), Operation::AcceptRecord),
+            row(
+                "nobody can vouch for what nobody understands",
+                with(Head::Doubtful(nameless)),
+                nameless_held,
+            ),
+            row("deleting waits", deleted(head(), plain), held()),
+            row("policy Orphan touches nothing", deleted(head(), orphan), Operation::Orphan),
+            row("reset-at lets it go", reset(deleted(head(), plain)), Operation::Orphan),
+            row(
+                "deleted, and vouched for",
+                accepts("sha256:seen", deleted(head(), plain)),
+                Operation::AcceptRecord,
+            ),
+            row(
+                "suspended",
+                Observation { suspended: true, ..accepts("sha256:seen", with(head())) },
+                Operation::Hold(Hold::Suspended),
+            ),
+        ]);
+    }
+}
+
+#[test]
+fn a_failure_after_a_deployed_revision_that_cannot_be_gone_back_to() {
+    let fails = |last_deployed, unreachable, undo_at_once| Observation {
+        retries: Retries { install: 0, upgrade: 0 },
+        on_failure: OnFailure { uninstall: true, rollback: true },
+        ..with(Head::Ours(OurHead {
+            last_deployed,
+            unreachable,
+            undo_at_once,
+            ..head_of(failed(0), WANTED, 1)
+        }))
+    };
+    let retained = || Operation::Hold(Hold::RetriesExceeded { attempts: 1 });
+    let next = |seen| Observation { inputs: Some(OTHER.to_owned()), ..seen };
+    let back = Operation::Rollback { revision: 5, target: 3, attempt: 1 };
+    check(vec![
+        row("nothing was ever deployed", fails(None, None, false), Operation::Remove),
+        row("another tool's revision was", fails(None, Some(2), false), retained()).until(NOW + 600),
+        row("a hook asks to undo at once", fails(None, Some(2), true), retained()).until(NOW + 600),
+        row("never back past it", fails(Some(1), Some(2), false), retained()).until(NOW + 600),
+        row("not at once either", fails(Some(1), Some(2), true), retained()).until(NOW + 600),
+        row("back to what came after it", fails(Some(3), Some(2), false), back),
+        row(
+            "the next attempt is no install",
+            next(fails(None, Some(2), false)),
+            Operation::Upgrade { revision: 5, attempt: 1 },
+        ),
     ]);
 }
 

@@ -12,8 +12,9 @@ use crate::crd::policy::{Count, Leaving, Policy};
 use crate::manifest::InventoryEntry;
 use crate::render::Secrets;
 
-/// The version of [`Private`] that this program writes. A higher one is refused, never guessed at.
-pub const PRIVATE_VERSION: u32 = 1;
+/// The version of [`Private`] that this program writes. A higher one is refused, never guessed at. Beside what is here,
+/// version 2 names the key that seals it.
+pub const PRIVATE_VERSION: u32 = 2;
 
 /// The operator's own part of a revision record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub const PRIVATE_VERSION: u32 = 1;
 pub struct Private {
     /// Always [`PRIVATE_VERSION`] when written.
     pub version: u32,
+    /// How often this revision was written, from 1: an older state of it says less. 0: version 1 wrote it.
+    #[serde(default)]
+    pub writes: u64,
     /// The `SherpackRelease` that this revision belongs to.
     pub owner: Owner,
     /// Identity of the process that runs, or ran, the operation.
@@ -46,6 +50,16 @@ pub struct Private {
     /// The newest revision of this release that was deployed; prune decides by it.
     #[serde(default)]
     pub last_deployed: Option<u32>,
+    /// The newest revision of this name that was deployed and to which nobody can go back: another tool's, or one whose
+    /// record is lost. A failure never goes back past it, and takes nothing away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<u32>,
+    /// A person vouched for this record, so that what it says was not proved: drift under it is told and not put back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
+    /// The digest under which these inputs were approved; for their retries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<String>,
     /// The revision that this one goes back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<u32>,

@@ -6,7 +6,7 @@ use futures::{Stream, StreamExt};
 use kube::Client;
 
 use super::{
-    Compression, ConfigMapRecords, Error, FileRecords, Head, Large, MacKey, Meta, Records, SecretRecords,
+    Compression, ConfigMapRecords, Error, FileRecords, Head, Keys, Large, Meta, Records, SecretRecords,
     Stored,
 };
 use crate::{
@@ -28,7 +28,7 @@ pub struct Keeping {
 #[derive(Clone)]
 pub struct Stores {
     client: Client,
-    key: Arc<MacKey>,
+    keys: Keys,
     directory: Option<Arc<PathBuf>>,
 }
 
@@ -42,8 +42,13 @@ pub enum AnyRecords {
 
 impl Stores {
     /// `directory` is where [`FileRecords`] are; without one they answer [`Error::NoStorageDir`].
-    pub fn new(client: Client, key: MacKey, directory: Option<PathBuf>) -> Self {
-        Self { client, key: Arc::new(key), directory: directory.map(Arc::new) }
+    pub fn new(client: Client, keys: impl Into<Keys>, directory: Option<PathBuf>) -> Self {
+        Self { client, keys: keys.into(), directory: directory.map(Arc::new) }
+    }
+
+    /// The keys that these records are sealed with.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// The same places, seen by whom `client` acts as.
@@ -54,17 +59,17 @@ impl Stores {
     /// The driver for a release.
     pub fn of(&self, keeping: &Keeping) -> AnyRecords {
         let Keeping { storage, namespace, compression, large } = keeping;
-        let (client, key) = (self.client.clone(), Arc::clone(&self.key));
+        let (client, keys) = (self.client.clone(), self.keys.clone());
         match storage {
             HistoryStorage::Secret => {
-                let driver = SecretRecords::new(client, key).compressing(*compression).splitting(*large);
+                let driver = SecretRecords::new(client, keys).compressing(*compression).splitting(*large);
                 AnyRecords::Secret(match namespace {
                     Some(namespace) => driver.within(namespace),
                     None => driver,
                 })
             }
             HistoryStorage::ConfigMap => {
-                let driver = ConfigMapRecords::new(client, key).compressing(*compression).splitting(*large);
+                let driver = ConfigMapRecords::new(client, keys).compressing(*compression).splitting(*large);
                 AnyRecords::ConfigMap(match namespace {
                     Some(namespace) => driver.within(namespace),
                     None => driver,
@@ -72,7 +77,7 @@ impl Stores {
             }
             HistoryStorage::File => {
                 let directory = self.directory.as_ref().map(|directory| directory.as_ref().clone());
-                AnyRecords::File(FileRecords::new(directory, key).compressing(*compression))
+                AnyRecords::File(FileRecords::new(directory, keys).compressing(*compression))
             }
         }
     }

@@ -51,10 +51,7 @@ pub enum Error {
     NoStorageDir,
     #[error("{what}: {source}")]
     File { what: String, source: io::Error },
-    #[error(
-        "Secret {secret} holds no usable record key: {message}; restore it from a backup, or delete it to let a new \
-         one be made: records sealed with the old one then count as another tool's"
-    )]
+    #[error("Secret {secret} holds no usable record key: {message}; restore it from a backup")]
     KeyInvalid { secret: String, message: String },
     #[error("no random bytes for a new record key: {0}")]
     Random(getrandom::Error),

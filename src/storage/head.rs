@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 
 use super::{
-    codec::{self, Decoded, MacKey, Parts, Provenance},
+    codec::{self, Decoded, KeyRing, Parts, Provenance, Unproved},
     unreadable::Unreadable,
 };
 use crate::{
@@ -36,6 +36,10 @@ pub struct Stored {
     /// Present exactly when `provenance` is [`Provenance::Ours`].
     pub private: Option<Private>,
     pub provenance: Provenance,
+    /// Present when there is a private part with a seal that is not right.
+    pub unproved: Option<Box<Unproved>>,
+    /// By which a person speaks of exactly this record, if it is ours and was read.
+    pub digest: Option<String>,
     /// What a later write is compared with: the resourceVersion of the Secret, or the number of a file's last write.
     pub resource_version: String,
     pub uid: String,
@@ -113,8 +117,8 @@ impl Head {
         }
     }
 
-    pub(super) fn of(secret: &Secret, parts: &Parts, key: &MacKey) -> Self {
-        match codec::decode_whole(secret, parts, key) {
+    pub(super) fn of(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Self {
+        match codec::decode_whole(secret, parts, ring) {
             Err(unreadable) => Self::Unreadable(unreadable),
             Ok(decoded) => {
                 let stored = Box::new(Stored::new(decoded, &secret.metadata, codec::names_in(secret)));
@@ -129,11 +133,13 @@ impl Head {
 
 impl Stored {
     pub(super) fn new(decoded: Decoded, meta: &ObjectMeta, parts: Vec<String>) -> Self {
-        let Decoded { record, private, provenance } = decoded;
+        let Decoded { record, private, provenance, unproved, digest } = decoded;
         Self {
             record,
             private,
             provenance,
+            unproved,
+            digest,
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
             secret_name: meta.name.clone().unwrap_or_default(),
@@ -171,7 +177,27 @@ impl Stored {
         } else {
             Provenance::Foreign(codec::Because::NoPrivatePart)
         };
-        Self::new(Decoded { record: record.clone(), private: private.cloned(), provenance }, meta, parts)
+        let (record, private) = (record.clone(), private.cloned());
+        Self::new(Decoded { record, private, provenance, unproved: None, digest: None }, meta, parts)
+    }
+
+    /// The same record, of which a newer state is known: nothing of it counts as proved any more.
+    #[must_use]
+    pub fn outdated(mut self) -> Self {
+        let Some(private) = self.private.take() else { return self };
+        let (owner, digest) = (Some(private.owner.clone()), self.digest.take().unwrap_or_default());
+        self.unproved = Some(Box::new(Unproved { owner, digest, understood: true, private: Some(private) }));
+        self.provenance = Provenance::Foreign(codec::Because::Older);
+        self
+    }
+
+    /// A private part as it takes the place of this one: one more write than anybody has seen.
+    pub(super) fn counted(&self, private: Option<&Private>) -> Option<Private> {
+        let before = self.private.as_ref().map_or(0, |private| private.writes);
+        private.map(|private| Private {
+            writes: private.writes.max(before).saturating_add(1),
+            ..private.clone()
+        })
     }
 
     /// Makes a freshly encoded Secret the successor of this one: same object, same carried metadata.

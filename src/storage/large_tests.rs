@@ -198,7 +198,7 @@ async fn what_could_be_created_can_be_finished_whatever_its_inventory_grows_to()
             records.update(&stored, &deployed, Some(&finished), true).await.unwrap();
             let head = records.newest("apps", "web").await.unwrap();
             let Head::Ours(stored) = head else { panic!("{manifest} {objects}: {head:?}") };
-            assert_eq!((stored.record, stored.private), (deployed, Some(finished)));
+            assert_eq!((stored.record, stored.private), (deployed, Some(Private { writes: 2, ..finished })));
             for object in records.objects() {
                 let object = secret(&records, object.strip_prefix("apps/").unwrap()).await;
                 assert!(codec::bytes_of([&object]) <= codec::MAX_RECORD_BYTES);

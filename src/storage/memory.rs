@@ -51,7 +51,7 @@ struct Memory {
 
 impl MemoryRecords {
     pub fn new(key: MacKey) -> Self {
-        Self::on(InMemory::default(), Arc::new(key))
+        Self::on(InMemory::default(), key.into())
     }
 
     /// The calls so far.

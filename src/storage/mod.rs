@@ -7,7 +7,7 @@
 //! * A record is created once (create-only) and every later write carries the resourceVersion that was read, so of two
 //!   writers one gets [`Error::Conflict`] and must stop.
 //! * Nothing is guessed: a record that cannot be understood is [`Head::Unreadable`], a record without a valid seal is
-//!   [`Head::Foreign`] and has no private part.
+//!   [`Head::Foreign`] and has no private part that counts; what it says of itself is in `unproved`.
 //! * Every call ends within [`CALL_TIMEOUT`]; one that timed out may still have taken effect.
 //!
 //! # What other tools see
@@ -25,6 +25,7 @@ pub mod codec;
 mod driver;
 mod error;
 mod files;
+mod finalized;
 mod head;
 mod helm;
 mod helm_records;
@@ -41,14 +42,18 @@ use futures::Stream;
 
 pub use self::{
     any::{AnyRecords, Keeping, Stores},
-    codec::{Because, Compression, Large, MacKey, Provenance, stem},
+    codec::{Because, Compression, KeyRing, Keys, Large, MacKey, Provenance, Unproved, stem},
     driver::{ConfigMapRecords, Driver, SecretRecords},
     error::Error,
     files::FileRecords,
+    finalized::finalized,
     head::{Head, Meta, Stored},
     helm::{HelmRelease, helm_key, helm_revision},
     helm_records::{HelmFound, HelmNewest, HelmRecords},
-    key::{RECORD_KEY_DATA, RECORD_KEY_SECRET, load_key, load_key_or},
+    key::{
+        Kept, RECORD_KEY_DATA, RECORD_KEY_SECRET, RECORD_KEYS_SECRET, add_key, keep_keys, make_key, random,
+        read_keys,
+    },
     memory::{InMemory, MemoryRecords, Operations},
     shelf::{Holds, InCluster, Page, Selector, Shelf},
     unreadable::{Fault, Unreadable},

@@ -16,6 +16,7 @@ pub(crate) fn record(revision: u32) -> Record {
 pub(crate) fn private(revision: u32) -> Private {
     Private {
         version: PRIVATE_VERSION,
+        writes: 1,
         owner: Owner { namespace: "apps".into(), name: "web".into(), uid: "6f1c".into() },
         holder: "operator-0/9a".into(),
         action: Action::Upgrade,
@@ -45,6 +46,9 @@ pub(crate) fn private(revision: u32) -> Private {
         hook_objects: Vec::new(),
         operation: Some(Operation { phase: OperationPhase::Apply, wave: -1, step: 2, hook: None }),
         last_deployed: Some(1),
+        unreachable: None,
+        accepted: false,
+        approved: None,
         target: None,
         undone: None,
         undo_at_once: false,

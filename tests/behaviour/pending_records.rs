@@ -93,7 +93,9 @@ async fn a_pending_revision_with_a_seal_that_is_not_ours_is_told_by_whom_it_says
     let h = Harness::new("pending-sealed").await;
     h.deploy("web", &pack(), json!({})).await;
     let first = h.decoded("web", 1).await;
-    let private = Private { holder: "operator-of-yore".to_owned(), ..first.private.unwrap() };
+    let mut private = Private { holder: "operator-of-yore".to_owned(), ..first.private.unwrap() };
+    // Of this release it would hold it for its seal.
+    private.owner.name = "another".to_owned();
     let second = Record { version: 2, state: pending_since(0), ..first.record };
     h.stop().await;
     h.write_as_ours(&second, &private).await;

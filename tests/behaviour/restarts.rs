@@ -45,8 +45,8 @@ async fn a_second_process_writes_nothing_and_reads_no_object_by_itself() {
     // Neither releases, nor their objects, nor their records are read one by one.
     let single = |request: &Request| {
         let pack = RELEASES.iter().any(|name| request.is_about(&format!("configmaps/{name}-pack")));
-        let start =
-            request.is_about("sherpack-operator-record-key") || !request.path.contains("/namespaces/");
+        let key = ["sherpack-operator-record-key", "sherpack-operator-record-keys"];
+        let start = key.iter().any(|name| request.is_about(name)) || !request.path.contains("/namespaces/");
         // Large revisions of releases elsewhere, those of other tests, take a read for each of their parts.
         let elsewhere = !start && !request.path.contains("/namespaces/restart-idle/");
         request.verb == "get" && !pack && !start && !elsewhere

@@ -139,6 +139,11 @@ impl Harness {
         self.probe().ready().await;
     }
 
+    /// What the running operator answers when it is asked whether it is ready.
+    pub async fn readiness(&self) -> Option<String> {
+        self.probe().http("/readyz").await
+    }
+
     /// The sum of all series of a metric of the running operator whose labels contain every text in `labels`.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         self.probe().metric(name, labels).await

@@ -247,6 +247,8 @@ fn record(status: &mut SherpackReleaseStatus, facts: &Facts<'_>) {
     let Head::Ours(stored) = facts.head else { return };
     let record = &stored.record;
     status.revision = Some(i64::from(record.version));
+    status.record_writes =
+        stored.private.as_ref().map(|private| i64::try_from(private.writes).unwrap_or(i64::MAX));
     status.pack = Some(PackStatus {
         name: record.pack.name.clone(),
         version: record.pack.version.to_string(),

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use super::{Facts, Finished, Outcome, Progress, Run, stored};
 use crate::api::conditions::Standing;
-use crate::api::{Class, reasons};
+use crate::api::{Class, names, reasons};
 use crate::reconcile::Error;
-use crate::release::decide::{Decision, Hold, Operation};
+use crate::release::decide::{Decision, Doubt, Doubtful, Hold, Operation};
 use crate::release::dependents::Awaited;
 use crate::release::{Action, State, description};
 use crate::storage::Head;
@@ -95,6 +95,7 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 );
                 Verdict::new(Standing::Stalled, reasons::RECORD_UNREADABLE, message)
             }
+            Hold::RecordDoubtful(doubtful) => doubted(doubtful),
             Hold::ForeignPending { until } => {
                 let who = facts.claimant.unwrap_or("another tool has a pending revision of this release");
                 let message = format!("{who}; it is left alone until {until:.0}");
@@ -115,7 +116,7 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 let summary = facts.plan.and_then(|plan| plan.summary.as_deref()).unwrap_or("a new revision");
                 let message = format!(
                     "{summary}; approve it with the annotation {}: {digest}, or with sherpack-operator approve",
-                    crate::api::names::APPROVE
+                    names::APPROVE
                 );
                 Verdict::new(Standing::Held, reasons::AWAITING_APPROVAL, message)
             }
@@ -145,6 +146,26 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
             _ => Verdict::new(Standing::Progressing, reasons::PROGRESSING, "nothing is deployed yet"),
         },
     }
+}
+
+/// What to do about a record that nobody may act on unasked.
+fn doubted(doubtful: &Doubtful) -> Verdict {
+    let Doubtful { doubt, digest, message } = doubtful;
+    let (reason, restore) = match doubt {
+        Doubt::KeyLost => (reasons::RECORD_KEY_LOST, "restore the record or the key of the records"),
+        Doubt::Rewound => (reasons::RECORD_REWOUND, "restore its newest state"),
+    };
+    let otherwise = match digest {
+        Some(digest) => {
+            format!("vouch for this record with the annotation {}: {digest}", names::ACCEPT_RECORD)
+        }
+        None => format!(
+            "give it up: delete its Secret and set the annotation {} to start over from the spec",
+            names::RESET_AT
+        ),
+    };
+    let message = format!("{message}: nothing is changed, locked or deleted; {restore}, or {otherwise}");
+    Verdict::new(Standing::Stalled, reason, message)
 }
 
 fn dependents(awaited: &Awaited) -> Verdict {

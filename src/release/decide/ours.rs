@@ -43,8 +43,19 @@ pub(super) fn ours(seen: &Observation, head: &OurHead) -> Decided {
 }
 
 /// Nothing is deployed, so that an upgrade would have nothing to start from.
-pub(super) fn is_fresh(head: &OurHead) -> bool {
-    head.last_deployed.is_none() || head.state == HeadState::Uninstalled
+#[must_use]
+pub fn is_fresh(head: &OurHead) -> bool {
+    !ever_deployed(head) || head.state == HeadState::Uninstalled
+}
+
+/// Any revision of the name was deployed once, whoever wrote it: what serves now may be of that one.
+fn ever_deployed(head: &OurHead) -> bool {
+    head.last_deployed.is_some() || head.unreachable.is_some()
+}
+
+/// What a failure can make way for: never past a deployed revision that cannot be gone back to.
+pub(super) fn way_back(head: &OurHead) -> Option<u32> {
+    head.last_deployed.filter(|deployed| head.unreachable.is_none_or(|barrier| *deployed > barrier))
 }
 
 pub(super) fn next(head: &OurHead, attempt: u32) -> Operation {
@@ -98,7 +109,7 @@ pub(super) fn failure_of(head: &OurHead) -> Option<Failure> {
 
 /// The wanted inputs have failed before.
 fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
-    let allowed = if head.last_deployed.is_some() { seen.retries.upgrade } else { seen.retries.install };
+    let allowed = if ever_deployed(head) { seen.retries.upgrade } else { seen.retries.install };
     if let HeadState::Failed { at } = head.state
         && !seen.healed
     {
@@ -112,10 +123,11 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
             return (Operation::Rollback { revision, target, attempt }, None);
         }
         if head.undo_at_once || failure.attempt > allowed {
-            match head.last_deployed {
+            match way_back(head) {
                 Some(target) if head.undo_at_once || seen.on_failure.rollback => {
                     return (Operation::Rollback { revision: head.revision + 1, target, attempt: 1 }, None);
                 }
+                None if ever_deployed(head) => {}
                 None if head.undo_at_once || seen.on_failure.uninstall => return (Operation::Remove, None),
                 _ => {}
             }
@@ -124,7 +136,7 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
     if let Some(pause) = pause(seen, failure, allowed, head.undone.is_some()) {
         return pause;
     }
-    if seen.paused && head.last_deployed.is_some() {
+    if seen.paused && ever_deployed(head) {
         return (Operation::Hold(Hold::Paused), None);
     }
     (next(head, failure.attempt + 1), None)

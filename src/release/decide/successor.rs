@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::ours::{failure_of, is_fresh, next};
+use super::ours::{failure_of, is_fresh, next, way_back};
 use super::{Head, HeadState, Observation, Operation, OurHead, after};
 use crate::release::backoff;
 
@@ -62,7 +62,7 @@ pub(super) fn stranded(seen: &Observation, head: &OurHead) -> Option<(Operation,
         return None;
     }
     let revision = head.revision + 1;
-    match (head.target, head.last_deployed) {
+    match (head.target, way_back(head)) {
         (Some(_), _) if seen.now < after(at, backoff::slow(head.attempt)) => None,
         (Some(target), _) => {
             Some((Operation::Rollback { revision, target, attempt: head.attempt + 1 }, None))

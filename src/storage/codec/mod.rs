@@ -9,6 +9,7 @@
 
 mod blob;
 mod parts;
+mod ring;
 mod seal;
 
 use std::collections::BTreeMap;
@@ -18,9 +19,11 @@ use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::me
 pub(super) use self::blob::unpack;
 pub(super) use self::parts::{Parts, names_in, part_of};
 use self::parts::{Stream, Streams};
+use self::seal::Opened;
 pub use self::{
     blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES},
     parts::{Large, MAX_PARTS, Needs, needs},
+    ring::{KeyRing, Keys},
     seal::{KEY_BYTES, MacKey},
 };
 use super::{
@@ -29,7 +32,7 @@ use super::{
 };
 use crate::{
     api::names,
-    release::{Private, Record},
+    release::{Owner, Private, Record},
 };
 
 /// Most bytes of all data keys of one object together.
@@ -60,8 +63,12 @@ pub enum Provenance {
 pub enum Because {
     /// It never had a private part, or another tool's whole-object write wiped it.
     NoPrivatePart,
-    /// The private part does not belong to this record, or was not sealed with our key.
+    /// The private part does not belong to this record, or was not sealed with a key of ours.
     BrokenSeal,
+    /// The private part names a key that this operator does not have.
+    UnknownKey,
+    /// It is sealed, and a newer state of it is known. Reading alone cannot tell: whoever knows the newer one says so.
+    Older,
 }
 
 impl Because {
@@ -72,8 +79,23 @@ impl Because {
             Self::BrokenSeal => {
                 "its private part is not sealed with this operator's key, or not for this record"
             }
+            Self::Older => "it is an older state of a record that was written since",
+            Self::UnknownKey => "its private part is sealed with a key that this operator does not have",
         }
     }
+}
+
+/// What a private part says of itself when its seal is not right. Nothing of it is proved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unproved {
+    /// Whose it says to be; `None`: that cannot be read.
+    pub owner: Option<Owner>,
+    /// By which a person speaks of exactly this record.
+    pub digest: String,
+    /// Whether all of it is understood.
+    pub understood: bool,
+    /// All of it, if it is understood and was not left out to save memory.
+    pub private: Option<Private>,
 }
 
 /// A record that was read.
@@ -83,6 +105,10 @@ pub struct Decoded {
     /// Present exactly when `provenance` is [`Provenance::Ours`].
     pub private: Option<Private>,
     pub provenance: Provenance,
+    /// Present when there is a private part with a seal that is not right.
+    pub unproved: Option<Box<Unproved>>,
+    /// By which a person speaks of exactly this record, if it is ours.
+    pub digest: Option<String>,
 }
 
 /// Where and how a record is written.
@@ -249,7 +275,7 @@ impl Shape {
 
 /// Reads the Secret of one revision.
 ///
-/// A missing or wrong MAC is not an error: then the record is another tool's and has no private part.
+/// A missing or wrong MAC is not an error: then the record has no private part that counts.
 ///
 /// # Errors
 /// [`Unreadable`] for everything that must not be guessed at: another type, a name, namespace or revision inside
@@ -257,7 +283,7 @@ impl Shape {
 /// operator.
 pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
     match needs(secret)? {
-        Needs::Nothing => decode_whole(secret, &Parts::default(), key),
+        Needs::Nothing => decode_whole(secret, &Parts::default(), &KeyRing::of(key.clone())),
         Needs::Named(_) | Needs::Labelled { .. } => {
             let text = "it is stored in several objects, and this is only one of them".to_owned();
             Err(Unreadable::of(&secret.metadata, Fault::Chunked, text))
@@ -266,7 +292,7 @@ pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
 }
 
 /// As [`decode`], of a record whose parts were fetched.
-pub(super) fn decode_whole(secret: &Secret, parts: &Parts, key: &MacKey) -> Result<Decoded, Unreadable> {
+pub(super) fn decode_whole(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Result<Decoded, Unreadable> {
     let fail = |fault, message: String| Unreadable::of(&secret.metadata, fault, message);
     let name = secret.metadata.name.as_deref().unwrap_or_default();
     let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
@@ -313,17 +339,21 @@ pub(super) fn decode_whole(secret: &Secret, parts: &Parts, key: &MacKey) -> Resu
         }
     }
 
-    let sealed =
-        sealed.filter(|sealed| sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(sealed) <= MAX_JSON_NODES);
-    let opened =
-        sealed.map(|sealed| seal::open(namespace, name, &release, manifest.as_deref(), &sealed, key));
-    let (private, provenance) = match opened {
-        None => (None, Provenance::Foreign(Because::NoPrivatePart)),
-        Some(Ok(Some(private))) => (Some(private), Provenance::Ours),
-        Some(Ok(None)) => (None, Provenance::Foreign(Because::BrokenSeal)),
-        Some(Err(message)) => return Err(fail(Fault::NewerFormat, message)),
+    let foreign = |because| Provenance::Foreign(because);
+    let (private, provenance, unproved, digest) = match sealed {
+        None => (None, foreign(Because::NoPrivatePart), None, None),
+        Some(sealed) => {
+            // More than anybody reads names nobody.
+            let fits = sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(&sealed) <= MAX_JSON_NODES;
+            let read = if fits { &sealed[..] } else { b"" };
+            match seal::open(namespace, name, &release, manifest.as_deref(), read, ring) {
+                Ok(Opened::Ours(private, digest)) => (Some(*private), Provenance::Ours, None, Some(digest)),
+                Ok(Opened::Unproved(because, unproved)) => (None, foreign(because), Some(unproved), None),
+                Err(message) => return Err(fail(Fault::NewerFormat, message)),
+            }
+        }
     };
-    Ok(Decoded { record, private, provenance })
+    Ok(Decoded { record, private, provenance, unproved, digest })
 }
 
 /// True when the Secret carries the mark of the newest record. The mark is a hint: anybody can change a label.

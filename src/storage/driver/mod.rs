@@ -7,8 +7,6 @@
 
 mod read;
 
-use std::sync::Arc;
-
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
@@ -18,7 +16,7 @@ use kube::Client;
 
 use super::{
     Error, Head, Meta, Records, Stored,
-    codec::{self, Compression, Encoded, Large, MAX_RECORD_BYTES, MacKey, Shape},
+    codec::{self, Compression, Encoded, Keys, Large, MAX_RECORD_BYTES, Shape},
     head::is_chunk,
     shelf::{InCluster, Selector, Shelf, names_of},
 };
@@ -40,26 +38,26 @@ pub type ConfigMapRecords = Driver<InCluster<ConfigMap>>;
 #[derive(Clone)]
 pub struct Driver<S> {
     pub(super) shelf: S,
-    key: Arc<MacKey>,
+    keys: Keys,
     shape: Shape,
 }
 
 impl SecretRecords {
-    /// `client` acts as the operator itself; `key` comes from [`load_key`](super::load_key).
-    pub fn new(client: Client, key: impl Into<Arc<MacKey>>) -> Self {
-        Self::on(InCluster::new(client), key.into())
+    /// `client` acts as the operator itself.
+    pub fn new(client: Client, keys: impl Into<Keys>) -> Self {
+        Self::on(InCluster::new(client), keys.into())
     }
 }
 
 impl ConfigMapRecords {
     /// As [`SecretRecords::new`].
-    pub fn new(client: Client, key: impl Into<Arc<MacKey>>) -> Self {
-        Self::on(InCluster::new(client), key.into())
+    pub fn new(client: Client, keys: impl Into<Keys>) -> Self {
+        Self::on(InCluster::new(client), keys.into())
     }
 }
 
 impl<S: Shelf> Driver<S> {
-    pub(super) fn on(shelf: S, key: Arc<MacKey>) -> Self {
+    pub(super) fn on(shelf: S, keys: Keys) -> Self {
         let shape = Shape {
             namespace: None,
             driver: S::DRIVER,
@@ -67,7 +65,7 @@ impl<S: Shelf> Driver<S> {
             large: Large::default(),
             limit: Some(MAX_RECORD_BYTES),
         };
-        Self { shelf, key, shape }
+        Self { shelf, keys, shape }
     }
 
     /// The same driver, writing with another compression. All of them are read anyway.
@@ -135,12 +133,14 @@ impl<S: Shelf> Driver<S> {
         fresh: bool,
     ) -> Result<Encoded, Error> {
         if record.manifest.len() <= LARGE_TEXT {
-            return self.shape.encode(record, private, &self.key, head, fresh);
+            return self.shape.encode(record, private, self.keys.ring().current(), head, fresh);
         }
-        let (shape, key) = (self.shape.clone(), Arc::clone(&self.key));
+        let (shape, ring) = (self.shape.clone(), self.keys.ring());
         let (record, private) = (record.clone(), private.cloned());
-        off_thread("pack a record", move || shape.encode(&record, private.as_ref(), &key, head, fresh))
-            .await?
+        off_thread("pack a record", move || {
+            shape.encode(&record, private.as_ref(), ring.current(), head, fresh)
+        })
+        .await?
     }
 
     /// After a refusal for being too late: is what is stored there just what we sent? The client repeats a send that
@@ -248,6 +248,8 @@ impl<S: Shelf> Records for Driver<S> {
         private: Option<&Private>,
         head: bool,
     ) -> Result<Stored, Error> {
+        let counted = stored.counted(private);
+        let private = counted.as_ref();
         let Encoded { mut main, parts } = self.encode(record, private, head, false).await?;
         stored.succeed(&mut main);
         self.put_parts(&parts, &stored.parts).await?;

@@ -1,6 +1,6 @@
 //! Reading: lists page by page, and records with the parts that they need.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
@@ -27,14 +27,14 @@ impl<S: Shelf> Driver<S> {
                 Err(unreadable) => return Ok(Head::Unreadable(unreadable)),
             };
             let found = match needs {
-                Needs::Nothing => return Ok(Head::of(&main, &Parts::default(), &self.key)),
+                Needs::Nothing => return Ok(Head::of(&main, &Parts::default(), &self.keys.ring())),
                 Needs::Named(names) => self.named(&main, names).await?,
                 Needs::Labelled { parent, count } => self.labelled(&main, &parent, count).await?,
             };
             let why = match found {
                 Ok(parts) => {
-                    let key = Arc::clone(&self.key);
-                    return off_thread("unpack a record", move || Head::of(&main, &parts, &key)).await;
+                    let ring = self.keys.ring();
+                    return off_thread("unpack a record", move || Head::of(&main, &parts, &ring)).await;
                 }
                 Err(why) => why,
             };

@@ -29,7 +29,7 @@ use k8s_openapi::api::core::v1::Secret;
 use self::place::{Beside, Place, entries, failed, not_plain, plain, refuse_link, sync};
 use super::{
     CALL_TIMEOUT, Error, Head, Meta, Records, Stored,
-    codec::{Compression, Large, MacKey, Parts, Shape},
+    codec::{Compression, Keys, Large, Parts, Shape},
     unreadable::{Fault, Unreadable},
 };
 use crate::{
@@ -50,12 +50,12 @@ pub struct FileRecords {
 
 struct Files {
     base: Option<PathBuf>,
-    key: Arc<MacKey>,
+    keys: Keys,
 }
 
 impl FileRecords {
     /// `base` must exist; without one every call is [`Error::NoStorageDir`].
-    pub fn new(base: Option<PathBuf>, key: Arc<MacKey>) -> Self {
+    pub fn new(base: Option<PathBuf>, keys: impl Into<Keys>) -> Self {
         let shape = Shape {
             namespace: None,
             driver: "file",
@@ -63,7 +63,7 @@ impl FileRecords {
             large: Large::default(),
             limit: None,
         };
-        Self { files: Arc::new(Files { base, key }), shape }
+        Self { files: Arc::new(Files { base, keys: keys.into() }), shape }
     }
 
     /// The same driver, writing with another compression. All of them are read anyway.
@@ -146,7 +146,7 @@ impl Records for FileRecords {
         private: Option<&Private>,
         head: bool,
     ) -> Result<Stored, Error> {
-        let (stored, record, private) = (stored.clone(), record.clone(), private.cloned());
+        let (stored, record, private) = (stored.clone(), record.clone(), stored.counted(private));
         let shape = self.shape.clone();
         let what = format!("write revision {} of {}/{}", record.version, record.namespace, record.name);
         self.run(what, move |files| files.update(&shape, &stored, &record, private.as_ref(), head)).await
@@ -278,7 +278,9 @@ impl Files {
                 let meta = place.meta(revision, None, "");
                 Ok(Head::Unreadable(Unreadable::of(&meta, Fault::TooLarge, why)))
             }
-            Some(Ok(found)) => Ok(Head::of(&place.dress(revision, &found), &Parts::default(), &self.key)),
+            Some(Ok(found)) => {
+                Ok(Head::of(&place.dress(revision, &found), &Parts::default(), &self.keys.ring()))
+            }
         }
     }
 
@@ -290,7 +292,7 @@ impl Files {
         head: bool,
         fresh: bool,
     ) -> Result<Stored, Error> {
-        let main = shape.encode(record, private, &self.key, head, fresh)?.main;
+        let main = shape.encode(record, private, self.keys.ring().current(), head, fresh)?.main;
         let (place, _lock) = self.locked(&record.namespace, &record.name)?;
         let (bytes, sealed) = undress(&main)?;
         if let Some(found) = place.found(record.version)? {
@@ -318,7 +320,7 @@ impl Files {
         private: Option<&Private>,
         head: bool,
     ) -> Result<Stored, Error> {
-        let main = shape.encode(record, private, &self.key, head, false)?.main;
+        let main = shape.encode(record, private, self.keys.ring().current(), head, false)?.main;
         let meta = stored.meta();
         let (place, _lock) = self.locked(&record.namespace, &record.name)?;
         place.current("update", &meta)?;

@@ -17,7 +17,7 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 fn records(base: &Path) -> FileRecords {
-    FileRecords::new(Some(base.to_owned()), Arc::new(KEY.clone()))
+    FileRecords::new(Some(base.to_owned()), KEY.clone())
 }
 
 fn inside(path: &Path) -> Vec<String> {
@@ -120,7 +120,7 @@ async fn a_damaged_file_is_unreadable_and_without_a_directory_nothing_is_guessed
     assert!(matches!(heads[..], [Head::Unreadable(_)]));
     fs::remove_dir_all(&base).unwrap();
 
-    let none = FileRecords::new(None, Arc::new(KEY.clone()));
+    let none = FileRecords::new(None, KEY.clone());
     let error = none.newest("apps", "web").await.unwrap_err();
     assert!(error.to_string().contains("--storage-dir"), "{error}");
 }
