@@ -14,7 +14,7 @@ use super::ownership::{Survey, never_applied};
 use super::prepare::{Prepared, stored_parts};
 use super::status::{self, Finished, Progress};
 use super::steps::Step;
-use super::{Error, Pass};
+use super::{Error, Pass, failures};
 use crate::api::{Class, conditions, names};
 use crate::manifest::ObjectId;
 use crate::plan::{self, Occasion};
@@ -190,6 +190,7 @@ impl Pass<'_> {
         stored.record.updated_at = self.now;
         if let Some(private) = stored.private.as_mut() {
             private.last_deployed = Some(stored.record.version);
+            private.forget_failure();
             private.operation = None;
             if let Some(skipped) = description::skipped(&private.inventory) {
                 let happened = description::describe(&stored.record, Some(action));
@@ -228,6 +229,7 @@ impl Pass<'_> {
         if let Some(private) = stored.private.as_mut() {
             private.operation = None;
         }
+        failures::note(&mut stored, reason, &message, self.now);
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
         self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });

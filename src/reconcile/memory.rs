@@ -95,6 +95,8 @@ pub struct Remembered {
     pub counted: BTreeMap<String, String>,
     /// The plan that waits for approval.
     pub plan: Option<PlanStatus>,
+    /// Digest of the inputs that the last decision was about.
+    pub wanted: Option<String>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<String>,
     /// Revisions that were ended without an operation of ours, until the status has told it.

@@ -15,6 +15,7 @@ mod definitions;
 mod depends;
 mod error;
 mod evidence;
+mod failures;
 mod guard;
 mod handover;
 mod heal;
@@ -233,8 +234,15 @@ impl Pass<'_> {
             }
             let mut decision = decide::decide(&seen);
             self.mem.no_way_back = None;
+            self.mem.wanted.clone_from(&seen.inputs);
             if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
                 && !self.has_way_back(&mut seen, *target).await?
+            {
+                decision = decide::decide(&seen);
+            }
+            if decision.operation == Operation::Remove
+                && self.mem.going.is_none()
+                && self.was_deployed_before(&mut seen).await?
             {
                 decision = decide::decide(&seen);
             }

@@ -139,6 +139,7 @@ impl Pass<'_> {
             claimant: self.mem.claimant.as_ref().map(|(_, who)| who.as_str()),
             plan: self.mem.plan.as_ref(),
             no_way_back: self.mem.no_way_back.as_deref(),
+            wanted: self.mem.wanted.as_deref(),
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
         }

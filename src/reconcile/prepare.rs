@@ -132,6 +132,8 @@ impl Pass<'_> {
             updated_at: self.now,
             notes: rendered.notes,
         };
+        let (failures, replaces) =
+            if start_over { Default::default() } else { self.inherited(&wanted.inputs, attempt) };
         let private = Private {
             version: crate::release::PRIVATE_VERSION,
             owner: Owner {
@@ -151,6 +153,10 @@ impl Pass<'_> {
             last_deployed: before.as_ref().and_then(|private| private.last_deployed),
             target: None,
             undone: None,
+            failures,
+            spec: self.spec_digest(),
+            replaces,
+            started_over: start_over || before.as_ref().is_some_and(|private| private.started_over),
             undo_at_once: false,
             immutable_fields: self.settings.immutable_fields,
             hooks: Vec::new(),

@@ -25,6 +25,8 @@ pub struct Observation {
     /// Digest of the wanted inputs. `None`: not looked up, because the release is being deleted or
     /// held by something that comes first, or because its source cannot be read.
     pub inputs: Option<String>,
+    /// Digest of the spec: what failed under another one is tried anew.
+    pub spec: String,
     /// A `reset-at` request that has not been acknowledged yet.
     pub reset_requested: bool,
     /// `upgrade.paused`: keep healing, roll nothing out.
@@ -36,6 +38,7 @@ pub struct Observation {
     /// What a failed head failed for is healthy by now.
     pub healed: bool,
     pub retries: Retries,
+    pub retry_interval: RetryInterval,
     pub on_failure: OnFailure,
     /// `spec.rollbackTo`.
     pub rollback_to: Option<RollbackTo>,
@@ -63,6 +66,13 @@ pub struct Deletion {
 pub struct Retries {
     pub install: u32,
     pub upgrade: u32,
+}
+
+/// How long after a failure one more attempt is made although no retries are left, by what the attempt is. `None`: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetryInterval {
+    pub install: Option<Duration>,
+    pub upgrade: Option<Duration>,
 }
 
 /// Whether a release that failed for good is undone.
@@ -111,14 +121,20 @@ pub struct OurHead {
     pub revision: u32,
     pub state: HeadState,
     pub inputs: String,
+    /// Digest of the spec under which it was begun.
+    pub spec: String,
     /// Attempts at these inputs so far, this one included.
     pub attempt: u32,
     /// The newest revision of this release that was deployed, if one ever was.
     pub last_deployed: Option<u32>,
+    /// A revision of this release was deployed that this one knows nothing of, or may have been.
+    pub earlier_deployed: bool,
     /// The revision that this one goes back to.
     pub target: Option<u32>,
     /// What failed and was undone by this revision.
     pub undone: Option<Failure>,
+    /// Inputs that failed, whatever came after them.
+    pub failures: Vec<Failure>,
     /// It failed for a hook that asks to undo without further attempts.
     pub undo_at_once: bool,
     /// One of its hooks may be running.
@@ -133,6 +149,10 @@ pub struct Failure {
     pub attempt: u32,
     /// When the last one failed.
     pub at: Timestamp,
+    /// Digest of the spec under which that was begun.
+    pub spec: String,
+    /// A hook asked that nothing more is attempted.
+    pub for_good: bool,
 }
 
 /// The state of a record, as far as decisions need it.

@@ -154,6 +154,8 @@ pub(super) struct Facts<'a> {
     pub plan: Option<&'a PlanStatus>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<&'a str>,
+    /// Digest of the inputs that the decision was about.
+    pub wanted: Option<&'a str>,
     pub history_limit: usize,
     pub now: Timestamp,
 }

@@ -91,9 +91,13 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
             }
             Hold::RetriesExceeded { attempts } => {
-                let (_, cause) = failure(facts.head);
+                let (_, cause) = cause(facts);
                 let undo = facts.no_way_back.map(|problem| format!("; {problem}")).unwrap_or_default();
-                let message = format!("failed {attempts} times: {cause}{undo}{}", retry(decision.until));
+                let next = match decision.until {
+                    Some(_) => retry(decision.until),
+                    None => "; it is tried again with another spec, pack or values, or with the annotation sherpack.io/reset-at".to_owned(),
+                };
+                let message = format!("failed {attempts} times: {cause}{undo}{next}");
                 Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
             }
             Hold::Paused => Verdict::new(
@@ -123,7 +127,7 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
             }
         },
         Operation::Wait => {
-            let (reason, message) = failure(facts.head);
+            let (reason, message) = cause(facts);
             Verdict::new(Standing::Retrying, &reason, format!("{message}{}", retry(decision.until)))
         }
         _ => match facts.head {
@@ -191,6 +195,16 @@ pub(super) fn skipped(facts: &Facts<'_>) -> String {
 fn pinned(facts: &Facts<'_>) -> String {
     let pin = facts.release.spec.rollback_to;
     pin.map(|to| format!(" and pinned by spec.rollbackTo to what revision {to} was")).unwrap_or_default()
+}
+
+/// Reason and message of what the wanted inputs failed for, if that is known; else of the newest failure.
+fn cause(facts: &Facts<'_>) -> (String, String) {
+    let private = stored(facts.head).and_then(|stored| stored.private.as_ref());
+    let mut known = private.into_iter().flat_map(|private| &private.failures);
+    match known.find(|failed| Some(failed.inputs.as_str()) == facts.wanted) {
+        Some(failed) => (failed.reason.clone(), failed.message.clone()),
+        None => failure(facts.head),
+    }
 }
 
 /// Reason and message of a failed record, or of the failure that a record undid.
