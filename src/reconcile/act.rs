@@ -233,6 +233,7 @@ impl Pass<'_> {
         let stored = self.save(&stored, true).await?;
         self.wrote(&stored);
         self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
+        self.retain_if_possible(revision).await;
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.ctx.report.operation(&self.key, action, "failure", since(started));
         let failure = Some((reason, message));

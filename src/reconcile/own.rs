@@ -360,6 +360,8 @@ impl Pass<'_> {
         } else {
             self.mem.doubt_head();
         }
+        // Nothing else may ever end: whoever edits the spec faster than an operation ends makes revisions without bound.
+        self.retain_if_possible(revision).await;
         Ok(())
     }
 

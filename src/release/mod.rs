@@ -21,4 +21,4 @@ pub use private::{
     Private, Shipped, Tested, Undone,
 };
 pub use record::{PackIdentity, Person, Record, State, ValuesProvenance, revision_of};
-pub use retention::{Retained, surplus};
+pub use retention::{FAILED_KEPT, Retained, surplus};
