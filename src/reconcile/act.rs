@@ -230,8 +230,9 @@ impl Pass<'_> {
             private.operation = None;
         }
         failures::note(&mut stored, reason, &message, self.now);
-        let stored = self.save(&stored, true).await?;
+        let mut stored = self.save(&stored, true).await?;
         self.wrote(&stored);
+        self.release_failed_jobs(&mut stored, &waiting).await;
         self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
         self.retain_if_possible(revision).await;
         let (manifest_digest, values_digest) = status::digests(&stored);

@@ -41,11 +41,12 @@ impl Pass<'_> {
             self.hand_over_replicas(objects, absent, private, applied).await?;
             *handed_over = true;
         }
+        let gone = self.jobs_gone(&entries).await?;
         let due: Vec<&Object> = groups
             .iter()
             .flatten()
             .map(|index| &objects[*index])
-            .filter(|object| !applied.contains_key(&object.id))
+            .filter(|object| !applied.contains_key(&object.id) && !gone.contains(&object.id))
             .collect();
         let instead = self.leave_all_ignored(&due, private).await?;
         let rules = self.rules(private);
@@ -57,7 +58,8 @@ impl Pass<'_> {
             let calls = group.iter().filter_map(|index| {
                 let object = &objects[*index];
                 let entry = entries.get(&object.id)?;
-                let due = !applied.contains_key(&object.id) && entry.skipped.is_empty();
+                let due = !applied.contains_key(&object.id) && !gone.contains(&object.id);
+                let due = due && entry.skipped.is_empty();
                 let object = instead.get(&object.id).unwrap_or(object);
                 let absent = absent.contains(&object.id);
                 due.then(|| self.apply_as(object, entry, &rules, &uid, absent))

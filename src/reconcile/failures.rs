@@ -2,6 +2,7 @@
 
 use futures::TryStreamExt;
 
+use super::memory::Leaves;
 use super::{Error, Pass};
 use crate::api::conditions;
 use crate::manifest;
@@ -44,6 +45,11 @@ impl Pass<'_> {
 
     fn head_revision(&self) -> u32 {
         self.mem.head.as_ref().and_then(|(head, _)| head.revision()).unwrap_or(0)
+    }
+
+    /// The newest revision is being taken away already: what speaks against that was looked at when it began.
+    pub(super) fn removal_goes_on(&self) -> bool {
+        self.mem.going_of(Leaves { revision: self.head_revision(), step: None }).is_some()
     }
 
     /// Whether any revision of this release was deployed, although the newest record knows of none: then a failed install

@@ -29,6 +29,7 @@ impl Pass<'_> {
             self.supersede_older(revision).await?;
         }
         self.retain(revision).await?;
+        self.settle_deployed_jobs().await?;
         let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
         let (manifest_digest, values_digest) = status::digests(deployed);
         Ok(Progress::Finished(Finished {
@@ -57,6 +58,7 @@ impl Pass<'_> {
             self.supersede(old).await?;
         }
         self.take_over_definitions().await?;
+        self.settle_deployed_jobs().await?;
         Ok(Progress::Nothing)
     }
 

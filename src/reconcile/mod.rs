@@ -25,6 +25,7 @@ mod hooks;
 mod identity;
 mod ignore;
 mod immutable;
+mod jobs;
 mod kept;
 mod lookup;
 mod memory;
@@ -241,7 +242,7 @@ impl Pass<'_> {
                 decision = decide::decide(&seen);
             }
             if decision.operation == Operation::Remove
-                && self.mem.going.is_none()
+                && !self.removal_goes_on()
                 && self.was_deployed_before(&mut seen).await?
             {
                 decision = decide::decide(&seen);

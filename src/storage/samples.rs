@@ -38,6 +38,7 @@ pub(crate) fn private(revision: u32) -> Private {
             ignored: vec!["/data/a".into()],
             replicas: Some(2),
             skipped: vec!["spec.selector".into()],
+            ran: None,
         }],
         leftovers: Vec::new(),
         hook_objects: Vec::new(),
