@@ -104,6 +104,8 @@ impl Pass<'_> {
         let (rules, uid) = (self.rules(private), private.owner.uid.clone());
         for entry in private.inventory.iter_mut().filter(|entry| due(entry)) {
             if let Some(object) = objects.get(&entry.id) {
+                let left = self.leave_ignored(object, entry, &rules, None).await?;
+                let object = left.object.as_ref().unwrap_or(object);
                 match self.apply_one(object, entry, &rules, &uid).await.1 {
                     Ok(applied) => entry.fingerprint = applied.fingerprint,
                     Err(error) if error.is_conflict() => {}
@@ -178,7 +180,7 @@ fn end_of(live: &Applied, entry: &InventoryEntry, uid: &str, now: jiff::Timestam
 
 fn jobs(private: Option<&Private>) -> impl Iterator<Item = &InventoryEntry> {
     let entries = private.into_iter().flat_map(|private| &private.inventory);
-    entries.filter(|entry| plan::is_job(&entry.id) && entry.skipped.is_empty() && !entry.is_open())
+    entries.filter(|entry| plan::is_job(&entry.id) && entry.skipped.is_empty())
 }
 
 /// Those of these Jobs that have no end that is written down, or no ttl yet.
