@@ -135,6 +135,7 @@ impl Pass<'_> {
         for revision in surplus(&retained, limit) {
             if let Some((_, meta)) = all.get(&revision) {
                 self.records().delete(meta).await?;
+                self.mem.given_up.push(revision);
             }
         }
         Ok(())

@@ -101,6 +101,8 @@ pub struct Remembered {
     pub no_way_back: Option<String>,
     /// Revisions that were ended without an operation of ours, until the status has told it.
     pub ended: Vec<HistoryEntry>,
+    /// Revisions that were deleted because they were too many, until the status has told it.
+    pub given_up: Vec<u32>,
 }
 
 /// Objects between two passes that were told to go.

@@ -78,6 +78,7 @@ impl Pass<'_> {
     async fn show(&mut self, status: SherpackReleaseStatus) -> Result<(), Error> {
         self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
         self.mem.ended.clear();
+        self.mem.given_up.clear();
         if let Some(running) = &mut self.mem.running {
             running.untold = None;
         }
@@ -136,6 +137,7 @@ impl Pass<'_> {
             guards: false,
             tally: &self.mem.tally,
             ended: &self.mem.ended,
+            given_up: &self.mem.given_up,
             claimant: self.mem.claimant.as_ref().map(|(_, who)| who.as_str()),
             plan: self.mem.plan.as_ref(),
             no_way_back: self.mem.no_way_back.as_deref(),

@@ -446,6 +446,11 @@ fn inputs_that_are_known_to_fail() {
         ),
         row("a first install that failed meanwhile is taken away", seen(first()), Operation::Remove),
         row(
+            "what failed meanwhile is a way back that the spec does not ask for any more",
+            seen(OurHead { target: Some(2), ..failed_head() }),
+            Operation::Rollback { revision: 5, target: 3, attempt: 1 },
+        ),
+        row(
             "that something else is healthy says nothing of them",
             Observation { healed: true, on_failure: OnFailure::default(), ..seen(failed_head()) },
             exceeded(4),
@@ -458,6 +463,11 @@ fn inputs_that_are_known_to_fail() {
             .until(NOW + 500)
             .locked(),
         row("after it was undone: now", every(100, seen(gone_back())), upgrade(5)),
+        row(
+            "a test of what is deployed is awaited",
+            every(600, seen(OurHead { hook_running: true, ..after(HeadState::Deployed, known(4, 600)) })),
+            Operation::AwaitHook,
+        ),
         row("never more often than retries", every(1, deployed(known(6, 100))), exceeded(6))
             .until(NOW + 60)
             .locked(),

@@ -34,7 +34,12 @@ async fn failed_upgrades_and_the_ways_back_from_them_push_no_deployed_revision_o
     h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     // Once more: revision 5 says nothing that 3 and 7 do not.
     h.annotate("web", "sherpack.io/reset-at", "now").await;
-    h.shows_states("web", &["2 superseded", "3 superseded", "4 failed", "6 failed", "7 deployed"]).await;
+    let kept = ["2 superseded", "3 superseded", "4 failed", "6 failed", "7 deployed"];
+    h.shows_states("web", &kept).await;
+    // The status names those that can be gone back to, and no others.
+    let history = h.status("web").await["history"].as_array().cloned().unwrap_or_default();
+    let told: Vec<String> = history.iter().rev().map(crate::support::records::told).collect();
+    assert_eq!(told, kept);
     h.edit_spec("web", json!({"rollbackTo": 2})).await;
     h.condition("web", "Ready", "True", Some("RollbackSucceeded")).await;
     h.shows("ConfigMap/settings", "/data/color", "green").await;

@@ -138,7 +138,8 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
     // Only the head's own objects were looked at.
     let healed = seen.healed && head.inputs == failure.inputs && head.target.is_none();
     if let HeadState::Failed { at } = head.state {
-        if let Some(target) = head.target {
+        // Where the release was pinned, nobody goes back to any more.
+        if let Some(target) = head.target.filter(|_| head.undone.is_some()) {
             // Undoing it failed as well: nothing comes before that.
             let until = after(at, backoff::slow(head.attempt));
             if seen.now < until && !seen.healed {
@@ -163,6 +164,10 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
     let again = if upgrades { seen.retry_interval.upgrade } else { seen.retry_interval.install };
     if let Some(pause) = pause(seen, failure, spent.then_some(again)).filter(|_| !healed) {
         return pause;
+    }
+    if head.state == HeadState::Deployed && head.hook_running {
+        // A test of what is deployed runs.
+        return (Operation::AwaitHook, None);
     }
     if seen.paused && head.last_deployed.is_some() {
         return (Operation::Hold(Hold::Paused), None);
