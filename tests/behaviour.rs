@@ -39,6 +39,8 @@ mod behaviour {
     mod http_source;
     mod identity;
     mod immutable_fields;
+    mod jobs;
+    mod known_bad;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
@@ -68,6 +70,7 @@ mod behaviour {
     mod refusals;
     mod requests;
     mod restarts;
+    mod retention;
     mod retries;
     mod rollback;
     mod rollout;

@@ -83,7 +83,8 @@ pub struct DriftTarget {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
-    /// How many revisions are kept; the last deployed one is always among them. Unset: 10.
+    /// How many revisions are kept that were deployed; the last one is always among them. Besides those, three that failed,
+    /// were interrupted or are uninstalled. Unset: 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,

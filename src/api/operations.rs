@@ -26,6 +26,11 @@ pub struct Install {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub retries: Option<u32>,
+    /// How long after a failure one more attempt is made when all retries are spent, such as `1h`; each takes the place of
+    /// the failed revision before it. Unset: never, until the spec, the pack or the values change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = duration::PATTERN), length(max = 64))]
+    pub retry_interval: Option<String>,
     /// What happens when all retries are spent: `Retain` leaves the objects as they are, `Uninstall` deletes them.
     /// Unset: Retain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,6 +65,12 @@ pub struct Upgrade {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub retries: Option<u32>,
+    /// How long after a failure one more attempt is made when all retries are spent, such as `1h`; each takes the place of
+    /// the failed revision before it and of the way back from that. Unset: never, until the spec, the pack or the values
+    /// change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = duration::PATTERN), length(max = 64))]
+    pub retry_interval: Option<String>,
     /// What happens when all retries are spent: `Retain` leaves the objects as they are, `Rollback` goes back to the
     /// last deployed revision. Unset: Rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -60,12 +60,16 @@ pub struct Settings {
     pub waves: WaveSettings,
     /// How often a failed install is tried again.
     pub install_retries: u32,
+    /// How long after a failure one more attempt is made when those are spent; more than zero. `None`: never.
+    pub install_retry_interval: Option<Duration>,
     /// Whether an install that failed for good is taken away again.
     pub uninstall_on_failure: bool,
     /// Which existing objects may be taken over.
     pub adopt: Adopt,
     /// How often a failed upgrade is tried again.
     pub upgrade_retries: u32,
+    /// As [`Settings::install_retry_interval`].
+    pub upgrade_retry_interval: Option<Duration>,
     /// Whether an upgrade that failed for good makes way for the last deployed revision.
     pub rollback_on_failure: bool,
     /// What happens to an object that has to change in a field that cannot change.
@@ -273,9 +277,11 @@ impl Settings {
             wait: true,
             waves: WaveSettings { wait: true, timeout: None },
             install_retries: RETRIES,
+            install_retry_interval: None,
             uninstall_on_failure: false,
             adopt: Adopt::Never,
             upgrade_retries: RETRIES,
+            upgrade_retry_interval: None,
             rollback_on_failure: true,
             immutable_fields: ImmutableFields::Fail,
             paused: false,

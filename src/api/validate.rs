@@ -124,9 +124,17 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         approval,
     } = &release.spec;
     let install = install.clone().unwrap_or_default();
-    let Install { retries: install_retries, on_failure: install_failure, adopt } = install;
+    let Install { retries: install_retries, retry_interval, on_failure: install_failure, adopt } = install;
+    let install_retry_interval = retry_every("spec.install.retryInterval", retry_interval.as_deref())?;
     let upgrade = upgrade.clone().unwrap_or_default();
-    let Upgrade { retries: upgrade_retries, on_failure: upgrade_failure, immutable_fields, paused } = upgrade;
+    let Upgrade {
+        retries: upgrade_retries,
+        retry_interval,
+        on_failure: upgrade_failure,
+        immutable_fields,
+        paused,
+    } = upgrade;
+    let upgrade_retry_interval = retry_every("spec.upgrade.retryInterval", retry_interval.as_deref())?;
     let Test { enabled: test_enabled, ignore_failures } = test.clone().unwrap_or_default();
     let waves = waves.clone().unwrap_or_default();
     let Waves { wait: waves_wait, timeout: waves_timeout } = waves;
@@ -188,9 +196,11 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         wait: wait.unwrap_or(true),
         waves: WaveSettings { wait: waves_wait.or(*wait).unwrap_or(true), timeout: waves_timeout },
         install_retries: install_retries.unwrap_or(RETRIES),
+        install_retry_interval,
         uninstall_on_failure: install_failure.unwrap_or_default() == InstallFailure::Uninstall,
         adopt: adopt.unwrap_or_default(),
         upgrade_retries: upgrade_retries.unwrap_or(RETRIES),
+        upgrade_retry_interval,
         rollback_on_failure: upgrade_failure.unwrap_or_default() == UpgradeFailure::Rollback,
         immutable_fields: immutable_fields.unwrap_or_default(),
         paused: paused.unwrap_or(false),
@@ -371,6 +381,11 @@ fn checked_history_namespace(release: &SherpackRelease, policy: &Policy) -> Resu
         return Err(Invalid::spec("spec.history.namespace", message));
     }
     Ok(asked.to_owned())
+}
+
+/// How long after a failure one more attempt is made, if ever.
+fn retry_every(field: &str, text: Option<&str>) -> Result<Option<Duration>, Invalid> {
+    text.map(|text| positive(field, Some(text), Duration::MAX)).transpose()
 }
 
 /// A duration that is more than zero.

@@ -14,7 +14,7 @@ pub(super) fn job(live: &Live<'_>) -> Health {
     if let Some(failed) = is("Failed") {
         let parts = [failed.reason(), failed.message()].into_iter().filter(|part| !part.is_empty());
         let why = parts.collect::<Vec<_>>().join(": ");
-        return Health::failed("JobFailed", if why.is_empty() { "has failed".to_owned() } else { why })
+        return Health::failed(super::JOB_FAILED, if why.is_empty() { "has failed".to_owned() } else { why })
             .with_progress(succeeded, wanted);
     }
     let suspend = live.value("/spec/suspend").and_then(Value::as_bool) == Some(true);

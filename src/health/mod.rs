@@ -193,6 +193,9 @@ pub fn assess_run(object: &Value, now: Timestamp) -> Health {
     if health.status.is_done() && !done { Health { status: Status::InProgress, ..health } } else { health }
 }
 
+/// The reason of a Job that has failed.
+pub const JOB_FAILED: &str = "JobFailed";
+
 /// Whether an object ends by its nature.
 #[must_use]
 pub fn is_run_to_completion(object: &Value) -> bool {

@@ -40,6 +40,20 @@ pub struct InventoryEntry {
     /// It was there before its release wrote it, and is handed back instead of deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Adopted>,
+    /// How it ended, if it is a Job that has: it is not made again, whoever took it away since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<Ran>,
+}
+
+/// The end of a Job that is no hook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ran {
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// It was applied without the ttl of the manifest, and that is still to be done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ttl_due: bool,
 }
 
 impl InventoryEntry {
@@ -81,6 +95,7 @@ mod tests {
             replicas: Some(2),
             skipped: vec!["spec.selector".into()],
             adopted: Some(Adopted { kept: Some("sha256:11".into()), deployed: false }),
+            ran: Some(Ran { failed: false, ttl_due: true }),
         };
         let json = serde_json::to_value(&entry).unwrap();
         assert_eq!(json["handedOver"], json!(["/spec/replicas"]));

@@ -27,7 +27,7 @@ pub use definition::{Defined, defining, is_definition};
 pub use digest::{digest, digest_of, hex, sha256_hex};
 pub use error::Error;
 pub use id::{ObjectId, group_of};
-pub use inventory::InventoryEntry;
+pub use inventory::{InventoryEntry, Ran};
 pub use normalise::normalise;
 pub use object::{Object, duplicates};
 pub use pointer::{leave_out, remove_pointer};

@@ -64,6 +64,8 @@ pub fn next_inventory(
                 ignored: Vec::new(),
                 skipped: Vec::new(),
                 adopted: known.and_then(|entry| entry.adopted.clone()),
+                // The same Job is not run again. One that failed may be.
+                ran: unchanged.and_then(|entry| entry.ran.clone()).filter(|ran| !ran.failed),
             }
         })
         .collect();
@@ -106,6 +108,7 @@ pub fn hook_objects(hooks: &[Hook], revision: u32) -> Vec<InventoryEntry> {
         ignored: Vec::new(),
         skipped: Vec::new(),
         adopted: None,
+        ran: None,
     };
     hooks.iter().map(entry).collect()
 }
@@ -121,6 +124,8 @@ pub struct Marks<'a> {
 
 /// The body of an apply: the manifest without the fields that are ignored or were handed over, our labels and the marker.
 ///
+/// A Job has no ttl before its end is written down: nobody may take away the result.
+///
 /// The marker annotation `<uid>.<revision in which the object last changed>` makes a late write under our own
 /// manager name visible, which the set of owned fields alone is not.
 #[must_use]
@@ -132,6 +137,12 @@ pub fn apply_body(object: &Object, entry: &InventoryEntry, marks: Marks<'_>) -> 
     marked.set_annotation(names::APPLIED, &marker(marks.uid, entry.changed_in));
     for pointer in &entry.handed_over {
         remove_pointer(&mut marked.body, pointer);
+    }
+    match (&entry.ran, &entry.uid) {
+        // With the uid nothing is made again that has gone meanwhile.
+        (Some(_), Some(uid)) => marked.body["metadata"]["uid"] = uid.as_str().into(),
+        _ if is_job(&object.id) => drop(remove_pointer(&mut marked.body, TTL)),
+        _ => {}
     }
     marked.body
 }
@@ -249,6 +260,20 @@ pub fn is_autoscaler(id: &ObjectId) -> bool {
     id.kind == "HorizontalPodAutoscaler"
 }
 
+/// Whether an object is a Job.
+#[must_use]
+pub fn is_job(id: &ObjectId) -> bool {
+    id.group == "batch" && id.kind == "Job"
+}
+
+/// Whether a Job says how long after its end it goes.
+#[must_use]
+pub fn has_ttl(object: &Object) -> bool {
+    is_job(&object.id) && object.body.pointer(TTL).is_some_and(|ttl| !ttl.is_null())
+}
+
+const TTL: &str = "/spec/ttlSecondsAfterFinished";
+
 /// Where a workload says how many replicas it wants.
 pub const REPLICAS: &str = "/spec/replicas";
 
@@ -257,6 +282,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest::Ran;
 
     fn object(kind: &str, name: &str, value: i64) -> Object {
         let api_version = if kind == "Deployment" { "apps/v1" } else { "v1" };
@@ -302,6 +328,31 @@ mod tests {
         );
         let changed: Vec<u32> = second.wanted.iter().map(|entry| entry.changed_in).collect();
         assert_eq!(changed, [1, 2]);
+    }
+
+    #[test]
+    fn a_job_has_its_ttl_once_its_end_is_written_down_and_is_not_run_again_for_the_same_body() {
+        let job = |ttl: i64| {
+            let body = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "apps"},
+                "spec": {"ttlSecondsAfterFinished": ttl}});
+            Object::from_value(body).unwrap()
+        };
+        let marks = Marks { release_name: "web", release_namespace: "apps", uid: "u" };
+        let mut before = next_inventory(&[job(5)], 1, &[], &[]).wanted;
+        before[0].uid = Some("77".to_owned());
+        let first = apply_body(&job(5), &before[0], marks);
+        assert_eq!((first.pointer(TTL), first.pointer("/metadata/uid")), (None, None));
+        before[0].ran = Some(Ran::default());
+        let ended = apply_body(&job(5), &before[0], marks);
+        assert_eq!(ended.pointer(TTL), Some(&json!(5)));
+        assert_eq!(ended.pointer("/metadata/uid"), Some(&json!("77")), "it is not made again");
+        let ran = |object: Object, before: &[InventoryEntry]| {
+            next_inventory(&[object], 2, before, &[]).wanted.remove(0).ran
+        };
+        assert_eq!(ran(job(5), &before), Some(Ran::default()));
+        assert_eq!(ran(job(6), &before), None, "another body runs");
+        before[0].ran = Some(Ran { failed: true, ttl_due: false });
+        assert_eq!(ran(job(5), &before), None, "one that failed may run again");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::ownership::{Survey, never_applied};
 use super::prepare::{Prepared, stored_parts};
 use super::status::{self, Finished, Progress};
 use super::steps::Step;
-use super::{Error, Pass};
+use super::{Error, Pass, failures};
 use crate::api::{Class, conditions, names};
 use crate::manifest::ObjectId;
 use crate::manifest::adoption::Adopted;
@@ -219,6 +219,7 @@ impl Pass<'_> {
         if let Some(private) = stored.private.as_mut() {
             kept = plan::make_own(&mut private.inventory);
             private.last_deployed = Some(stored.record.version);
+            private.forget_failure();
             private.operation = None;
             if let Some(skipped) = description::skipped(&private.inventory) {
                 let happened = description::describe(&stored.record, Some(action));
@@ -258,9 +259,12 @@ impl Pass<'_> {
         if let Some(private) = stored.private.as_mut() {
             private.operation = None;
         }
-        let stored = self.save(&stored, true).await?;
+        failures::note(&mut stored, reason, &message, self.now);
+        let mut stored = self.save(&stored, true).await?;
         self.wrote(&stored);
+        self.release_failed_jobs(&mut stored, &waiting).await;
         self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
+        self.retain_if_possible(revision).await;
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.ctx.report.operation(&self.key, action, "failure", since(started));
         let failure = Some((reason, message));

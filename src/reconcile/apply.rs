@@ -53,11 +53,12 @@ impl Pass<'_> {
             self.hand_over_replicas(objects, absent, private, applied).await?;
             *handed_over = true;
         }
+        let gone = self.jobs_gone(&entries).await?;
         let due: Vec<&Object> = groups
             .iter()
             .flatten()
             .map(|index| &objects[*index])
-            .filter(|object| !applied.contains_key(&object.id))
+            .filter(|object| !applied.contains_key(&object.id) && !gone.contains(&object.id))
             .collect();
         let instead = self.leave_all_ignored(&due, private).await?;
         let due: Vec<Object> =
@@ -73,7 +74,8 @@ impl Pass<'_> {
             let calls = group.iter().filter_map(|index| {
                 let object = &objects[*index];
                 let entry = entries.get(&object.id)?;
-                let due = !applied.contains_key(&object.id) && entry.skipped.is_empty();
+                let due = !applied.contains_key(&object.id) && !gone.contains(&object.id);
+                let due = due && entry.skipped.is_empty();
                 let object = instead.get(&object.id).unwrap_or(object);
                 let there = match versions.get(&object.id) {
                     Some(version) => There::Version(version),

@@ -211,6 +211,9 @@ impl Pass<'_> {
         let marks = self.marks(uid);
         let mut action = DriftAction::Reverted;
         let mut hidden = None;
+        if entry.ran.is_some() && self.job_is_gone(entry).await? {
+            return Ok(Done::InOrder);
+        }
         if suspicion.gone {
             // Deleted, or only out of sight for its labels; an object on its way out is awaited.
             match self.cluster.metadata(&entry.api_version, id).await? {
@@ -277,6 +280,10 @@ impl Pass<'_> {
             Ok(applied) => applied,
             Err(error) => {
                 self.ctx.objects.table().abandon(id);
+                if entry.ran.is_some() && error.is_conflict() {
+                    // It went a moment ago.
+                    return Ok(Done::Awaited);
+                }
                 return Err(self.unchangeable(object, &body, error).await.into());
             }
         };

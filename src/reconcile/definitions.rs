@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::memory::Running;
 use super::steps::Step;
+use super::uninstall::leaves;
 use super::{Error, Pass};
 use crate::api::{Adopt, CrdUpgrade, names};
 use crate::cluster::{self, Holder, Mode};
@@ -326,7 +327,7 @@ impl Pass<'_> {
         running: &mut Running,
         entries: &[InventoryEntry],
     ) -> Result<Step, Error> {
-        if self.mem.going.is_none() {
+        if self.mem.going_of(leaves(running)).is_none() {
             let mut blocked = Vec::new();
             let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
             let leaving = |shipped: &&Shipped| entries.iter().any(|entry| entry.id.name == shipped.name);

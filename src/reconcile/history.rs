@@ -6,7 +6,8 @@ use futures::TryStreamExt;
 
 use super::status::{self, Finished, Progress};
 use super::{Error, Pass};
-use crate::release::{Action, Retained, State, surplus};
+use crate::manifest;
+use crate::release::{Action, FAILED_KEPT, Private, Retained, State, surplus};
 use crate::storage::{Head, Records, Stored};
 
 impl Pass<'_> {
@@ -28,6 +29,7 @@ impl Pass<'_> {
             self.supersede_older(revision).await?;
         }
         self.retain(revision).await?;
+        self.settle_deployed_jobs().await?;
         let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
         let (manifest_digest, values_digest) = status::digests(deployed);
         Ok(Progress::Finished(Finished {
@@ -56,6 +58,7 @@ impl Pass<'_> {
             self.supersede(old).await?;
         }
         self.take_over_definitions().await?;
+        self.settle_deployed_jobs().await?;
         Ok(Progress::Nothing)
     }
 
@@ -104,32 +107,65 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// [`Pass::retain`] after something that is to be told, whatever becomes of this: what stays is too many only until
+    /// the next operation has ended.
+    pub(super) async fn retain_if_possible(&mut self, revision: u32) {
+        if let Err(error) = self.retain(revision).await {
+            tracing::debug!(release = %self.key, %error, "surplus revisions were not deleted");
+        }
+    }
+
+    /// Deletes the revisions that are too many; `revision` is the newest.
     async fn retain(&mut self, revision: u32) -> Result<(), Error> {
-        let limit = self.settings.history_limit;
-        if revision <= limit {
+        let limit = usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX);
+        if usize::try_from(revision).is_ok_and(|most| most <= limit.min(FAILED_KEPT)) {
             return Ok(());
         }
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         // Content decides: records of other tools are their history, and not every old revision may go.
-        let mut metas = BTreeMap::new();
-        let mut all = Vec::new();
+        let mut all = BTreeMap::new();
         {
             let records = self.records();
             let mut history = std::pin::pin!(records.history(namespace, name));
             while let Some(head) = history.try_next().await? {
                 let Some(stored) = head.stored() else { continue };
-                let is_ours = matches!(head, Head::Ours(_));
-                let (revision, state) = (stored.record.version, stored.record.state.name());
-                let pinned = self.settings.rollback_to == Some(revision);
-                all.push(Retained { revision, state, is_ours, pinned });
-                metas.insert(revision, stored.meta());
+                // A revision may come twice.
+                all.insert(stored.record.version, (self.retained(&head, stored), stored.meta()));
             }
         }
-        for revision in surplus(&all, usize::try_from(limit).unwrap_or(usize::MAX)) {
-            if let Some(meta) = metas.get(&revision) {
+        let retained: Vec<Retained> = all.values().map(|(retained, _)| retained.clone()).collect();
+        for revision in surplus(&retained, limit) {
+            if let Some((_, meta)) = all.get(&revision) {
                 self.records().delete(meta).await?;
+                self.mem.given_up.push(revision);
             }
         }
         Ok(())
     }
+
+    /// What decides whether a record stays. Of its content no more than a digest is kept.
+    fn retained(&self, head: &Head, stored: &Stored) -> Retained {
+        let revision = stored.record.version;
+        let own = stored.private.as_ref().filter(|private| self.owns(&private.owner));
+        let private = own.filter(|_| matches!(head, Head::Ours(_)));
+        Retained {
+            revision,
+            state: stored.record.state.name(),
+            is_ours: private.is_some(),
+            pinned: self.settings.rollback_to == Some(revision),
+            manifest: private.map(|private| effect(stored, private)).unwrap_or_default(),
+            replaces: private.map(|private| private.replaces.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// Digest of everything that going back to a revision would apply and run: definitions of resources and hooks are not in
+/// its manifest.
+fn effect(stored: &Stored, private: &Private) -> String {
+    let hooks: Vec<&str> = stored.record.hooks.iter().map(|hook| hook.resource.as_str()).collect();
+    let shipped = private.definitions.iter().filter(|shipped| shipped.written);
+    let bodies: Vec<_> = shipped.filter_map(|shipped| shipped.body.as_ref()).collect();
+    let effect = (&stored.record.manifest, hooks, bodies);
+    // Texts and JSON always serialise.
+    manifest::digest_of(&serde_json::to_vec(&effect).unwrap_or_default())
 }

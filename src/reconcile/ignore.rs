@@ -185,6 +185,9 @@ impl Pass<'_> {
         if entry.ignored == before || entry.ignored.iter().any(String::is_empty) {
             return Ok(());
         }
+        if entry.ran.is_some() && self.job_is_gone(entry).await? {
+            return Ok(());
+        }
         let object = left.object.as_ref().unwrap_or(object);
         let applied = self.apply_one(object, entry, rules, uid).await.1?;
         entry.uid = applied.uid();

@@ -84,7 +84,7 @@ pub struct Remembered {
     pub errors: u32,
     /// Passes in a row that lost a race with another writer.
     pub conflicts: u32,
-    /// The uninstall under way.
+    /// Objects that an operation waits for; see [`Remembered::going_of`].
     pub going: Option<Going>,
     /// The wait of a release that is being deleted for those that depend on it.
     pub awaited: Option<Awaited>,
@@ -108,21 +108,44 @@ pub struct Remembered {
     pub(super) successor: Option<Tried>,
     /// Why that does not begin.
     pub waits_to_begin: Option<String>,
+    /// Digest of the inputs that the last decision was about.
+    pub wanted: Option<String>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<String>,
     /// Revisions that were ended without an operation of ours, until the status has told it.
     pub ended: Vec<HistoryEntry>,
+    /// Revisions that were deleted because they were too many, until the status has told it.
+    pub given_up: Vec<u32>,
 }
 
 /// Objects between two passes that were told to go.
 pub struct Going {
+    pub of: Leaves,
     /// What was still there when it was last looked for.
     pub remaining: Vec<InventoryEntry>,
     pub looks: u32,
     pub look_at: Timestamp,
 }
 
+/// What told objects to go: a revision, and the step of its operation; no step when it is taken away after it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaves {
+    pub revision: u32,
+    pub step: Option<usize>,
+}
+
 impl Remembered {
+    /// What this operation waits for. What another one left behind says nothing of the objects of this one.
+    #[must_use]
+    pub fn going_of(&self, of: Leaves) -> Option<&Going> {
+        self.going.as_ref().filter(|going| going.of == of)
+    }
+
+    /// [`Remembered::going_of`], taken out; what is another's is forgotten.
+    pub fn take_going(&mut self, of: Leaves) -> Option<Going> {
+        self.going.take().filter(|going| going.of == of)
+    }
+
     /// What is known of the newest record may not be so any more: it is read again.
     pub fn doubt_head(&mut self) {
         if let Some((Head::Ours(stored), _)) = self.head.take() {
@@ -164,8 +187,13 @@ pub struct Running {
 pub enum Stage {
     /// This process has not begun it.
     Begin,
-    /// These objects are not healthy, or not gone yet.
-    Wait { waiting: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp, deadline: Timestamp },
+    /// These objects are not healthy, or not gone yet. `jobs`: those whose end is not written down.
+    Wait {
+        waiting: BTreeMap<ObjectId, Waiting>,
+        looked_at: Timestamp,
+        deadline: Timestamp,
+        jobs: BTreeSet<ObjectId>,
+    },
     /// These objects have to be gone before what the step applies can be what it has to be.
     Leaving { leaving: BTreeMap<ObjectId, Waiting>, looked_at: Timestamp },
     /// A hook runs.

@@ -17,6 +17,7 @@ mod definitions;
 mod depends;
 mod error;
 mod evidence;
+mod failures;
 mod guard;
 mod handover;
 mod heal;
@@ -26,6 +27,7 @@ mod hooks;
 mod identity;
 mod ignore;
 mod immutable;
+mod jobs;
 mod kept;
 mod known;
 mod lookup;
@@ -254,8 +256,15 @@ impl Pass<'_> {
             self.learn_what_waits(&seen, source_error.as_ref());
             let mut decision = decide::decide(&seen);
             self.mem.no_way_back = None;
+            self.mem.wanted.clone_from(&seen.inputs);
             if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
                 && !self.has_way_back(&mut seen, *target).await?
+            {
+                decision = decide::decide(&seen);
+            }
+            if decision.operation == Operation::Remove
+                && !self.removal_goes_on()
+                && self.was_deployed_before(&mut seen).await?
             {
                 decision = decide::decide(&seen);
             }

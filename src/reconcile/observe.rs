@@ -6,9 +6,9 @@ use super::act::slim;
 use super::{Error, Pass};
 use crate::api::{DriftMode, DriftPause, Settings, reasons};
 use crate::release::decide::{
-    Deletion, Failure, HeadState, Observation, OnFailure, OurHead, Retries, RollbackTo,
+    Deletion, Failure, HeadState, Observation, OnFailure, OurHead, Retries, RetryInterval, RollbackTo,
 };
-use crate::release::{State, decide};
+use crate::release::{State, Undone, decide};
 use crate::storage::{Head, Records, Stored};
 use crate::watch::Newest;
 
@@ -108,11 +108,16 @@ impl Pass<'_> {
             unapproved: inputs.as_deref().and_then(|inputs| self.unapproved(inputs)),
             inputs,
             accepted: self.settings.requests.accept_record.clone(),
+            spec: self.spec_of_failures(),
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,
             successor: decide::Successor::Unknown,
             healed: false,
             retries: Retries { install: settings.install_retries, upgrade: settings.upgrade_retries },
+            retry_interval: RetryInterval {
+                install: settings.install_retry_interval,
+                upgrade: settings.upgrade_retry_interval,
+            },
             on_failure: OnFailure {
                 uninstall: settings.uninstall_on_failure,
                 rollback: settings.rollback_on_failure,
@@ -144,15 +149,14 @@ impl Pass<'_> {
                     revision: stored.record.version,
                     state: head_state(&stored.record.state),
                     inputs: private.inputs.clone(),
+                    spec: private.spec.clone(),
                     attempt: private.attempt,
                     last_deployed: private.last_deployed,
                     unreachable: private.unreachable,
+                    earlier_deployed: private.started_over,
                     target: private.target,
-                    undone: private.undone.as_ref().map(|undone| Failure {
-                        inputs: undone.inputs.clone(),
-                        attempt: undone.attempt,
-                        at: undone.at,
-                    }),
+                    undone: private.undone.as_ref().map(observed_failure),
+                    failures: private.failures.iter().map(observed_failure).collect(),
                     undo_at_once: private.undo_at_once,
                     hook_running: private
                         .operation
@@ -188,6 +192,12 @@ impl Pass<'_> {
     pub(super) fn owns(&self, owner: &crate::release::Owner) -> bool {
         owner.namespace == self.key.namespace && owner.name == self.key.name
     }
+}
+
+fn observed_failure(failed: &Undone) -> Failure {
+    let Undone { inputs, attempt, at, reason: _, message: _, spec, revision: _, for_good } = failed;
+    let (inputs, spec) = (inputs.clone(), spec.clone());
+    Failure { inputs, attempt: *attempt, at: *at, spec, for_good: *for_good }
 }
 
 fn foreign(stored: &Stored) -> decide::Head {

@@ -79,6 +79,7 @@ impl Pass<'_> {
     async fn show(&mut self, status: SherpackReleaseStatus) -> Result<(), Error> {
         self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
         self.mem.ended.clear();
+        self.mem.given_up.clear();
         if let Some(running) = &mut self.mem.running {
             running.untold = None;
         }
@@ -138,10 +139,12 @@ impl Pass<'_> {
             guards: false,
             tally: &self.mem.tally,
             ended: &self.mem.ended,
+            given_up: &self.mem.given_up,
             claimant: self.mem.claimant.as_ref().map(|(_, who)| who.as_str()),
             plan: self.mem.plan.as_ref(),
             waits_to_begin: self.mem.waits_to_begin.as_deref(),
             no_way_back: self.mem.no_way_back.as_deref(),
+            wanted: self.mem.wanted.as_deref(),
             history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
             now: self.now,
         }
@@ -376,6 +379,8 @@ impl Pass<'_> {
         } else {
             self.mem.doubt_head();
         }
+        // Nothing else may ever end: whoever edits the spec faster than an operation ends makes revisions without bound.
+        self.retain_if_possible(revision).await;
         Ok(())
     }
 

@@ -138,6 +138,8 @@ impl Pass<'_> {
             updated_at: self.now,
             notes: rendered.notes,
         };
+        let (failures, replaces) =
+            if start_over { Default::default() } else { self.inherited(&wanted.inputs, attempt) };
         let private = Private {
             version: crate::release::PRIVATE_VERSION,
             writes: 1,
@@ -161,6 +163,10 @@ impl Pass<'_> {
             approved: self.settings.requests.approve.clone().filter(|_| self.needs_approval()),
             target: None,
             undone: None,
+            failures,
+            spec: self.spec_digest(),
+            replaces,
+            started_over: start_over || before.as_ref().is_some_and(|private| private.started_over),
             undo_at_once: false,
             immutable_fields: self.settings.immutable_fields,
             hooks: Vec::new(),

@@ -36,8 +36,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether what failed can be undone. When the revision to go back to is gone, nobody is asked to go back: the failed
-    /// inputs are tried again, as rarely as what may not be undone.
+    /// Whether what failed can be undone. When the revision to go back to is gone, nobody is asked to go back: the release
+    /// rests as it is.
     pub(super) async fn has_way_back(&mut self, seen: &mut Observation, target: u32) -> Result<bool, Error> {
         let problem = match self.target(target).await {
             Ok(_) => return Ok(true),
@@ -143,6 +143,10 @@ impl Pass<'_> {
             approved: None,
             target: Some(target),
             undone: if pinned { None } else { self.undone() },
+            failures: before.as_ref().map(|private| private.failures.clone()).unwrap_or_default(),
+            spec: self.spec_digest(),
+            replaces: Vec::new(),
+            started_over: before.as_ref().is_some_and(|private| private.started_over),
             undo_at_once: false,
             // What is undone was tried with what it says.
             immutable_fields: match &before {
@@ -199,7 +203,15 @@ impl Pass<'_> {
         }
         let State::Failed { failed_at, .. } = stored.record.state else { return None };
         let (reason, message) = failure(head);
-        let (inputs, attempt) = (private.inputs.clone(), private.attempt);
-        Some(Undone { inputs, attempt, at: failed_at, reason, message })
+        Some(Undone {
+            inputs: private.inputs.clone(),
+            attempt: private.attempt,
+            at: failed_at,
+            reason,
+            message,
+            spec: private.spec.clone(),
+            revision: stored.record.version,
+            for_good: private.undo_at_once,
+        })
     }
 }

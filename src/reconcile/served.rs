@@ -1,6 +1,6 @@
 //! What a definition defines can be used: it is established, and discovery tells of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -43,9 +43,12 @@ impl Pass<'_> {
             };
             self.wake_on(&waiting);
             let deadline = self.later(Duration::from_secs(longest));
-            running.stage = Stage::Wait { waiting, looked_at: Timestamp::MIN, deadline };
+            running.stage =
+                Stage::Wait { waiting, looked_at: Timestamp::MIN, deadline, jobs: BTreeSet::new() };
         }
-        let Stage::Wait { waiting, looked_at, deadline } = &mut running.stage else { return Ok(Step::Done) };
+        let Stage::Wait { waiting, looked_at, deadline, .. } = &mut running.stage else {
+            return Ok(Step::Done);
+        };
         let deadline = running.deadline.min(*deadline);
         let due = looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MIN);
         if !waiting.is_empty() {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 
 use super::immutable::skipped;
+use super::jobs::{ended, unsettled};
 use super::memory::{Running, Stage, Waiting};
 use super::probes::probing;
 use super::wait::{LOOK_ANYWAY, bearable, describe};
@@ -115,7 +116,7 @@ impl Pass<'_> {
             }
         }
         let deadline = running.deadline;
-        let Stage::Wait { waiting, looked_at, deadline: own } = &mut running.stage else {
+        let Stage::Wait { waiting, looked_at, deadline: own, .. } = &mut running.stage else {
             return Ok(Step::Done);
         };
         let deadline = deadline.min(*own);
@@ -128,6 +129,8 @@ impl Pass<'_> {
             *looked_at = self.now;
             self.look_at_news(waiting).await?;
         }
+        self.settle_jobs(running).await?;
+        let Stage::Wait { waiting, .. } = &running.stage else { return Ok(Step::Done) };
         if bearable(waiting) {
             running.ailing = waiting.iter().next().map(|(id, object)| describe(id, object));
             self.wake_on(&BTreeMap::new());
@@ -152,11 +155,14 @@ impl Pass<'_> {
 
     /// Objects that this process applied are known by the answer; at others it has to look.
     fn begin_wait(&self, running: &Running, objects: &[usize]) -> Stage {
-        let skipped = skipped(running);
+        let (skipped, ended) = (skipped(running), ended(running));
+        let ids = objects.iter().filter_map(|index| running.parts.objects.get(*index));
+        let ids = ids.map(|object| object.id.clone()).collect();
+        let jobs = unsettled(running.stored.private.as_ref(), &ids);
         let objects: Vec<&Object> = objects
             .iter()
             .filter_map(|index| running.parts.objects.get(*index))
-            .filter(|object| !skipped.contains(&object.id))
+            .filter(|object| !skipped.contains(&object.id) && !ended.contains(&object.id))
             .collect();
         let revision = running.stored.record.version;
         let mut waiting = self.unhealthy(&objects, &running.applied, revision);
@@ -171,7 +177,7 @@ impl Pass<'_> {
         let several = running.plan.waves.len() > 1;
         let bound = self.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
         let deadline = bound.map_or(Timestamp::MAX, |bound| self.later(bound));
-        Stage::Wait { waiting, looked_at, deadline }
+        Stage::Wait { waiting, looked_at, deadline, jobs }
     }
 
     /// Writes down how far the operation is. Everything before `running.at` is done and is not done again.

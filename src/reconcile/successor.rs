@@ -48,9 +48,10 @@ impl Pass<'_> {
         let prepared = match (&seen.rollback_to, wanted) {
             (Some(to), _) => self.prepare_rollback(revision_after(seen), to.revision, 1).await,
             (None, Some(wanted)) => {
-                let fresh = matches!(&seen.head, Seen::Ours(head) if decide::is_fresh(head));
-                let action = if fresh { Action::Install } else { Action::Upgrade };
-                self.prepare(wanted, action, revision_after(seen), 1, false).await
+                let Seen::Ours(head) = &seen.head else { return (Successor::Unknown, None) };
+                let action = if decide::is_fresh(head) { Action::Install } else { Action::Upgrade };
+                let attempt = decide::next_attempt(seen, head);
+                self.prepare(wanted, action, revision_after(seen), attempt, false).await
             }
             (None, None) => return (Successor::Unknown, None),
         };
@@ -126,6 +127,7 @@ impl Pass<'_> {
         }
         self.save(&stored, false).await?;
         self.mem.ended.push(super::status::ended(&stored, self.now));
+        self.retain_if_possible(revision + 1).await;
         Ok(())
     }
 }

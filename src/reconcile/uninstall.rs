@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
-use super::memory::{Going, Running};
+use super::memory::{Going, Leaves, Running};
 use super::status::Run;
 use super::steps::Step;
 use super::{Error, Pass, Progress};
@@ -130,7 +130,7 @@ impl Pass<'_> {
     }
 
     fn uninstalling(&self, running: &Running, until: Timestamp) -> Progress {
-        let Some(going) = self.mem.going.as_ref() else {
+        let Some(going) = self.mem.going_of(leaves(running)) else {
             return Progress::Running(Run::of(running, until));
         };
         let remaining: Vec<ObjectId> = going.remaining.iter().map(|entry| entry.id.clone()).collect();
@@ -148,9 +148,10 @@ impl Pass<'_> {
         let Some(uid) = running.stored.private.as_ref().map(|private| private.owner.uid.clone()) else {
             return Ok(Step::Done);
         };
-        let going = match self.mem.going.take() {
+        let of = leaves(running);
+        let going = match self.mem.take_going(of) {
             Some(going) => self.look_for(going, &uid).await?,
-            None => self.delete_all(entries, &uid).await?,
+            None => self.delete_all(of, entries, &uid).await?,
         };
         if self.settings.uninstall.wait && !going.remaining.is_empty() {
             return Ok(self.await_gone(going));
@@ -164,10 +165,11 @@ impl Pass<'_> {
         let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(None) };
         let Some(private) = head.private.clone() else { return Ok(None) };
         let uid = private.owner.uid;
+        let of = Leaves { revision: head.record.version, step: None };
         let entries: Vec<InventoryEntry> = private.inventory.into_iter().chain(private.leftovers).collect();
-        let going = match self.mem.going.take() {
+        let going = match self.mem.take_going(of) {
             Some(going) => self.look_for(going, &uid).await?,
-            None => self.delete_all(&entries, &uid).await?,
+            None => self.delete_all(of, &entries, &uid).await?,
         };
         if !going.remaining.is_empty() {
             let remaining = going.remaining.iter().map(|entry| entry.id.clone()).collect();
@@ -228,7 +230,7 @@ impl Pass<'_> {
     }
 
     /// Asks for the deletion of everything that is ours; gives what still exists.
-    async fn delete_all(&self, entries: &[InventoryEntry], uid: &str) -> Result<Going, Error> {
+    async fn delete_all(&self, of: Leaves, entries: &[InventoryEntry], uid: &str) -> Result<Going, Error> {
         // Nothing of this may be put back while it goes.
         self.ctx.objects.table().wake_on(&self.key, &BTreeSet::new());
         let mut remaining = Vec::new();
@@ -241,16 +243,16 @@ impl Pass<'_> {
             // Most objects are gone with the answer.
             remaining = self.still_there(remaining, uid).await?;
         }
-        Ok(self.going(remaining, 1))
+        Ok(self.going(of, remaining, 1))
     }
 
     /// Looks for what was still there: for all of it from time to time, and between that for what the watch saw go.
     /// Nothing else of the release costs a call any more.
     async fn look_for(&self, going: Going, uid: &str) -> Result<Going, Error> {
-        let Going { remaining, looks, look_at } = going;
+        let Going { of, remaining, looks, look_at } = going;
         if look_at <= self.now {
             let remaining = self.still_there(remaining, uid).await?;
-            return Ok(self.going(remaining, looks.saturating_add(1)));
+            return Ok(self.going(of, remaining, looks.saturating_add(1)));
         }
         let (gone, mut remaining): (Vec<_>, Vec<_>) = {
             let table = self.ctx.objects.table();
@@ -258,12 +260,12 @@ impl Pass<'_> {
         };
         // It may only be out of the watch's sight.
         remaining.extend(self.still_there(gone, uid).await?);
-        Ok(Going { remaining, looks, look_at })
+        Ok(Going { of, remaining, looks, look_at })
     }
 
-    fn going(&self, remaining: Vec<InventoryEntry>, looks: u32) -> Going {
+    fn going(&self, of: Leaves, remaining: Vec<InventoryEntry>, looks: u32) -> Going {
         let look_at = self.later(backoff::going(looks));
-        Going { remaining, looks, look_at }
+        Going { of, remaining, looks, look_at }
     }
 
     /// Which of these objects exist and are ours. One that was not told to go yet is.
@@ -313,6 +315,11 @@ impl Pass<'_> {
         }
         Ok(())
     }
+}
+
+/// The step under way, as what tells objects to go.
+pub(super) fn leaves(running: &Running) -> Leaves {
+    Leaves { revision: running.stored.record.version, step: Some(running.at) }
 }
 
 /// Nothing of the revision is in the cluster any more.

@@ -11,7 +11,7 @@ mod doubtful;
 mod ours;
 mod successor;
 
-pub use ours::is_fresh;
+pub use ours::{is_fresh, next_attempt};
 pub use successor::{Successor, asks_for_successor, held_up};
 
 pub use doubtful::{Doubt, Doubtful};
@@ -34,6 +34,8 @@ pub struct Observation {
     pub inputs: Option<String>,
     /// The record that a person vouches for, by its digest.
     pub accepted: Option<String>,
+    /// Digest of the spec: what failed under another one is tried anew.
+    pub spec: String,
     /// A `reset-at` request that has not been acknowledged yet.
     pub reset_requested: bool,
     /// `upgrade.paused`: keep healing, roll nothing out.
@@ -47,6 +49,7 @@ pub struct Observation {
     /// What a failed head failed for is healthy by now.
     pub healed: bool,
     pub retries: Retries,
+    pub retry_interval: RetryInterval,
     pub on_failure: OnFailure,
     /// `spec.rollbackTo`.
     pub rollback_to: Option<RollbackTo>,
@@ -74,6 +77,13 @@ pub struct Deletion {
 pub struct Retries {
     pub install: u32,
     pub upgrade: u32,
+}
+
+/// How long after a failure one more attempt is made although no retries are left, by what the attempt is. `None`: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetryInterval {
+    pub install: Option<Duration>,
+    pub upgrade: Option<Duration>,
 }
 
 /// Whether a release that failed for good is undone.
@@ -124,6 +134,8 @@ pub struct OurHead {
     pub revision: u32,
     pub state: HeadState,
     pub inputs: String,
+    /// Digest of the spec under which it was begun.
+    pub spec: String,
     /// Attempts at these inputs so far, this one included.
     pub attempt: u32,
     /// The newest revision of this release that was deployed, if one ever was.
@@ -131,10 +143,14 @@ pub struct OurHead {
     /// The newest revision of this name that was deployed and to which nobody can go back: another tool's, or one whose
     /// record is lost.
     pub unreachable: Option<u32>,
+    /// A revision of this release was deployed that this one knows nothing of, or may have been.
+    pub earlier_deployed: bool,
     /// The revision that this one goes back to.
     pub target: Option<u32>,
     /// What failed and was undone by this revision.
     pub undone: Option<Failure>,
+    /// Inputs that failed, whatever came after them.
+    pub failures: Vec<Failure>,
     /// It failed for a hook that asks to undo without further attempts.
     pub undo_at_once: bool,
     /// One of its hooks may be running.
@@ -149,6 +165,10 @@ pub struct Failure {
     pub attempt: u32,
     /// When the last one failed.
     pub at: Timestamp,
+    /// Digest of the spec under which that was begun.
+    pub spec: String,
+    /// A hook asked that nothing more is attempted.
+    pub for_good: bool,
 }
 
 /// The state of a record, as far as decisions need it.

@@ -35,10 +35,24 @@ fn any_head() -> impl Strategy<Value = Head> {
 
 fn any_failure() -> impl Strategy<Value = Failure> {
     let inputs = prop_oneof![Just(WANTED), Just(OTHER)];
-    (inputs, 1..9_u32, NOW - 5_000..NOW + 5_000).prop_map(|(inputs, attempt, seconds)| Failure {
-        inputs: inputs.to_owned(),
-        attempt,
-        at: at(seconds),
+    let spec = prop_oneof![Just(SPEC), Just("sha256:edited")];
+    (inputs, 1..9_u32, NOW - 5_000..NOW + 5_000, spec, any::<bool>()).prop_map(
+        |(inputs, attempt, seconds, spec, for_good)| Failure {
+            inputs: inputs.to_owned(),
+            attempt,
+            at: at(seconds),
+            spec: spec.to_owned(),
+            for_good,
+        },
+    )
+}
+
+/// As many as a record knows, each of other inputs.
+fn any_failures() -> impl Strategy<Value = Vec<Failure>> {
+    proptest::collection::vec(any_failure(), 0..4).prop_map(|mut failures| {
+        failures.sort_by(|a, b| a.inputs.cmp(&b.inputs));
+        failures.dedup_by(|a, b| a.inputs == b.inputs);
+        failures
     })
 }
 
@@ -52,12 +66,19 @@ prop_compose! {
         unreachable in proptest::option::weighted(0.2, 1..4_u32),
         target in proptest::option::weighted(0.4, 1..4_u32),
         undone in proptest::option::weighted(0.3, any_failure()),
+        failures in any_failures(),
+        spec in prop_oneof![Just(SPEC), Just("sha256:edited")],
+        earlier_deployed: bool,
         undo_at_once: bool,
         hook_running: bool,
     ) -> OurHead {
         // What is deployed has nothing left to be undone, and what was undone was so by a rollback or by taking it away.
         let undone = undone.filter(|_| target.is_some() || state == HeadState::Uninstalled);
-        OurHead { revision, state, inputs: inputs.to_owned(), attempt, last_deployed, unreachable, target, undone, undo_at_once, hook_running }
+        let (inputs, spec) = (inputs.to_owned(), spec.to_owned());
+        OurHead {
+            revision, state, inputs, spec, attempt, last_deployed, earlier_deployed, unreachable, target, undone, failures, undo_at_once,
+            hook_running,
+        }
     }
 }
 
@@ -83,6 +104,7 @@ prop_compose! {
         healed: bool,
         install in 0..5_u32,
         upgrade in 0..5_u32,
+        intervals in (proptest::option::of(1..5_000_u64), proptest::option::of(1..5_000_u64)),
         watched: bool,
         uninstall: bool,
         rollback: bool,
@@ -92,6 +114,7 @@ prop_compose! {
         let name_taken_by = taken.then(|| "other/web".to_owned());
         let drift = if watched { Drift::Watched } else { Drift::Ignored };
         let retries = Retries { install, upgrade };
+        let retry_interval = RetryInterval { install: intervals.0.map(secs), upgrade: intervals.1.map(secs) };
         let on_failure = OnFailure { uninstall, rollback };
         let rollback_to = rollback_to.map(|(revision, there)| RollbackTo {
             revision,
@@ -100,8 +123,8 @@ prop_compose! {
         let dependency = blocked.then(waits);
         let unapproved = awaiting.then(|| "sha256:1".to_owned());
         Observation {
-            deletion, suspended, name_taken_by, head, inputs, accepted, reset_requested, paused, unapproved, dependency, successor, healed, retries,
-            on_failure, rollback_to, test, drift, now: at(NOW),
+            deletion, suspended, name_taken_by, head, inputs, accepted, reset_requested, paused, unapproved, dependency, successor, healed,
+            retries, retry_interval, on_failure, rollback_to, test, drift, now: at(NOW), spec: SPEC.to_owned(),
         }
     }
 }
@@ -115,14 +138,30 @@ fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Obse
         _ => None,
     };
     let last_deployed = before.and_then(|head| head.last_deployed);
+    let failures = before.map(|head| head.failures.clone()).unwrap_or_default();
+    let failed_head = |head: &OurHead| Failure {
+        inputs: head.inputs.clone(),
+        attempt: head.attempt,
+        at: seen.now,
+        spec: head.spec.clone(),
+        for_good: head.undo_at_once,
+    };
     let end = |head: OurHead| {
         let state = if succeeds { HeadState::Deployed } else { HeadState::Failed { at: seen.now } };
         let last_deployed = if succeeds { Some(head.revision) } else { head.last_deployed };
-        Head::Ours(OurHead { state, last_deployed, hook_running: false, ..head })
+        let mut failures = head.failures.clone();
+        if succeeds || head.target.is_none() {
+            failures.retain(|known| known.inputs != head.inputs);
+        }
+        if !succeeds && head.target.is_none() {
+            failures.push(failed_head(&head));
+        }
+        Head::Ours(OurHead { state, last_deployed, failures, hook_running: false, ..head })
     };
     let attempted = |revision, attempt, last_deployed| OurHead {
         revision,
         last_deployed,
+        failures: failures.clone(),
         ..head_of(HeadState::Deployed, WANTED, attempt)
     };
     match (operation, &seen.head) {
@@ -142,20 +181,21 @@ fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Obse
             next.test = false;
         }
         (Operation::Remove, Head::Ours(head)) => {
-            let undone = Failure { inputs: head.inputs.clone(), attempt: head.attempt, at: seen.now };
+            let undone = failed_head(head);
             let state = HeadState::Uninstalled;
             next.head = Head::Ours(OurHead { state, undone: Some(undone), ..head.clone() });
         }
         (Operation::Rollback { revision, target, attempt }, head) => {
             let undone = match head {
-                Head::Ours(head) if seen.rollback_to.is_none() => head.undone.clone().or_else(|| {
-                    Some(Failure { inputs: head.inputs.clone(), attempt: head.attempt, at: seen.now })
-                }),
+                Head::Ours(head) if seen.rollback_to.is_none() => {
+                    head.undone.clone().or_else(|| Some(failed_head(head)))
+                }
                 _ => None,
             };
             let head = head_of(HeadState::Deployed, OTHER, *attempt);
-            next.head =
-                end(OurHead { revision: *revision, target: Some(*target), undone, last_deployed, ..head });
+            let target = Some(*target);
+            let failures = failures.clone();
+            next.head = end(OurHead { revision: *revision, target, undone, last_deployed, failures, ..head });
             next.reset_requested = false;
         }
         (Operation::Resume | Operation::Hasten, Head::Ours(head)) => {
@@ -315,26 +355,74 @@ proptest! {
         prop_assert!(is_rest(&last) || ends(&last), "still busy after {told:?}: {last:?}");
     }
 
-    /// Attempts that keep failing are made ever more rarely: at most the allowed ones in the first minutes and
-    /// then less than one in ten minutes, for ever.
+    /// Attempts that keep failing end with the retries, for ever; or go on after the interval that is asked for, and never
+    /// more often than retries come.
     #[test]
-    fn a_release_that_keeps_failing_is_tried_ever_more_rarely(retries in 0..5_u32, ever_deployed: bool) {
+    fn a_release_that_keeps_failing_rests(
+        retries in 0..5_u32,
+        ever_deployed: bool,
+        rollback: bool,
+        interval in proptest::option::of(1..5_000_u64),
+    ) {
         let last_deployed = ever_deployed.then_some(1);
         let head = Head::Ours(OurHead { last_deployed, ..head_of(failed(0), WANTED, 1) });
-        let mut seen = Observation { retries: Retries { install: retries, upgrade: retries }, ..with(head) };
+        let every = interval.map(secs);
+        let mut seen = Observation {
+            retries: Retries { install: retries, upgrade: retries },
+            retry_interval: RetryInterval { install: every, upgrade: every },
+            on_failure: OnFailure { uninstall: false, rollback },
+            ..with(head)
+        };
         let mut waits = Vec::new();
-        while waits.len() < 12 {
+        let mut rests = false;
+        while waits.len() < 12 && !rests {
             let decision = decide(&seen);
-            match decision.until {
-                Some(until) => {
+            match (decision.until, &decision.operation) {
+                (Some(until), _) => {
                     waits.push(until.duration_since(seen.now).as_secs());
                     seen.now = until;
                 }
-                None => seen = afterwards(&seen, &decision.operation, false),
+                (None, Operation::Hold(hold)) => {
+                    prop_assert!(matches!(hold, Hold::RetriesExceeded { .. }), "{hold:?}");
+                    rests = true;
+                }
+                // What undoes it works.
+                (None, operation) => {
+                    let succeeds = matches!(operation, Operation::Rollback { .. });
+                    seen = afterwards(&seen, operation, succeeds);
+                }
             }
         }
         prop_assert!(waits.is_sorted(), "{waits:?}");
-        let slow = waits.iter().filter(|wait| **wait >= 600).count();
-        prop_assert_eq!(waits.len() - slow, usize::try_from(retries).unwrap_or_default());
+        prop_assert_eq!(rests, interval.is_none());
+        let retries = usize::try_from(retries).unwrap_or_default();
+        let interval = interval.unwrap_or_default();
+        let asked = waits.iter().skip(retries).all(|wait| wait.unsigned_abs() >= interval.min(300));
+        prop_assert!(if rests { waits.len() == retries } else { asked }, "{waits:?}");
+    }
+
+    /// What failed for good begins only when it is asked for, whatever came after it.
+    #[test]
+    fn nothing_that_failed_for_good_begins_again_unasked(seen in any_observation(), ago in 0..1_000_000_i64) {
+        let mut seen = Observation { reset_requested: false, healed: false, retry_interval: RetryInterval::default(), ..seen };
+        let attempt = 1 + seen.retries.install.max(seen.retries.upgrade);
+        let (inputs, spec) = (WANTED.to_owned(), SPEC.to_owned());
+        if let Head::Ours(head) = &mut seen.head {
+            head.undone = None;
+            head.inputs = OTHER.to_owned();
+            head.failures = vec![Failure { inputs, attempt, at: at(NOW - ago), spec, for_good: false }];
+            let operation = decide(&seen).operation;
+            prop_assert!(!matches!(operation, Operation::Install { .. } | Operation::Upgrade { .. }), "{operation:?}");
+        }
+    }
+
+    /// An install is taken away only while nothing of the release was ever deployed.
+    #[test]
+    fn nothing_is_taken_away_after_anything_was_deployed(seen in any_observation()) {
+        if decide(&seen).operation == Operation::Remove {
+            let first =
+                matches!(&seen.head, Head::Ours(head) if head.last_deployed.is_none() && !head.earlier_deployed);
+            prop_assert!(first);
+        }
     }
 }

@@ -63,9 +63,23 @@ pub struct Private {
     /// The revision that this one goes back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<u32>,
-    /// What failed and was undone by this revision: those inputs are tried again rarely.
+    /// What failed and was undone by this revision: those inputs are not tried again by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<Undone>,
+    /// Inputs that failed and were not deployed since, the last one last; at most [`FAILURES`]. They go from revision to
+    /// revision, so that a source that goes back to one of them does not have it tried anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Undone>,
+    /// Digest of the spec under which it was begun. A generation would say less: a release that is restored or made again
+    /// begins with another one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spec: String,
+    /// Revisions of which this one is one more try, see [`surplus`](super::surplus).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<u32>,
+    /// It started over from a lost record, or comes after one that did: nobody knows what was deployed before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub started_over: bool,
     /// It failed for a hook whose failure policy is to undo at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo_at_once: bool,
@@ -129,6 +143,32 @@ pub struct Shipped {
     /// The change was made although it may break what exists.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
+}
+
+impl Private {
+    /// Takes note that these inputs failed, once more or for the first time; the oldest failure makes room.
+    pub fn note_failure(&mut self, failed: Undone) {
+        self.failures.retain(|known| known.inputs != failed.inputs);
+        self.failures.push(failed);
+        let surplus = self.failures.len().saturating_sub(FAILURES);
+        self.failures.drain(..surplus);
+    }
+
+    /// What it was made from works.
+    pub fn forget_failure(&mut self) {
+        self.failures.retain(|known| known.inputs != self.inputs);
+    }
+
+    /// The revisions that one more try of `inputs` after this one takes the place of: the failed one, and what went back
+    /// from it.
+    #[must_use]
+    pub fn tries_of(&self, inputs: &str, revision: u32) -> Vec<u32> {
+        let undone = self.undone.as_ref().filter(|undone| undone.inputs == inputs);
+        let failed = undone.or_else(|| self.failures.iter().find(|failed| failed.inputs == inputs));
+        let back = undone.map(|_| revision);
+        let tries = failed.map(|failed| failed.revision).into_iter().chain(back);
+        tries.filter(|revision| *revision != 0).collect()
+    }
 }
 
 impl Shipped {
@@ -219,6 +259,9 @@ pub struct HookRun {
     pub failed: Option<bool>,
 }
 
+/// Most entries of [`Private::failures`].
+pub const FAILURES: usize = 5;
+
 /// Most entries of [`Private::hooks`].
 pub const HOOK_RESULTS: usize = 50;
 
@@ -237,7 +280,7 @@ pub struct HookResult {
     pub at: Timestamp,
 }
 
-/// Inputs that failed and were undone.
+/// Inputs that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Undone {
@@ -248,6 +291,15 @@ pub struct Undone {
     /// The condition reason of the failure.
     pub reason: String,
     pub message: String,
+    /// Digest of the spec under which the last attempt was begun.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spec: String,
+    /// The revision of the last attempt.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub revision: u32,
+    /// A hook asked that nothing more is attempted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_good: bool,
 }
 
 /// How a run of the tests ended.
@@ -277,4 +329,61 @@ pub enum OperationPhase {
     Prune,
     Delete,
     Test,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(inputs: &str, attempt: u32, revision: u32) -> Undone {
+        let undone = serde_json::json!({
+            "inputs": inputs, "attempt": attempt, "at": "2026-01-01T00:00:00Z", "reason": "HealthTimeout",
+            "message": "late", "revision": revision,
+        });
+        serde_json::from_value(undone).unwrap()
+    }
+
+    fn private() -> Private {
+        let private = serde_json::json!({
+            "version": 1, "owner": {"namespace": "apps", "name": "web", "uid": "6f1c"}, "holder": "o", "action": "Upgrade",
+            "attempt": 1, "inputs": "a", "packDigest": "p", "inventory": [],
+        });
+        serde_json::from_value(private).unwrap()
+    }
+
+    #[test]
+    fn the_last_five_failures_are_known_each_inputs_once() {
+        let mut private = private();
+        for (attempt, inputs) in (1..).zip(["a", "b", "c", "b", "d", "e", "f"]) {
+            private.note_failure(failed(inputs, attempt, attempt));
+        }
+        let known: Vec<(&str, u32)> =
+            private.failures.iter().map(|one| (one.inputs.as_str(), one.attempt)).collect();
+        assert_eq!(known, [("c", 3), ("b", 4), ("d", 5), ("e", 6), ("f", 7)]);
+        private.inputs = "b".to_owned();
+        private.forget_failure();
+        assert_eq!(private.failures.len(), 4);
+    }
+
+    #[test]
+    fn one_more_try_takes_the_place_of_the_failed_revision_and_of_the_way_back_from_it() {
+        let mut private = private();
+        private.note_failure(failed("a", 1, 2));
+        assert_eq!(private.tries_of("a", 2), [2], "it is retained, or something else was deployed since");
+        assert_eq!(private.tries_of("b", 2), Vec::<u32>::new());
+        private.undone = Some(failed("a", 1, 2));
+        assert_eq!(private.tries_of("a", 3), [2, 3]);
+        assert_eq!(private.tries_of("b", 3), Vec::<u32>::new());
+        // Of a program that wrote no numbers down.
+        private.undone = Some(failed("a", 1, 0));
+        assert_eq!(private.tries_of("a", 3), [3]);
+    }
+
+    #[test]
+    fn a_part_without_what_is_new_reads_and_writes_as_before() {
+        let json = serde_json::to_value(private()).unwrap();
+        for new in ["failures", "spec", "replaces", "startedOver"] {
+            assert!(json.get(new).is_none(), "{new}");
+        }
+    }
 }

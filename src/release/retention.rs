@@ -3,132 +3,118 @@
 //! Pure: revisions and a limit in, revision numbers out. Imports nothing of the crate. Invariant: the newest
 //! revision, the one that is or was deployed last, and pinned ones are never given up, whatever the limit.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Failed revisions that are kept: enough to see what went wrong, and whether it was always the same.
+pub const FAILED_KEPT: usize = 3;
+
 /// One stored revision, as far as retention cares.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
     pub revision: u32,
     /// [`State::name`](super::State::name); for an unreadable record any other text.
     pub state: &'static str,
-    /// The record carries a valid private part.
+    /// The record carries a valid private part, and it is one of this release.
     pub is_ours: bool,
     /// Somebody refers to it by number (`rollbackTo`).
     pub pinned: bool,
+    /// Digest of everything that going back to it would apply and run.
+    pub manifest: String,
+    /// Revisions of which this one is one more try: they go once it has ended.
+    pub replaces: Vec<u32>,
 }
 
-/// The revisions to delete so that at most `limit` of our own remain, oldest first.
-///
-/// Records of other tools are neither counted nor deleted: they are somebody else's history. "Deployed last" is
-/// the newest `deployed` revision, or else the newest `superseded` one, because some tools supersede the old
-/// revision before the new one works. A limit of 0 keeps only what is never given up. Order of the input does not
-/// matter.
-pub fn surplus(revisions: &[Retained], limit: usize) -> Vec<u32> {
-    let newest_in = |state: &str| revisions.iter().filter(|r| r.state == state).map(|r| r.revision).max();
-    let newest = revisions.iter().map(|r| r.revision).max();
-    let last_deployed = newest_in("deployed").or_else(|| newest_in("superseded"));
-    let protected =
-        |r: &Retained| r.pinned || Some(r.revision) == newest || Some(r.revision) == last_deployed;
+impl Retained {
+    /// It was deployed once, so it can be gone back to.
+    fn was_deployed(&self) -> bool {
+        matches!(self.state, "deployed" | "superseded")
+    }
 
-    let ours = || revisions.iter().filter(|r| r.is_ours);
-    let mut free: Vec<u32> = ours().filter(|r| !protected(r)).map(|r| r.revision).collect();
-    let room = limit.saturating_sub(ours().filter(|r| protected(r)).count());
-    free.sort_unstable();
-    free.truncate(free.len().saturating_sub(room));
-    free
+    fn has_ended(&self) -> bool {
+        matches!(self.state, "deployed" | "superseded" | "failed" | "uninstalled")
+    }
+}
+
+/// The revisions to delete, oldest first.
+///
+/// Of our own at most `limit` remain that were deployed, and at most [`FAILED_KEPT`] of the others: those that failed,
+/// were interrupted or are uninstalled. Neither pushes the other out. Where deployed ones are too many, those go first
+/// whose manifest both an older and a newer one has, then the oldest.
+///
+/// What one more try takes the place of goes once that has ended, but a deployed one only while another one with the same
+/// manifest stays. Records of other tools are neither counted nor deleted: they are somebody else's history. "Deployed
+/// last" is the newest `deployed` revision and the newest `superseded` one that is newer still, because some tools
+/// supersede the old revision before the new one works. Order of the input does not matter.
+#[must_use]
+pub fn surplus(revisions: &[Retained], limit: usize) -> Vec<u32> {
+    let kept = protected(revisions);
+    let mut gone = replaced(revisions, &kept);
+    let left = |deployed: bool, gone: &BTreeSet<u32>| {
+        let mut left: Vec<&Retained> = revisions
+            .iter()
+            .filter(|r| r.is_ours && r.was_deployed() == deployed && !gone.contains(&r.revision))
+            .collect();
+        left.sort_by_key(|r| r.revision);
+        left
+    };
+    let deployed = left(true, &gone);
+    let mut free: Vec<&&Retained> = deployed.iter().filter(|r| !kept.contains(&r.revision)).collect();
+    free.sort_by_key(|r| (!is_between_equals(r, &deployed), r.revision));
+    let surplus = deployed.len().saturating_sub(limit);
+    let surplus: Vec<u32> = free.into_iter().take(surplus).map(|r| r.revision).collect();
+    let others = left(false, &gone);
+    let failed = others.len().saturating_sub(FAILED_KEPT);
+    let failed = others.into_iter().take(failed).map(|r| r.revision).filter(|r| !kept.contains(r));
+    gone.extend(surplus.into_iter().chain(failed));
+    gone.into_iter().collect()
+}
+
+/// What is never given up.
+fn protected(revisions: &[Retained]) -> BTreeSet<u32> {
+    let newest =
+        |fits: &dyn Fn(&Retained) -> bool| revisions.iter().filter(|r| fits(r)).map(|r| r.revision).max();
+    let pinned = revisions.iter().filter(|r| r.pinned).map(|r| r.revision);
+    let newest = [
+        newest(&|_| true),
+        newest(&|r| r.is_ours),
+        newest(&|r| r.is_ours && r.state == "deployed"),
+        newest(&|r| r.is_ours && r.was_deployed()),
+    ];
+    pinned.chain(newest.into_iter().flatten()).collect()
+}
+
+/// What later tries took the place of.
+fn replaced(revisions: &[Retained], kept: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let named: BTreeSet<u32> = revisions
+        .iter()
+        .filter(|r| r.is_ours && r.has_ended())
+        .flat_map(|r| r.replaces.iter().copied().filter(|older| *older < r.revision))
+        .collect();
+    let mut copies: BTreeMap<&str, usize> = BTreeMap::new();
+    for r in revisions.iter().filter(|r| r.is_ours && r.was_deployed()) {
+        *copies.entry(&r.manifest).or_default() += 1;
+    }
+    let mut gone = BTreeSet::new();
+    for r in revisions.iter().filter(|r| r.is_ours && r.has_ended()) {
+        if !named.contains(&r.revision) || kept.contains(&r.revision) || gone.contains(&r.revision) {
+            continue;
+        }
+        if r.was_deployed() {
+            let Some(copies) = copies.get_mut(&*r.manifest).filter(|copies| **copies > 1) else { continue };
+            *copies -= 1;
+        }
+        gone.insert(r.revision);
+    }
+    gone
+}
+
+/// An older and a newer one say the same.
+fn is_between_equals(of: &Retained, all: &[&Retained]) -> bool {
+    let equal =
+        |fits: &dyn Fn(u32) -> bool| all.iter().any(|r| fits(r.revision) && r.manifest == of.manifest);
+    equal(&|revision| revision < of.revision) && equal(&|revision| revision > of.revision)
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn revision(revision: u32, state: &'static str) -> Retained {
-        Retained { revision, state, is_ours: true, pinned: false }
-    }
-
-    #[test]
-    fn the_oldest_go_first() {
-        let history = [
-            revision(4, "deployed"),
-            revision(1, "superseded"),
-            revision(3, "failed"),
-            revision(2, "superseded"),
-        ];
-        assert_eq!(surplus(&history, 2), [1, 2]);
-        assert_eq!(surplus(&history, 4), Vec::<u32>::new());
-    }
-
-    #[test]
-    fn ten_failed_upgrades_do_not_evict_the_deployed_revision() {
-        let mut history = vec![revision(1, "deployed")];
-        history.extend((2..=11).map(|n| revision(n, "failed")));
-        assert_eq!(surplus(&history, 3), (2..=9).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn the_last_superseded_revision_stands_in_when_none_is_deployed() {
-        let history = [
-            revision(1, "superseded"),
-            revision(2, "superseded"),
-            revision(3, "failed"),
-            revision(4, "failed"),
-        ];
-        assert_eq!(surplus(&history, 1), [1, 3]);
-    }
-
-    #[test]
-    fn a_pinned_revision_stays() {
-        let mut history = [revision(1, "superseded"), revision(2, "superseded"), revision(3, "deployed")];
-        history[0].pinned = true;
-        assert_eq!(surplus(&history, 1), [2]);
-    }
-
-    #[test]
-    fn revisions_of_another_tool_are_neither_counted_nor_deleted() {
-        let mut history = [
-            revision(1, "superseded"),
-            revision(2, "superseded"),
-            revision(3, "superseded"),
-            revision(4, "deployed"),
-        ];
-        history[0].is_ours = false;
-        history[1].is_ours = false;
-        assert_eq!(surplus(&history, 2), Vec::<u32>::new());
-        assert_eq!(surplus(&history, 1), [3]);
-    }
-
-    fn histories() -> impl Strategy<Value = Vec<Retained>> {
-        let states =
-            prop::sample::select(vec!["deployed", "failed", "superseded", "uninstalled", "pending-upgrade"]);
-        let one = (1..60u32, states, any::<bool>(), prop::bool::weighted(0.1));
-        prop::collection::vec(one, 0..30).prop_map(|rows| {
-            let mut rows: Vec<_> = rows
-                .into_iter()
-                .map(|(revision, state, is_ours, pinned)| Retained { revision, state, is_ours, pinned })
-                .collect();
-            let mut seen = std::collections::BTreeSet::new();
-            rows.retain(|r| seen.insert(r.revision));
-            rows
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_precious_is_given_up_and_the_rest_fits(history in histories(), limit in 0..12usize) {
-            let gone = surplus(&history, limit);
-            let newest = history.iter().map(|r| r.revision).max();
-            let deployed = history.iter().filter(|r| r.state == "deployed").map(|r| r.revision).max();
-            for r in history.iter().filter(|r| gone.contains(&r.revision)) {
-                prop_assert!(r.is_ours && !r.pinned);
-                prop_assert!(Some(r.revision) != newest && Some(r.revision) != deployed);
-            }
-            let ours = history.iter().filter(|r| r.is_ours).count();
-            // At most three kinds of protection can push the rest above the limit: pins, the newest, the last deployed.
-            let pins = history.iter().filter(|r| r.pinned).count();
-            prop_assert!(ours - gone.len() <= limit.max(pins + 2));
-            // Never more is deleted than the limit asks for, and what stays of the free ones is newer than what goes.
-            prop_assert!(gone.is_empty() || ours - gone.len() >= limit);
-            prop_assert!(gone.is_sorted());
-        }
-    }
-}
+#[path = "retention_tests.rs"]
+mod tests;

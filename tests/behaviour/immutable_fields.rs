@@ -197,8 +197,10 @@ async fn a_field_that_cannot_change_fails_the_upgrade_and_another_wish_is_tried_
     })
     .await;
     // What was made anew is locked.
-    h.objects.delete("Job/migrate").await;
-    h.sees("Job/migrate", |job| job["metadata"]["deletionTimestamp"].is_null()).await;
+    let label = "/metadata/labels/sherpack.io~1release-name";
+    let unlabelled = json!({"metadata": {"labels": {"sherpack.io/release-name": null}}});
+    h.objects.edit("Job/migrate", "kubectl-label", unlabelled).await;
+    h.shows("Job/migrate", label, "web").await;
 
     // A rollback is bound by the same, and does the same.
     let second = h.objects.uids(&["Job/migrate"]).await;

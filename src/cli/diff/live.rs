@@ -112,6 +112,8 @@ impl Look<'_> {
         let live = match reached(self.cluster.get(&object.api_version, &object.id).await)? {
             Ok(Some(live)) if live.is_leaving() => return Ok((Some(told(What::Leaving, Vec::new())), None)),
             Ok(Some(live)) => live,
+            // A Job that has run may be gone.
+            Ok(None) if entry.ran.is_some() => return Ok((None, None)),
             Ok(None) => return Ok((Some(told(What::Gone, Vec::new())), None)),
             Err(cluster::Error::UnknownKind { .. }) => {
                 return Ok((Some(told(What::Unserved, Vec::new())), None));

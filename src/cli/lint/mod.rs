@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::render;
-use crate::api::reasons;
+use crate::api::{names, reasons};
 use crate::manifest::{self, Object};
 use crate::pack::{self, Limits, Pack};
 use crate::plan::{self, Occasion};
@@ -266,6 +266,14 @@ fn objects(rendered: Rendered, namespace: &str, findings: &mut Vec<Finding>) {
         {
             findings.push(Finding::new(error.reason(), Severity::Error, &file, error.to_string()));
         }
+        if plan::has_ttl(&object) && !is_hook(&object) {
+            let message = format!(
+                "{}: it runs once in a revision, and spec.ttlSecondsAfterFinished is set only when its end is written down; a \
+                 Job that is to run with each upgrade is a hook",
+                object.id
+            );
+            findings.push(Finding::new("JobTtl", Severity::Info, &file, message));
+        }
         if let Some(first) = seen.insert(object.id.to_string(), file.clone()) {
             let message = format!("{} is also in {first}", object.id);
             findings.push(Finding::new("DuplicateObject", Severity::Error, &file, message));
@@ -279,6 +287,10 @@ fn objects(rendered: Rendered, namespace: &str, findings: &mut Vec<Finding>) {
     {
         findings.push(Finding::new(error.reason(), Severity::Error, "", error.to_string()));
     }
+}
+
+fn is_hook(object: &Object) -> bool {
+    [names::HOOK, names::HELM_HOOK].iter().any(|key| object.annotation(key).is_some())
 }
 
 #[cfg(test)]

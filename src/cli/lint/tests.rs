@@ -67,6 +67,19 @@ fn found(name: &str, file: (&str, &str)) -> Vec<String> {
 }
 
 #[test]
+fn a_job_that_is_no_hook_and_goes_by_itself_is_told_of() {
+    let job = |annotations: &str| {
+        format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j, annotations: {{{annotations}}}}}\nspec: \
+             {{ttlSecondsAfterFinished: 5, template: {{spec: {{restartPolicy: Never}}}}}}\n"
+        )
+    };
+    assert_eq!(found("job-ttl", ("templates/a.yaml", &job(""))), ["JobTtl templates/a.yaml:0"]);
+    let hook = job("sherpack.io/hook: post-install");
+    assert_eq!(found("job-hook", ("templates/a.yaml", &hook)), [""; 0], "a hook has no ttl anyway");
+}
+
+#[test]
 fn a_sound_pack_has_no_findings() {
     assert_eq!(found("sound", ("templates/a.yaml", OBJECT)), [""; 0]);
 }

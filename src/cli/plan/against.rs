@@ -277,6 +277,9 @@ impl Asking {
             Err(error @ cluster::Error::UnknownKind { .. }) => return Ok(Asked::Unserved(error)),
             Err(error) => return Ok(tried_nothing(error)),
         };
+        if live.is_none() && entry.is_some_and(|entry| entry.ran.is_some()) {
+            return Ok(Asked::Ran);
+        }
         let marks = Marks {
             release_name: &self.before.name,
             release_namespace: &self.before.key.0,

@@ -24,6 +24,8 @@ pub(super) enum Asked {
     Tried { live: Option<Value>, author: Author, answer: Result<Value, cluster::Error> },
     /// A hook that is there from an earlier run, and makes way.
     Again,
+    /// A Job that has run, and may be gone.
+    Ran,
 }
 
 /// What decides beside the answers.
@@ -60,6 +62,7 @@ pub(super) fn line(
     match asked {
         Asked::Not(problem) => ObjectLine { would: Would::Unchecked, problem: Some(problem), ..line },
         Asked::Again => ObjectLine { would: Would::Run, ..line },
+        Asked::Ran => ObjectLine { would: Would::Unchanged, ..line },
         // What the definition of the pack says is all that there is to ask.
         Asked::Unserved(_) if by_schema.is_some() => ObjectLine { would: made, ..line },
         Asked::Unserved(error) => of_cluster(&error),

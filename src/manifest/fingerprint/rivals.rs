@@ -120,7 +120,7 @@ fn lost<'a>(body: &'a Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Path<
                     Child::Absent | Child::Leaf => Fields::new(None),
                 };
                 for (field, value) in value.as_object().into_iter().flatten() {
-                    if !matches!(field.as_str(), "name" | "namespace") {
+                    if !matches!(field.as_str(), "name" | "namespace" | "uid") {
                         walk(ours, vec![Step::Field(name), Step::Field(field)], value, &mut found);
                     }
                 }

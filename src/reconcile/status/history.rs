@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Facts, Finished, action_name, digests, stored};
 use crate::api::{HistoryEntry, LIST_MAX, SherpackReleaseStatus};
-use crate::release::{Action, Record, description};
+use crate::release::{Action, FAILED_KEPT, Record, description};
 use crate::storage::{Head, Stored};
 
 /// The entry of a revision that was just ended without an operation of ours.
@@ -36,7 +36,7 @@ pub(super) fn add(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, entry: 
     history.retain(|old| old.revision != entry.revision);
     let place = history.iter().position(|old| old.revision < entry.revision).unwrap_or(history.len());
     history.insert(place, entry);
-    history.truncate(facts.history_limit);
+    history.truncate(facts.history_limit.saturating_add(FAILED_KEPT));
 }
 
 fn entry(

@@ -160,6 +160,8 @@ pub(super) struct Facts<'a> {
     pub tally: &'a Tally,
     /// Revisions that were ended without an operation of ours.
     pub ended: &'a [HistoryEntry],
+    /// Revisions that are not kept any more.
+    pub given_up: &'a [u32],
     /// Who holds the release up with which pending revision.
     pub claimant: Option<&'a str>,
     /// The plan that was shown last.
@@ -168,6 +170,8 @@ pub(super) struct Facts<'a> {
     pub waits_to_begin: Option<&'a str>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<&'a str>,
+    /// Digest of the inputs that the decision was about.
+    pub wanted: Option<&'a str>,
     pub history_limit: usize,
     pub now: Timestamp,
 }
@@ -212,6 +216,7 @@ pub(super) fn build(facts: &Facts<'_>, outcome: &Result<Outcome, Error>) -> (She
         history::finished(&mut status, facts, finished);
     }
     health(&mut status, facts, outcome);
+    status.history.retain(|entry| facts.given_up.iter().all(|gone| i64::from(*gone) != entry.revision));
     let looked = outcome.as_ref().is_ok_and(|outcome| outcome.decision.correct);
     drift(&mut status, facts, looked);
     let blocked = match outcome {

@@ -102,9 +102,13 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
                 Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
             }
             Hold::RetriesExceeded { attempts } => {
-                let cause = cause(facts.head);
+                let (_, cause) = cause(facts);
                 let undo = facts.no_way_back.map(|problem| format!("; {problem}")).unwrap_or_default();
-                let message = format!("failed {attempts} times: {cause}{undo}{}", retry(decision.until));
+                let next = match decision.until {
+                    Some(_) => retry(decision.until),
+                    None => "; it is tried again with another spec, pack or values, or with the annotation sherpack.io/reset-at".to_owned(),
+                };
+                let message = format!("failed {attempts} times: {cause}{undo}{next}");
                 Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
             }
             Hold::Paused => Verdict::new(
@@ -134,8 +138,7 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
             }
         },
         Operation::Wait => {
-            let (reason, _) = failure(facts.head);
-            let message = cause(facts.head);
+            let (reason, message) = cause(facts);
             Verdict::new(Standing::Retrying, &reason, format!("{message}{}", retry(decision.until)))
         }
         _ => match facts.head {
@@ -225,6 +228,26 @@ fn pinned(facts: &Facts<'_>) -> String {
     pin.map(|to| format!(" and pinned by spec.rollbackTo to what revision {to} was")).unwrap_or_default()
 }
 
+/// Reason and message of what the wanted inputs failed for, if that is known; else of the newest failure. Beside it how going back
+/// failed where that did too.
+fn cause(facts: &Facts<'_>) -> (String, String) {
+    let stored = stored(facts.head);
+    let private = stored.and_then(|stored| stored.private.as_ref());
+    let mut known = private.into_iter().flat_map(|private| &private.failures);
+    let (reason, mut message) = match known.find(|failed| Some(failed.inputs.as_str()) == facts.wanted) {
+        Some(failed) => (failed.reason.clone(), failed.message.clone()),
+        None => failure(facts.head),
+    };
+    let undoes = private.is_some_and(|private| private.undone.is_some());
+    if let Some(record) = stored.map(|stored| &stored.record).filter(|_| undoes)
+        && matches!(record.state, State::Failed { .. })
+    {
+        let (_, own) = own_failure(facts.head);
+        message.push_str(&format!("; going back from it in revision {} failed too: {own}", record.version));
+    }
+    (reason, message)
+}
+
 /// Reason and message of a failed record, or of the failure that a record undid.
 pub(in crate::reconcile) fn failure(head: &Head) -> (String, String) {
     let private = stored(head).and_then(|stored| stored.private.as_ref());
@@ -243,21 +266,6 @@ pub(super) fn own_failure(head: &Head) -> (String, String) {
     match reason.split_once(": ") {
         Some((code, message)) if word(code) => (code.to_owned(), message.to_owned()),
         _ => (reasons::UPGRADE_FAILED.to_owned(), reason.clone()),
-    }
-}
-
-/// What failed, and how going back from it failed where that did too.
-fn cause(head: &Head) -> String {
-    let (_, cause) = failure(head);
-    let stored = stored(head);
-    let undoes =
-        stored.and_then(|stored| stored.private.as_ref()).is_some_and(|private| private.undone.is_some());
-    match stored.map(|stored| &stored.record) {
-        Some(record) if undoes && matches!(record.state, State::Failed { .. }) => {
-            let (_, own) = own_failure(head);
-            format!("{cause}; going back from it in revision {} failed too: {own}", record.version)
-        }
-        _ => cause,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The rows of the table for a release whose newest record is ours.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::{
@@ -22,7 +24,7 @@ pub(super) fn ours(seen: &Observation, head: &OurHead) -> Decided {
         let tests = seen.test && head.state == HeadState::Deployed;
         return (if tests { Operation::Test } else { Operation::Hold(Hold::InputsUnknown) }, None);
     };
-    if let Some(failure) = failure_of(head).filter(|failure| failure.inputs == *inputs)
+    if let Some(failure) = failure(seen, head, inputs)
         && !seen.reset_requested
     {
         return failed(seen, head, &failure);
@@ -87,8 +89,7 @@ fn rollback_to(seen: &Observation, head: &OurHead, to: &RollbackTo) -> Decided {
         && head.target == Some(to.revision)
         && !seen.reset_requested
     {
-        let failure = Failure { inputs: head.inputs.clone(), attempt: head.attempt, at };
-        if let Some(pause) = pause(seen, &failure, seen.retries.upgrade, false) {
+        if let Some(pause) = pause_of_pin(seen, head, at) {
             return pause;
         }
         attempt = head.attempt + 1;
@@ -96,45 +97,90 @@ fn rollback_to(seen: &Observation, head: &OurHead, to: &RollbackTo) -> Decided {
     (Operation::Rollback { revision: head.revision + 1, target: to.revision, attempt }, None)
 }
 
+/// How the wanted inputs failed under this spec: as the head, as what it undid, or earlier. A head that is deployed with
+/// them says that they work.
+fn failure(seen: &Observation, head: &OurHead, inputs: &str) -> Option<Failure> {
+    if head.state == HeadState::Deployed && head.inputs == inputs {
+        return None;
+    }
+    let known = head.failures.iter().rev().find(|failure| failure.inputs == inputs);
+    let own = own_failure(head).filter(|failure| failure.inputs == inputs);
+    own.or_else(|| known.cloned()).filter(|failure| failure.spec == seen.spec)
+}
+
+/// The wanted inputs failed before, and are not tried now.
+pub(super) fn known_bad(seen: &Observation, head: &OurHead) -> bool {
+    let known = seen.inputs.as_ref().and_then(|inputs| failure(seen, head, inputs));
+    known.filter(|_| !seen.reset_requested).is_some_and(|failure| {
+        let upgrades = ever_deployed(head);
+        let allowed = if upgrades { seen.retries.upgrade } else { seen.retries.install };
+        let again = if upgrades { seen.retry_interval.upgrade } else { seen.retry_interval.install };
+        let spent = failure.for_good || failure.attempt > allowed;
+        pause(seen, &failure, spent.then_some(again)).is_some()
+    })
+}
+
+/// Which try of the wanted inputs a new revision would be.
+#[must_use]
+pub fn next_attempt(seen: &Observation, head: &OurHead) -> u32 {
+    let known = seen.inputs.as_ref().and_then(|inputs| failure(seen, head, inputs));
+    known.filter(|_| !seen.reset_requested).map_or(1, |failure| failure.attempt.saturating_add(1))
+}
+
 /// The failure that the head stands for: its own, or the one that it undid.
-pub(super) fn failure_of(head: &OurHead) -> Option<Failure> {
+pub(super) fn own_failure(head: &OurHead) -> Option<Failure> {
     match (&head.undone, &head.state) {
         (Some(undone), _) => Some(undone.clone()),
-        (None, HeadState::Failed { at }) if head.target.is_none() => {
-            Some(Failure { inputs: head.inputs.clone(), attempt: head.attempt, at: *at })
-        }
+        (None, HeadState::Failed { at }) if head.target.is_none() => Some(Failure {
+            inputs: head.inputs.clone(),
+            attempt: head.attempt,
+            at: *at,
+            spec: head.spec.clone(),
+            for_good: head.undo_at_once,
+        }),
         _ => None,
     }
 }
 
-/// The wanted inputs have failed before.
+/// The wanted inputs have failed before. What is left of retries comes first; when none is, what failed last is undone,
+/// and then the release rests.
 fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
-    let allowed = if ever_deployed(head) { seen.retries.upgrade } else { seen.retries.install };
-    if let HeadState::Failed { at } = head.state
-        && !seen.healed
-    {
-        if let Some(target) = head.target {
+    let upgrades = ever_deployed(head);
+    let allowed = if upgrades { seen.retries.upgrade } else { seen.retries.install };
+    let spent = failure.for_good || failure.attempt > allowed;
+    // Only the head's own objects were looked at.
+    let healed = seen.healed && head.inputs == failure.inputs && head.target.is_none();
+    if let HeadState::Failed { at } = head.state {
+        // Where the release was pinned, nobody goes back to any more.
+        if let Some(target) = head.target.filter(|_| head.undone.is_some()) {
             // Undoing it failed as well: nothing comes before that.
             let until = after(at, backoff::slow(head.attempt));
-            if seen.now < until {
+            if seen.now < until && !seen.healed {
                 return (Operation::Hold(Hold::RetriesExceeded { attempts: failure.attempt }), Some(until));
             }
             let (revision, attempt) = (head.revision + 1, head.attempt + 1);
             return (Operation::Rollback { revision, target, attempt }, None);
         }
-        if head.undo_at_once || failure.attempt > allowed {
+        if spent && !healed {
             match way_back(head) {
                 Some(target) if head.undo_at_once || seen.on_failure.rollback => {
                     return (Operation::Rollback { revision: head.revision + 1, target, attempt: 1 }, None);
                 }
-                None if ever_deployed(head) => {}
+                // What was there before cannot be told from what this revision brought.
+                None if ever_deployed(head) || head.earlier_deployed => {}
                 None if head.undo_at_once || seen.on_failure.uninstall => return (Operation::Remove, None),
                 _ => {}
             }
         }
     }
-    if let Some(pause) = pause(seen, failure, allowed, head.undone.is_some()) {
+    let spent = spent || head.undone.as_ref().is_some_and(|undone| undone.inputs == failure.inputs);
+    let again = if upgrades { seen.retry_interval.upgrade } else { seen.retry_interval.install };
+    if let Some(pause) = pause(seen, failure, spent.then_some(again)).filter(|_| !healed) {
         return pause;
+    }
+    if head.state == HeadState::Deployed && head.hook_running {
+        // A test of what is deployed runs.
+        return (Operation::AwaitHook, None);
     }
     if seen.paused && ever_deployed(head) {
         return (Operation::Hold(Hold::Paused), None);
@@ -142,21 +188,34 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
     (next(head, failure.attempt + 1), None)
 }
 
-/// The time between attempts, unless it is over. What was undone is tried again as rarely as what has no retries left:
-/// each attempt goes forth and back. What healed by itself is applied once more at once, because a failed
-/// revision was not locked meanwhile.
-fn pause(seen: &Observation, failure: &Failure, allowed: u32, undone: bool) -> Option<Decided> {
-    let exceeded = undone || failure.attempt > allowed;
-    let over = failure.attempt.saturating_sub(allowed).max(1);
-    let delay = if exceeded { backoff::slow(over) } else { backoff::retry(failure.attempt) };
-    let until = after(failure.at, delay);
+/// The time between attempts, unless it is over. `spent`: no retries are left, and after which interval one more attempt
+/// is asked for all the same; without one the release rests, because what failed that often does not get better by being
+/// repeated. What healed by itself is applied once more at once, because a failed revision was not locked meanwhile.
+fn pause(seen: &Observation, failure: &Failure, spent: Option<Option<Duration>>) -> Option<Decided> {
+    let retry = backoff::retry(failure.attempt);
+    let Some(interval) = spent else {
+        let until = after(failure.at, retry);
+        return (seen.now < until).then_some((Operation::Wait, Some(until)));
+    };
+    let rest = Operation::Hold(Hold::RetriesExceeded { attempts: failure.attempt });
+    let Some(interval) = interval else { return Some((rest, None)) };
+    // However short the interval, a release must not take all time from the others.
+    let until = after(failure.at, interval.max(retry));
+    (seen.now < until).then_some((rest, Some(until)))
+}
+
+/// The time between attempts at going back to where the release is pinned. Nothing comes before that, so it is never given
+/// up.
+fn pause_of_pin(seen: &Observation, head: &OurHead, failed_at: Timestamp) -> Option<Decided> {
+    let over = head.attempt.saturating_sub(seen.retries.upgrade);
+    let delay = if over > 0 { backoff::slow(over) } else { backoff::retry(head.attempt) };
+    let until = after(failed_at, delay);
     if seen.healed || until <= seen.now {
         return None;
     }
-    let operation = if exceeded {
-        Operation::Hold(Hold::RetriesExceeded { attempts: failure.attempt })
-    } else {
-        Operation::Wait
+    let operation = match over {
+        0 => Operation::Wait,
+        _ => Operation::Hold(Hold::RetriesExceeded { attempts: head.attempt }),
     };
     Some((operation, Some(until)))
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::ours::{failure_of, is_fresh, next, way_back};
+use super::ours::{is_fresh, known_bad, next, next_attempt, own_failure, way_back};
 use super::{Head, HeadState, Observation, Operation, OurHead, after};
 use crate::release::backoff;
 
@@ -50,7 +50,7 @@ pub(super) fn pending(seen: &Observation, head: &OurHead, uninstalling: bool) ->
     }
     match &seen.rollback_to {
         Some(to) => Operation::Rollback { revision: head.revision + 1, target: to.revision, attempt: 1 },
-        None => next(head, 1),
+        None => next(head, next_attempt(seen, head)),
     }
 }
 
@@ -86,13 +86,14 @@ pub fn held_up(seen: &Observation) -> Option<String> {
     }
     match held(seen, head) {
         true if seen.paused => Some("spec.upgrade.paused is true".to_owned()),
-        true => Some("the plan for it is not approved".to_owned()),
+        true if seen.unapproved.is_some() => Some("the plan for it is not approved".to_owned()),
+        true => Some("it failed before".to_owned()),
         false => None,
     }
 }
 
 fn others_are_wanted(seen: &Observation, head: &OurHead) -> bool {
-    let failure = failure_of(head);
+    let failure = own_failure(head);
     match (&seen.inputs, failure) {
         (Some(wanted), Some(failure)) => failure.inputs != *wanted,
         _ => false,
@@ -102,7 +103,8 @@ fn others_are_wanted(seen: &Observation, head: &OurHead) -> bool {
 /// What is wanted instead may not begin.
 fn held(seen: &Observation, head: &OurHead) -> bool {
     let paused = seen.paused && !is_fresh(head);
-    seen.rollback_to.is_none() && (paused || seen.unapproved.is_some() || seen.dependency.is_some())
+    let waits = paused || seen.unapproved.is_some() || seen.dependency.is_some();
+    seen.rollback_to.is_none() && (waits || known_bad(seen, head))
 }
 
 /// Inputs that cannot be read are no reason to stop what is stored and under way.
