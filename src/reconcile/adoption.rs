@@ -31,16 +31,16 @@ impl Pass<'_> {
     pub(super) async fn keep_adopted(
         &mut self,
         stored: &mut Stored,
-        due: &[Object],
+        due: &[&Object],
         absent: &mut BTreeSet<ObjectId>,
     ) -> Result<HashMap<ObjectId, String>, Error> {
         let mut versions = HashMap::new();
         let Some(private) = &stored.private else { return Ok(versions) };
-        let adopted = |object: &&Object| {
+        let adopted = |object: &&&Object| {
             let entry = private.inventory.iter().find(|entry| entry.id == object.id);
             entry.and_then(|entry| entry.adopted.as_ref()).is_some_and(|adopted| !adopted.deployed)
         };
-        let adopted: Vec<&Object> = due.iter().filter(adopted).collect();
+        let adopted: Vec<&Object> = due.iter().filter(adopted).copied().collect();
         if adopted.is_empty() {
             return Ok(versions);
         }

@@ -61,8 +61,8 @@ impl Pass<'_> {
             .filter(|object| !applied.contains_key(&object.id) && !gone.contains(&object.id))
             .collect();
         let instead = self.leave_all_ignored(&due, private).await?;
-        let due: Vec<Object> =
-            due.into_iter().map(|object| instead.get(&object.id).unwrap_or(object).clone()).collect();
+        let due: Vec<&Object> =
+            due.into_iter().map(|object| instead.get(&object.id).unwrap_or(object)).collect();
         let versions = self.keep_adopted(stored, &due, absent).await?;
         let Some(private) = stored.private.as_mut() else { return Ok(BTreeMap::new()) };
         let rules = self.rules(private);

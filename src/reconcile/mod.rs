@@ -40,6 +40,7 @@ mod past;
 mod prepare;
 mod probes;
 mod references;
+mod requests;
 mod rights;
 mod rollback;
 mod served;
@@ -74,7 +75,7 @@ pub use rights::Rights;
 pub use sharing::Sharing;
 pub use values::ValuesKept;
 
-use crate::api::{self, Invalid, Requests, Settings, SherpackRelease, names};
+use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::cluster::Cluster;
 use crate::pack::layers::Layer;
 use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
@@ -445,46 +446,8 @@ impl Pass<'_> {
         self.begin(prepared).await
     }
 
-    /// The spec is another one than the last status speaks of.
-    fn generation_changed(&self) -> bool {
-        let observed = self.release.status.as_ref().and_then(|status| status.observed_generation);
-        observed != self.release.metadata.generation
-    }
-
-    /// Somebody waits for an answer: to another spec, or to a request.
-    fn spec_changed(&self) -> bool {
-        self.generation_changed()
-            || self.request_pending(names::RECONCILE_AT)
-            || self.request_pending(names::RESET_AT)
-            || self.accept_pending()
-            || self.request_pending(names::TEST_AT)
-    }
-
-    /// Takes note of the requests by annotation; gives those of before. A new one is reason enough to try at once, one that
-    /// only waits for its answer is none: what stands in its way stood there a moment ago.
-    fn take_requests(&mut self) -> Requests {
-        let before = std::mem::replace(&mut self.mem.requests, self.settings.requests.clone());
-        if before != self.mem.requests {
-            self.mem.retry_at = None;
-        }
-        before
-    }
-
     fn records_of(&self) -> RecordsOf {
         records_of(&self.settings)
-    }
-
-    /// A request by annotation that the status does not acknowledge yet.
-    fn request_pending(&self, annotation: &str) -> bool {
-        let asked = self.release.metadata.annotations.as_ref().and_then(|all| all.get(annotation));
-        let handled = self.release.status.as_ref().and_then(|status| status.last_handled.as_ref());
-        let acknowledged = handled.and_then(|handled| match annotation {
-            names::RECONCILE_AT => handled.reconcile_at.as_ref(),
-            names::RESET_AT => handled.reset_at.as_ref(),
-            names::TEST_AT => handled.test_at.as_ref(),
-            _ => None,
-        });
-        asked.is_some() && asked != acknowledged
     }
 }
 
@@ -494,6 +457,7 @@ fn goes_on(operation: &Operation) -> bool {
         operation,
         Operation::Resume
             | Operation::AwaitHook
+            | Operation::Hasten
             | Operation::Rollback { .. }
             | Operation::Remove
             | Operation::Test
