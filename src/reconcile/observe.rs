@@ -153,7 +153,7 @@ impl Pass<'_> {
                     attempt: private.attempt,
                     last_deployed: private.last_deployed,
                     unreachable: private.unreachable,
-                    earlier_deployed: private.started_over,
+                    earlier_deployed: false,
                     target: private.target,
                     undone: private.undone.as_ref().map(observed_failure),
                     failures: private.failures.iter().map(observed_failure).collect(),

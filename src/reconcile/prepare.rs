@@ -166,7 +166,6 @@ impl Pass<'_> {
             failures,
             spec: self.spec_digest(),
             replaces,
-            started_over: start_over || before.as_ref().is_some_and(|private| private.started_over),
             undo_at_once: false,
             immutable_fields: self.settings.immutable_fields,
             hooks: Vec::new(),

@@ -146,7 +146,6 @@ impl Pass<'_> {
             failures: before.as_ref().map(|private| private.failures.clone()).unwrap_or_default(),
             spec: self.spec_digest(),
             replaces: Vec::new(),
-            started_over: before.as_ref().is_some_and(|private| private.started_over),
             undo_at_once: false,
             // What is undone was tried with what it says.
             immutable_fields: match &before {

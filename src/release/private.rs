@@ -77,9 +77,6 @@ pub struct Private {
     /// Revisions of which this one is one more try, see [`surplus`](super::surplus).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<u32>,
-    /// It started over from a lost record, or comes after one that did: nobody knows what was deployed before.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub started_over: bool,
     /// It failed for a hook whose failure policy is to undo at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo_at_once: bool,

@@ -55,7 +55,6 @@ pub(crate) fn private(revision: u32) -> Private {
         failures: Vec::new(),
         spec: String::new(),
         replaces: Vec::new(),
-        started_over: false,
         undo_at_once: false,
         immutable_fields: Default::default(),
         hooks: Vec::new(),

@@ -294,11 +294,12 @@ async fn what_cannot_change_as_wanted_is_not_created_anew() {
     handed_back(&h, &[theirs]).await;
 }
 
-/// Without its record nobody knows what a release had deployed, so a new beginning that fails takes none of it away.
+/// Without its record nobody knows what a release had deployed, so neither a new beginning that fails nor its end takes any of it away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_lost_record_had_deployed_survives_a_new_beginning_that_fails() {
     let h = Harness::new("adopt-start-over").await;
-    let uninstalls = json!({"timeout": "6s", "install": {"retries": 0, "onFailure": "Uninstall"}});
+    let uninstalls = json!({"timeout": "6s", "install": {"retries": 0, "onFailure": "Uninstall"},
+        "upgrade": {"retries": 0}});
     let good = || {
         Pack::new("web", "1.0.0")
             .objects([config_map("settings", json!({"color": "blue"})), deployment("good", 1)])
@@ -311,7 +312,10 @@ async fn what_a_lost_record_had_deployed_survives_a_new_beginning_that_fails() {
     let next = config_map("settings", json!({"color": "red"}));
     h.pack("web-pack", &Pack::new("web", "2.0.0").objects([next, deployment("good", 1), bad()])).await;
     h.annotate("web", "sherpack.io/reset-at", "now").await;
-    h.records_show("web", &["2 uninstalled"]).await;
+    h.shows_states("web", &["2 failed"]).await;
+    h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    assert_eq!(h.objects.uids(&["ConfigMap/settings", "Deployment/good"]).await, uids);
+    h.uninstall("web").await;
     h.gone("Deployment/bad").await;
     assert_eq!(h.objects.uids(&["ConfigMap/settings", "Deployment/good"]).await, uids);
     h.shows("ConfigMap/settings", "/data/color", "blue").await;

@@ -112,7 +112,9 @@ async fn an_interval_that_is_none_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_started_over_is_not_taken_away_when_it_fails() {
     let h = Harness::new("known-bad-start-over").await;
-    let spec = json!({"timeout": "1s", "install": {"retries": 0, "onFailure": "Uninstall"}});
+    let retries = json!({"retries": 0});
+    let spec =
+        json!({"timeout": "1s", "install": {"retries": 0, "onFailure": "Uninstall"}, "upgrade": retries});
     h.deploy("web", &pack("blue"), spec).await;
     let before = h.objects.uids(&["ConfigMap/settings"]).await;
     h.lose_record("web", 1).await;

@@ -29,7 +29,11 @@ impl Harness {
 
     /// The key of this operator's records.
     pub async fn record_key(&self) -> MacKey {
-        let secret = self.secrets().get(RECORD_KEY_SECRET).await.unwrap();
+        let secret = wait_for("the key of the records", async || {
+            // The operator makes it when it starts.
+            self.secrets().get(RECORD_KEY_SECRET).await.map_err(|error| error.to_string())
+        })
+        .await;
         MacKey::new(secret.data.unwrap()[RECORD_KEY_DATA].0.as_slice().try_into().unwrap())
     }
 
