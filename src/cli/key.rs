@@ -101,7 +101,11 @@ impl Where {
     }
 
     async fn keys(&self, client: &Client) -> Result<Option<KeyRing>, Failure> {
-        storage::read_keys(client, &self.operator_namespace).await.map_err(failed)
+        let namespace = &self.operator_namespace;
+        if storage::keys_are_missing(client, namespace).await.map_err(failed)? {
+            return Ok(None);
+        }
+        storage::read_keys(client, namespace).await.map_err(failed)
     }
 
     async fn there(&self, client: &Client) -> Result<KeyRing, Failure> {

@@ -23,29 +23,41 @@ impl Cluster {
         self.patch(api_version, id, &params, &Patch::Apply(fields)).await.map(drop)
     }
 
-    /// Gives the object that was `seen` the values of `restored`, then takes our marks off and says that `holders` hold it.
-    /// `Conflict` when it changed meanwhile. After a crash between the two it still has our marks.
+    /// Makes the object that was `seen` what `to` says; nothing is sent when it is that already. `Conflict` when it changed
+    /// meanwhile.
     ///
     /// # Errors
     /// As [`Cluster::apply`].
-    pub async fn hand_back(
+    pub async fn change(
         &self,
         api_version: &str,
         id: &ObjectId,
         seen: &Applied,
-        restored: &Value,
+        to: &Value,
+    ) -> Result<Applied, Error> {
+        let values = difference(&seen.value(), to);
+        if values.is_empty() {
+            return Ok(seen.clone());
+        }
+        self.json_patch(api_version, id, seen, values).await
+    }
+
+    /// Takes our marks off the object that was `seen`, and says that `holders` hold it. `Conflict` when it changed meanwhile.
+    ///
+    /// # Errors
+    /// As [`Cluster::apply`].
+    pub async fn let_go(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        seen: &Applied,
         holders: &[ManagedFieldsEntry],
     ) -> Result<(), Error> {
-        let values = difference(&seen.value(), restored);
-        let restored = match values.is_empty() {
-            true => seen.clone(),
-            false => self.json_patch(api_version, id, seen, values).await?,
-        };
-        let mut marks = difference(&restored.value(), &unmarked(restored.value()));
+        let mut marks = difference(&seen.value(), &unmarked(seen.value()));
         // An empty list counts as none given; an empty entry says that it is meant.
         let none = [ManagedFieldsEntry::default()];
         marks.extend(holding(if holders.is_empty() { &none } else { holders }));
-        self.json_patch(api_version, id, &restored, marks).await.map(drop)
+        self.json_patch(api_version, id, seen, marks).await.map(drop)
     }
 
     /// Takes values out of an object, in the name of `manager`, who holds nothing by that. `places` are JSON pointers, each with what

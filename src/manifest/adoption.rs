@@ -72,6 +72,15 @@ impl Before {
         Self { values, managers }
     }
 
+    /// Each value for itself, with its place as a dotted path.
+    pub fn parts(&self) -> impl Iterator<Item = (String, Self)> {
+        self.values.iter().map(|kept| {
+            let steps: Vec<String> = kept.at.iter().map(ToString::to_string).collect();
+            let part = Self { values: vec![kept.clone()], managers: self.managers.clone() };
+            (steps.join("."), part)
+        })
+    }
+
     /// Nothing was changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -115,6 +124,15 @@ impl Before {
             }
         }
         object
+    }
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Field(name) => f.write_str(name),
+            Self::Item { key, value } => write!(f, "[{key}={value}]"),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::api::{names, reasons};
 use crate::cluster;
 use crate::manifest::InventoryEntry;
 use crate::plan;
-use crate::release::Private;
+use crate::release::{Private, State};
 use crate::storage::{Because, Head, Provenance, Records, Stored};
 
 /// Looks under way for one release.
@@ -37,6 +37,15 @@ impl Pass<'_> {
         if stored.provenance != Provenance::Foreign(Because::Older) {
             self.strip(&mut private).await?;
             private.accepted = true;
+            if stored.record.state.is_pending() {
+                // Nobody proved what it was about to do.
+                let reason = format!(
+                    "{}: its record was vouched for, not what it had still to do",
+                    reasons::INTERRUPTED
+                );
+                stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
+                private.operation = None;
+            }
         }
         private.writes = private.writes.max(self.known().1);
         let written = self.records().update(&stored, &stored.record, Some(&private), true).await;
@@ -68,6 +77,10 @@ impl Pass<'_> {
         let uid = private.owner.uid.clone();
         for entries in [&mut private.inventory, &mut private.leftovers, &mut private.hook_objects] {
             *entries = self.marked(std::mem::take(entries), &uid).await?;
+            for adopted in entries.iter_mut().filter_map(|entry| entry.adopted.as_mut()) {
+                // Nobody proved what stands in that Secret.
+                adopted.kept = None;
+            }
         }
         Ok(())
     }

@@ -17,7 +17,6 @@ use super::steps::Step;
 use super::{Error, Pass, failures};
 use crate::api::{Class, conditions, names};
 use crate::manifest::ObjectId;
-use crate::manifest::adoption::Adopted;
 use crate::plan::{self, Occasion};
 use crate::release::{Action, Operation, OperationPhase, Private, State, description};
 use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
@@ -38,7 +37,7 @@ impl Pass<'_> {
             adopted.extend(found.iter().map(|(id, _)| id.clone()));
         }
         for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
-            entry.adopted = Some(Adopted::default());
+            entry.adopted.get_or_insert_default();
         }
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;
@@ -46,6 +45,10 @@ impl Pass<'_> {
         let stored = match self.records().create(&record, &private).await {
             Ok(stored) => stored,
             Err(error) => {
+                if error.class() == Class::Retry {
+                    // It may be stored, and then what ran until now is over.
+                    self.mem.running = None;
+                }
                 // A clear refusal stored nothing: what is known of the newest record still holds.
                 self.mem.head = before.filter(|_| error.class() != Class::Retry);
                 return Err(error.into());

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{Error, Pass};
-use crate::api::{IgnoreRule, names, reasons};
+use crate::api::{Class, IgnoreRule, names, reasons};
 use crate::cluster::{self, Applied, Mode};
 use crate::manifest::adoption::{Adopted, Before};
 use crate::manifest::{InventoryEntry, Object, ObjectId, digest_of};
@@ -88,10 +88,11 @@ impl Pass<'_> {
         live: &Applied,
     ) -> Result<Before, Error> {
         let body = plan::apply_body(object, entry, self.marks(uid));
-        let marked = plan::is_marked(live.live.metadata.annotations.as_ref(), uid);
+        // Without our mark and without a uid in the record nothing of ours ever reached it.
+        let touched = entry.uid.is_some() || plan::is_marked(live.live.metadata.annotations.as_ref(), uid);
         let known =
-            match entry.adopted.as_ref().and_then(|adopted| adopted.kept.as_deref()).filter(|_| marked) {
-                Some(digest) => self.kept(digest).await?.unwrap_or_default(),
+            match entry.adopted.as_ref().and_then(|adopted| adopted.kept.as_deref()).filter(|_| touched) {
+                Some(digest) => self.kept(&object.id, digest).await?.unwrap_or_default(),
                 None => Before::default(),
             };
         let after = match self.cluster.apply(&object.api_version, &object.id, &body, Mode::DryRun).await {
@@ -109,7 +110,7 @@ impl Pass<'_> {
     /// Stores what is kept of an object; gives its digest.
     async fn store_before(&self, id: &ObjectId, before: &Before) -> Result<String, Error> {
         // Texts and JSON always serialise.
-        let text = serde_json::to_vec(before).unwrap_or_default();
+        let text = serde_json::to_vec(&(self.kept_name(id), before)).unwrap_or_default();
         if text.len() > KEPT_MAX {
             let error =
                 cluster::Error::AdoptionTooLarge { id: id.clone(), bytes: text.len(), limit: KEPT_MAX };
@@ -132,7 +133,7 @@ impl Pass<'_> {
     }
 
     /// What was kept; `None` when it is not there any more, or is not what was kept.
-    async fn kept(&self, digest: &str) -> Result<Option<Before>, Error> {
+    async fn kept(&self, id: &ObjectId, digest: &str) -> Result<Option<Before>, Error> {
         let Some(secret) = self.ctx.as_operator.get("v1", &self.kept_secret(digest)).await? else {
             return Ok(None);
         };
@@ -140,7 +141,13 @@ impl Pass<'_> {
         let text =
             secret.pointer("/data").and_then(|data| data.get(names::DATA_BEFORE)).and_then(Value::as_str);
         let text = text.and_then(|text| STANDARD.decode(text).ok()).filter(|text| digest_of(text) == digest);
-        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+        let kept = text.and_then(|text| serde_json::from_slice::<(String, Before)>(&text).ok());
+        Ok(kept.filter(|(of, _)| *of == self.kept_name(id)).map(|(_, before)| before))
+    }
+
+    /// Says of what something is kept: no two objects share it, however equal they were.
+    fn kept_name(&self, id: &ObjectId) -> String {
+        format!("{} {id}", self.uid)
     }
 
     fn kept_secret(&self, digest: &str) -> ObjectId {
@@ -183,24 +190,60 @@ impl Pass<'_> {
         let ours = |live: &Applied| plan::is_marked(live.live.metadata.annotations.as_ref(), uid);
         if let Some(live) = live.filter(|live| ours(live) && !live.is_leaving()) {
             let before = match &digest {
-                Some(digest) => self.kept(digest).await?,
+                Some(digest) => self.kept(&entry.id, digest).await?,
                 None => Some(Before::default()),
             };
             let lost = before.is_none();
             let before = before.unwrap_or_default();
-            let (restored, holders) =
-                (before.restored(&live.value()), before.managers(live.managed_fields()));
-            self.cluster.hand_back(api_version, &entry.id, &live, &restored, &holders).await?;
-            let note = match lost {
-                false => format!("{} was there before this release: it is handed back as it was", entry.id),
-                true => format!(
-                    "{} was there before this release: it is handed back, but with the values of the release, because what was kept of it is lost",
-                    entry.id
-                ),
-            };
-            self.ctx.report.event(self.release, lost, reasons::HANDED_BACK, "HandBack", note);
+            let holders = before.managers(live.managed_fields());
+            let (live, refused) = self.give_values(api_version, &entry.id, live, &before).await?;
+            self.cluster.let_go(api_version, &entry.id, &live, &holders).await?;
+            self.tell_of_hand_back(entry, lost, &refused);
         }
         self.forget_kept(digest.into_iter().collect()).await;
         Ok(())
+    }
+
+    /// Gives an object its values of before. When the API server refuses them together, each is given for itself, and what is
+    /// refused then stays: a volume that grew does not shrink. Gives their places.
+    async fn give_values(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+        live: Applied,
+        before: &Before,
+    ) -> Result<(Applied, Vec<String>), Error> {
+        match self.cluster.change(api_version, id, &live, &before.restored(&live.value())).await {
+            Ok(given) => return Ok((given, Vec::new())),
+            Err(refusal) if refusal.class() == Class::FixSpec => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (mut live, mut refused) = (live, Vec::new());
+        for (place, part) in before.parts() {
+            match self.cluster.change(api_version, id, &live, &part.restored(&live.value())).await {
+                Ok(given) => live = given,
+                Err(refusal) if refusal.class() == Class::FixSpec => refused.push(place),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok((live, refused))
+    }
+
+    fn tell_of_hand_back(&self, entry: &InventoryEntry, lost: bool, refused: &[String]) {
+        let what = format!("{} was there before this release", entry.id);
+        let deployed = entry.adopted.as_ref().is_some_and(|adopted| adopted.deployed);
+        let note = match (lost, refused) {
+            (true, _) => format!(
+                "{what}: it is handed back, but with the values of the release, because what was kept of it is lost"
+            ),
+            (false, []) if deployed => format!("{what}: it stays, with the values that were deployed"),
+            (false, []) => format!("{what}: it is handed back as it was"),
+            (false, refused) => format!(
+                "{what}: it is handed back, but the API server does not take these values of before: {}",
+                refused.join(", ")
+            ),
+        };
+        let warning = lost || !refused.is_empty();
+        self.ctx.report.event(self.release, warning, reasons::HANDED_BACK, "HandBack", note);
     }
 }

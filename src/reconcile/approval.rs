@@ -32,7 +32,10 @@ impl Pass<'_> {
     /// What the plan begins from. No two of these are ever the same, whatever is lost between them.
     fn approval_base(&self) -> String {
         match (self.own_private(), self.mem.head.as_ref().map(|(head, _)| head)) {
-            (Some(private), _) => private.last_deployed.max(private.unreachable).unwrap_or(0).to_string(),
+            (Some(private), _) => match private.unreachable {
+                None => private.last_deployed.unwrap_or(0).to_string(),
+                lost => format!("{:?} past {lost:?}", private.last_deployed),
+            },
             (None, Some(Head::Foreign(stored) | Head::Ours(stored))) => {
                 format!("over {}", stored.record.version)
             }

@@ -94,7 +94,9 @@ impl Pass<'_> {
     /// Applies Jobs whose end is written down once more, with their ttl; whether there were any. One that is gone by now needs
     /// none.
     async fn give_ttl(&mut self, stored: &mut Stored) -> Result<bool, Error> {
-        let due = |entry: &InventoryEntry| entry.ran.as_ref().is_some_and(|ran| ran.ttl_due);
+        // What was there before must not go for a ttl of ours before a revision with it is deployed.
+        let lent = |entry: &InventoryEntry| entry.adopted.as_ref().is_some_and(|adopted| !adopted.deployed);
+        let due = |entry: &InventoryEntry| entry.ran.as_ref().is_some_and(|ran| ran.ttl_due) && !lent(entry);
         if !stored.private.iter().flat_map(|private| &private.inventory).any(due) {
             return Ok(false);
         }

@@ -246,7 +246,8 @@ impl Pass<'_> {
             };
             let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
             let healed = inputs.is_some() && self.healed().await?;
-            let mut seen = Observation { healed, ..self.observation(inputs, deletion, taken) };
+            let unreadable = source_error.as_ref().is_some_and(|error| error.class() != api::Class::Retry);
+            let mut seen = Observation { healed, unreadable, ..self.observation(inputs, deletion, taken) };
             if deletion.is_none() && !self.settings.suspend {
                 self.observe_rollback(&mut seen).await?;
             }

@@ -112,6 +112,7 @@ impl Pass<'_> {
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,
             successor: decide::Successor::Unknown,
+            unreadable: false,
             healed: false,
             retries: Retries { install: settings.install_retries, upgrade: settings.upgrade_retries },
             retry_interval: RetryInterval {

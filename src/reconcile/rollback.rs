@@ -102,12 +102,16 @@ impl Pass<'_> {
         let definitions =
             self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
         let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
-        let (inventory, leftovers) = before
-            .as_ref()
-            .map_or((&[][..], &[][..]), |private| (&private.inventory[..], &private.leftovers[..]));
+        let past = self.past(revision, false).await?;
+        let leftovers = past.prunes().map_or(&[][..], |private| &private.leftovers[..]);
+        let inventory = past.inventory();
         let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
-        let next = plan::next_inventory(&parts.objects, revision, inventory, leftovers)
+        let mut next = plan::next_inventory(&parts.objects, revision, &inventory, leftovers)
             .with_hooks(&parts.hooks, hooks_before);
+        if past.prunes().is_none() {
+            // Read, and not ours to take away.
+            next.leftovers.clear();
+        }
         let timeout = self.settings.timeout.as_secs().max(1);
         let record = Record {
             version: revision,
@@ -138,7 +142,7 @@ impl Pass<'_> {
                 .as_ref()
                 .and_then(|private| private.last_deployed)
                 .or(of_target.last_deployed),
-            unreachable: self.past(revision, false).await?.unreachable,
+            unreachable: past.unreachable,
             accepted: false,
             approved: None,
             target: Some(target),
@@ -157,7 +161,7 @@ impl Pass<'_> {
             definitions,
             ignore: self.written_rules(),
             // Secrets that are generated once belong to the release and not to a revision.
-            secrets: before.map_or(of_target.secrets, |private| private.secrets),
+            secrets: past.private.map_or(of_target.secrets, |private| private.secrets),
         };
         Ok(Prepared { record, private, parts, plan, start_over: false })
     }

@@ -71,11 +71,11 @@ impl Pass<'_> {
         }
     }
 
-    /// What was prepared could not begin after all, and what runs goes on. `false`: nothing runs.
+    /// What was prepared could not begin after all: what runs goes on, and what failed is undone.
     pub(super) fn goes_on_instead(&mut self, seen: &Observation, error: Error) -> Result<(), Error> {
-        let under_way =
-            matches!(&seen.head, Seen::Ours(head) if matches!(head.state, decide::HeadState::Pending { .. }));
-        let name = name_of(seen).filter(|_| under_way && !error.is_conflict());
+        // What was refused before has been told, and there is nothing else to do.
+        let news = seen.successor != Successor::Refused && decide::asks_for_successor(seen);
+        let name = name_of(seen).filter(|_| news && !error.is_conflict());
         let Some(name) = name else { return Err(error) };
         self.refuse_successor(name, error);
         Ok(())
@@ -110,14 +110,26 @@ impl Pass<'_> {
         };
     }
 
-    /// Ends a pending revision whose successor is stored. After a crash between the two this is made up for.
-    pub(super) async fn interrupt(&mut self, revision: u32) -> Result<(), Error> {
+    /// Ends the pending revisions from `newest` down whose successor is stored. After a crash between the two this is made up for.
+    pub(super) async fn interrupt(&mut self, newest: u32) -> Result<(), Error> {
+        let mut revision = newest;
+        while revision > 0 && self.interrupt_one(revision).await? {
+            revision -= 1;
+        }
+        if revision < newest {
+            self.retain_if_possible(newest + 1).await;
+        }
+        Ok(())
+    }
+
+    /// Whether this one was pending.
+    async fn interrupt_one(&mut self, revision: u32) -> Result<bool, Error> {
         let (namespace, name) = (self.settings.target_namespace.clone(), self.settings.release_name.clone());
         let Head::Ours(mut stored) = self.records().get(&namespace, &name, revision).await? else {
-            return Ok(());
+            return Ok(false);
         };
         if !stored.record.state.is_pending() {
-            return Ok(());
+            return Ok(false);
         }
         let reason = format!("{}: other inputs are wanted now", reasons::INTERRUPTED);
         stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
@@ -127,8 +139,7 @@ impl Pass<'_> {
         }
         self.save(&stored, false).await?;
         self.mem.ended.push(super::status::ended(&stored, self.now));
-        self.retain_if_possible(revision + 1).await;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Observation {
     pub accepted: Option<String>,
     /// Digest of the spec: what failed under another one is tried anew.
     pub spec: String,
+    /// There are no inputs because what is asked for cannot be read, and only a person can mend that.
+    pub unreadable: bool,
     /// A `reset-at` request that has not been acknowledged yet.
     pub reset_requested: bool,
     /// `upgrade.paused`: keep healing, roll nothing out.

@@ -96,6 +96,7 @@ prop_compose! {
         head in any_head(),
         inputs in proptest::option::weighted(0.9, Just(WANTED.to_owned())),
         accepted in proptest::option::weighted(0.3, Just("sha256:seen".to_owned())),
+        unreadable: bool,
         reset_requested: bool,
         paused: bool,
         awaiting in proptest::bool::weighted(0.1),
@@ -123,7 +124,7 @@ prop_compose! {
         let dependency = blocked.then(waits);
         let unapproved = awaiting.then(|| "sha256:1".to_owned());
         Observation {
-            deletion, suspended, name_taken_by, head, inputs, accepted, reset_requested, paused, unapproved, dependency, successor, healed,
+            deletion, suspended, name_taken_by, head, inputs, unreadable, accepted, reset_requested, paused, unapproved, dependency, successor, healed,
             retries, retry_interval, on_failure, rollback_to, test, drift, now: at(NOW), spec: SPEC.to_owned(),
         }
     }

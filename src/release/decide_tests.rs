@@ -24,6 +24,7 @@ pub(super) fn created() -> Observation {
         unapproved: None,
         head: Head::None { expected: false },
         inputs: Some(WANTED.to_owned()),
+        unreadable: false,
         accepted: None,
         spec: SPEC.to_owned(),
         reset_requested: false,
@@ -825,6 +826,10 @@ fn what_is_wanted_instead_takes_over_only_when_it_could_begin() {
     let rolls_back =
         |seen: Observation| Observation { on_failure: OnFailure { uninstall: true, rollback: true }, ..seen };
     let failed = || rolls_back(with(ours(failed(0), OTHER)));
+    let failed_for = |inputs| rolls_back(with(ours(super::tests::failed(0), inputs)));
+    let retries = |seen: Observation| Observation { retries: Retries { install: 3, upgrade: 3 }, ..seen };
+    let silent = |seen: Observation| Observation { inputs: None, ..seen };
+    let unreadable = |seen: Observation| Observation { unreadable: true, ..silent(seen) };
     let upgrade = |attempt| Operation::Upgrade { revision: 5, attempt };
     let back = |attempt| Operation::Rollback { revision: 5, target: 3, attempt };
     let going_back = |state| {
@@ -850,5 +855,24 @@ fn what_is_wanted_instead_takes_over_only_when_it_could_begin() {
         ),
         row("interrupted: no failure", with(ours(HeadState::Interrupted, WANTED)), upgrade(1)),
         row("interrupted, other inputs", with(ours(HeadState::Interrupted, OTHER)), upgrade(1)),
+        row("failed, inputs unreadable", unreadable(failed()), back(1)),
+        row("failed, source does not answer", silent(failed()), Operation::Hold(Hold::InputsUnknown)),
+        row(
+            "failed, source does not answer for long",
+            Observation { now: at(NOW + 600), ..silent(failed()) },
+            back(1),
+        ),
+        row("failed, same inputs, paused: no retry can begin", paused(retries(failed_for(WANTED))), back(1)),
+        row(
+            "failed, same inputs, a dependency is away for a moment",
+            waiting(retries(failed_for(WANTED))),
+            Operation::Wait,
+        )
+        .until(NOW + 5),
+        row(
+            "failed, same inputs, a dependency is away for long",
+            Observation { now: at(NOW + 600), ..waiting(retries(failed_for(WANTED))) },
+            back(1),
+        ),
     ]);
 }

@@ -70,6 +70,14 @@ pub async fn read_keys(client: &Client, namespace: &str) -> Result<Option<KeyRin
     look(&api(client, namespace), namespace).await?.ring(namespace)
 }
 
+/// Whether the keys have moved into the second Secret and that is missing: whoever has them may store them.
+///
+/// # Errors
+/// Those of the API server.
+pub async fn keys_are_missing(client: &Client, namespace: &str) -> Result<bool, Error> {
+    Ok(look(&api(client, namespace), namespace).await?.lacks_all())
+}
+
 /// Makes the first key, or stores `given` as such. Two that do so at once agree on that of the faster one.
 ///
 /// # Errors
@@ -80,6 +88,9 @@ pub async fn make_key(client: &Client, namespace: &str, given: Option<MacKey>) -
         None => random()?,
     });
     let api = api(client, namespace);
+    if look(&api, namespace).await?.lacks_all() {
+        return Ok(keep_keys(client, namespace, &ring).await?.ring);
+    }
     match create(&api, namespace, &first_secret(namespace, &ring)).await {
         Ok(_) => Ok(ring),
         // Somebody was faster, or an earlier send of this call got through: what is stored counts.
@@ -193,7 +204,7 @@ async fn write(
     restored: &mut Vec<ObjectReference>,
 ) -> Result<(), Error> {
     let several = ring.keys().count() > 1;
-    if several {
+    if several || found.lacks_all() {
         let version = found.all.as_ref().and_then(|all| all.metadata.resource_version.clone());
         let all = all_secret(namespace, ring, version);
         match &found.all {

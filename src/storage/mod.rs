@@ -51,8 +51,8 @@ pub use self::{
     helm::{HelmRelease, helm_key, helm_revision},
     helm_records::{HelmFound, HelmNewest, HelmRecords},
     key::{
-        Kept, RECORD_KEY_DATA, RECORD_KEY_SECRET, RECORD_KEYS_SECRET, add_key, keep_keys, make_key, random,
-        read_keys,
+        Kept, RECORD_KEY_DATA, RECORD_KEY_SECRET, RECORD_KEYS_SECRET, add_key, keep_keys, keys_are_missing,
+        make_key, random, read_keys,
     },
     memory::{InMemory, MemoryRecords, Operations},
     shelf::{Holds, InCluster, Page, Selector, Shelf},

@@ -1,7 +1,9 @@
 //! What was there before a release is not the release's to lose: it is handed back, unless a revision with it was deployed.
 
 use serde_json::{Value, json};
+use sherpack_operator::release::Record;
 
+use super::jobs::{job, without_ttl};
 use crate::support::harness::{PERSON, condition};
 use crate::support::kills::in_each_operation;
 use crate::support::objects::uid;
@@ -319,4 +321,73 @@ async fn what_a_lost_record_had_deployed_survives_a_new_beginning_that_fails() {
     h.gone("Deployment/bad").await;
     assert_eq!(h.objects.uids(&["ConfigMap/settings", "Deployment/good"]).await, uids);
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
+}
+
+/// As `kubectl apply` makes them: alike to the byte, but for their names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_that_are_alike_go_back_each_for_itself() {
+    let h = Harness::new("adopt-alike").await;
+    let mut before = Vec::new();
+    for name in ["one", "two"] {
+        before.push(h.objects.create("kubectl-create", config_map(name, json!({"enabled": "false"}))).await);
+    }
+    h.deploy("web", &Pack::new("web", "1.0.0").object(deployment("good", 1)), adopting(json!({}))).await;
+    let taking = ["one", "two"].map(|name| config_map(name, json!({"enabled": "true"})));
+    h.pack("web-pack", &Pack::new("web", "2.0.0").objects(taking).objects([deployment("good", 1), bad()]))
+        .await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    handed_back(&h, &before).await;
+}
+
+/// The release goes on all the same, and says what stayed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_api_server_does_not_take_back_holds_nothing_up() {
+    let h = Harness::new("adopt-refused").await;
+    by_hand(&h).await;
+    h.deploy("web", &Pack::new("web", "1.0.0").object(deployment("good", 1)), adopting(json!({}))).await;
+    let mut frozen = config_map("settings", json!({"color": "blue"}));
+    frozen["immutable"] = json!(true);
+    frozen["metadata"]["annotations"] = json!({"a": "b"});
+    h.pack("web-pack", &Pack::new("web", "2.0.0").objects([frozen, deployment("good", 1), bad()])).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    let live = h.objects.get("ConfigMap/settings").await;
+    assert_eq!((&live["data"]["color"], &live["immutable"]), (&json!("blue"), &json!(true)));
+    assert!(live["metadata"]["labels"].is_null() && live["metadata"]["annotations"].is_null(), "{live}");
+    let note = h.events("web", "HandedBack").await.join(" ");
+    assert!(note.contains("data.color") && note.contains("immutable"), "{note}");
+    h.uninstall("web").await;
+    h.objects.get("ConfigMap/settings").await;
+}
+
+/// Another tool's revision between makes nothing the release's own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_way_back_past_another_tools_revision_remembers_what_was_adopted() {
+    let h = Harness::new("adopt-foreign").await;
+    by_hand(&h).await;
+    h.deploy("web", &Pack::new("web", "1.0.0").object(claim("pack")), adopting(json!({}))).await;
+    let uids = h.objects.uids(&["PersistentVolumeClaim/data"]).await;
+    let record = h.decoded("web", 1).await.record;
+    h.edit_spec("web", json!({"suspend": true})).await;
+    h.condition("web", "Ready", "False", Some("Suspended")).await;
+    h.write_as_another_tool(&Record { version: 2, ..record }).await;
+    h.edit_spec("web", json!({"suspend": null, "rollbackTo": 1})).await;
+    h.shows("SherpackRelease/web", "/status/revision", 3).await;
+    h.ready("web").await;
+    h.uninstall("web").await;
+    assert_eq!(h.objects.uids(&["PersistentVolumeClaim/data"]).await, uids);
+}
+
+/// Its ttl is the pack's, and the Job is not: it must not go before a revision with it is deployed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_ran_before_does_not_go_for_a_ttl_of_the_pack() {
+    let h = Harness::new("adopt-job").await;
+    let theirs = h.objects.create("kubectl-create", without_ttl(job("migrate"))).await;
+    h.sees("Job/migrate", |job| job["status"]["succeeded"] == 1).await;
+    h.deploy("web", &Pack::new("web", "1.0.0").object(deployment("good", 1)), adopting(json!({}))).await;
+    h.pack("web-pack", &Pack::new("web", "2.0.0").objects([job("migrate"), deployment("good", 1), bad()]))
+        .await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    let live = h.objects.get("Job/migrate").await;
+    assert_eq!(uid(&live), uid(&theirs));
+    assert!(live["spec"]["ttlSecondsAfterFinished"].is_null(), "{live}");
 }

@@ -9,7 +9,7 @@ use crate::support::wait::{eventually, wait_for};
 use crate::support::{Effect, Fault, Harness, Pack};
 
 /// A Job that ends by itself and goes at once when it may.
-fn job(name: &str) -> Value {
+pub(super) fn job(name: &str) -> Value {
     json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
         "spec": {
@@ -26,7 +26,7 @@ fn pack(color: &str) -> Pack {
     Pack::new("web", "1.0.0").object(config_map("settings", json!({"color": color}))).object(job("once"))
 }
 
-fn without_ttl(mut job: Value) -> Value {
+pub(super) fn without_ttl(mut job: Value) -> Value {
     job["spec"].as_object_mut().unwrap().remove("ttlSecondsAfterFinished");
     job
 }

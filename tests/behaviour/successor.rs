@@ -28,11 +28,12 @@ async fn waiting(h: &Harness, more: Value) {
 }
 
 /// Ways to want something that cannot begin, with a word of what is told about it.
-const WAYS: [(&str, &str); 4] = [
+const WAYS: [(&str, &str); 5] = [
     ("schema", "replicas"),
     ("depends", "nowhere"),
     ("paused", "spec.upgrade.paused"),
     ("render", "missing"),
+    ("source", "nowhere"),
 ];
 
 async fn wants(h: &Harness, way: &str) {
@@ -45,6 +46,7 @@ async fn wants(h: &Harness, way: &str) {
         "paused" => {
             h.edit_spec("web", json!({"values": {"color": "red"}, "upgrade": {"paused": true}})).await;
         }
+        "source" => drop(h.edit_spec("web", json!({"pack": {"configMap": {"name": "nowhere"}}})).await),
         _ => h.pack("web-pack", &pack("3.0.0", "3").template("x.yaml", "{{ values.missing.key }}")).await,
     }
 }
@@ -97,10 +99,41 @@ async fn what_fails_while_nothing_can_take_over_is_undone() {
     futures::future::join_all(lives).await;
 }
 
+/// A pause alone keeps the retries from coming, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_while_the_release_is_paused_is_undone() {
+    let h = Harness::new("successor-paused-alone").await;
+    waiting(&h, json!({"timeout": "8s"})).await;
+    h.edit_spec("web", json!({"upgrade": {"paused": true}})).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    locked(&h, "1").await;
+}
+
+/// It renders, and yet it cannot be stored: an object of it is somebody else's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_while_an_object_of_the_next_one_is_not_ours_is_undone() {
+    let h = Harness::new("successor-not-owned").await;
+    h.objects.create("kubectl-create", config_map("theirs", json!({"a": "b"}))).await;
+    waiting(&h, json!({"timeout": "8s"})).await;
+    h.pack("web-pack", &pack("3.0.0", "3").object(config_map("theirs", json!({"a": "c"})))).await;
+    h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+    h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
+    locked(&h, "1").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_interrupted_has_not_failed() {
     let h = Harness::new("successor-back").await;
     waiting(&h, json!({"timeout": "2m", "upgrade": {"retries": 0}})).await;
+    // A typo that is taken back changes nothing.
+    wants(&h, "schema").await;
+    told(&h, "replicas").await;
+    h.edit_spec("web", json!({"values": null})).await;
+    h.sees("SherpackRelease/web", |release| {
+        !condition(release, "Ready")["message"].as_str().unwrap_or_default().contains("does not take over")
+    })
+    .await;
+    h.shows_states("web", &["1 deployed", "2 pending-upgrade"]).await;
     h.pack("web-pack", &pack("3.0.0", "3").object(slow())).await;
     h.shows_states("web", &["1 deployed", "2 failed", "3 pending-upgrade"]).await;
     h.pack("web-pack", &pack("2.0.0", "2").object(slow())).await;

@@ -20,17 +20,20 @@ pub(super) fn ours(seen: &Observation, head: &OurHead) -> Decided {
         return rollback_to(seen, head, to);
     }
     let Some(inputs) = &seen.inputs else {
+        if let Some(undo) = successor::stranded(seen, head) {
+            return undo;
+        }
         // Tests need nothing but the record of what is deployed.
         let tests = seen.test && head.state == HeadState::Deployed;
         return (if tests { Operation::Test } else { Operation::Hold(Hold::InputsUnknown) }, None);
     };
+    if let Some(undo) = successor::stranded(seen, head) {
+        return undo;
+    }
     if let Some(failure) = failure(seen, head, inputs)
         && !seen.reset_requested
     {
         return failed(seen, head, &failure);
-    }
-    if let Some(undo) = successor::stranded(seen, head) {
-        return undo;
     }
     let next = next(head, 1);
     match head.state {

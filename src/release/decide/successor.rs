@@ -54,11 +54,16 @@ pub(super) fn pending(seen: &Observation, head: &OurHead, uninstalling: bool) ->
     }
 }
 
-/// The newest revision failed, and what is wanted instead cannot begin. It would be neither locked nor tried again, because a
-/// retry needs inputs that nobody wants any more: so it is undone.
+/// How long a failed revision waits for a dependency, or for a source that does not answer.
+const PATIENCE: u32 = 1;
+
+/// The newest revision failed, and neither a retry of it nor what is wanted instead can begin: nobody wants its inputs any more,
+/// they cannot be read, or a person holds it up. It would be neither locked nor tried again: so it is undone.
 pub(super) fn stranded(seen: &Observation, head: &OurHead) -> Option<(Operation, Option<Timestamp>)> {
     let HeadState::Failed { at } = head.state else { return None };
-    if !others_are_wanted(seen, head) || !(held(seen, head) || seen.successor == Successor::Refused) {
+    // Of a way back to where the release was pinned nothing is known that had failed.
+    own_failure(head)?;
+    if seen.healed || !cannot_go_on(seen, head, at) {
         return None;
     }
     let revision = head.revision + 1;
@@ -72,6 +77,18 @@ pub(super) fn stranded(seen: &Observation, head: &OurHead) -> Option<(Operation,
         }
         _ => None,
     }
+}
+
+fn cannot_go_on(seen: &Observation, head: &OurHead, failed_at: Timestamp) -> bool {
+    let waited_long = seen.now >= after(failed_at, backoff::slow(PATIENCE));
+    if seen.inputs.is_none() {
+        return seen.unreadable || waited_long;
+    }
+    if others_are_wanted(seen, head) {
+        return held(seen, head) || seen.successor == Successor::Refused;
+    }
+    // A dependency may be back in a moment.
+    (seen.paused && !is_fresh(head)) || (seen.dependency.is_some() && waited_long)
 }
 
 /// Why what is wanted instead of a revision under way may not begin.
