@@ -224,11 +224,11 @@ impl Soak {
             sleep(Duration::from_secs(2)).await;
             self.disturber.operator.lives()?;
             let seen = Sighting::brief(&self.people.calls).await?;
-            let mut restless = None;
+            let mut restless = Vec::new();
             for (at, of) in self.releases.iter_mut().enumerate() {
                 match fit(of, seen.release(of), seen.live(of)) {
                     Fit::Fits => continue,
-                    Fit::Not(why) => restless = Some((at, why)),
+                    Fit::Not(why) => restless.push((at, why)),
                     Fit::Spent => {
                         let again = asked.get(&at).is_none_or(|at| at.elapsed() > Duration::from_secs(20));
                         if again {
@@ -237,21 +237,26 @@ impl Soak {
                             asked.insert(at, Instant::now());
                             self.spent += 1;
                         }
-                        restless = Some((at, "its tries are spent again".to_owned()));
+                        restless.push((at, "its tries are spent again".to_owned()));
                     }
                 }
             }
-            calm = if restless.is_none() { calm + 1 } else { 0 };
-            if let Some((at, why)) = restless
-                && began.elapsed() > RESTS_WITHIN
-                && let Some(of) = self.releases.get(at)
-            {
-                let why = format!("not at rest within {} s: {why}", RESTS_WITHIN.as_secs());
-                return Err(violation(Failure::new(why), of));
+            calm = if restless.is_empty() { calm + 1 } else { 0 };
+            if began.elapsed() > RESTS_WITHIN && calm == 0 {
+                return Err(self.restless(&restless));
             }
         }
         self.slowest_rest = self.slowest_rest.max(began.elapsed());
         Ok(())
+    }
+
+    /// All that do not come to rest: one cause often stops several.
+    fn restless(&self, restless: &[(usize, String)]) -> Failure {
+        let told = restless.iter().filter_map(|(at, why)| {
+            let why = format!("not at rest within {} s: {why}", RESTS_WITHIN.as_secs());
+            Some(violation(Failure::new(why), self.releases.get(*at)?).to_string())
+        });
+        Failure::new(told.collect::<Vec<_>>().join("\n\n"))
     }
 
     async fn check(&mut self) -> Result<()> {
