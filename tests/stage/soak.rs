@@ -283,7 +283,7 @@ impl Soak {
         let probe = |(_, of): (usize, &Tracked)| {
             let (calls, namespace) = (calls.clone(), of.traits.namespace.clone());
             let title = format!("ConfigMap/{}", of.traits.object("main"));
-            let turn = of.possible.iter().next().map(|id| id.0.to_string()).unwrap_or_default();
+            let turn = of.revisions.values().next_back().map(|id| id.0.to_string()).unwrap_or_default();
             let story = violation(Failure::new("not locked"), of);
             async move {
                 calls.edit(&namespace, &title, &json!({"data": {"turn": "probe"}})).await?;

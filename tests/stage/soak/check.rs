@@ -98,7 +98,9 @@ pub(super) async fn release(calls: &Calls, seen: &Sighting, of: &mut Tracked) ->
                 Failure::new(format!("revision {revision} is deployed, and its mark is gone"))
             })?;
             check_deployed(seen, of, live)?;
-            of.possible = BTreeSet::from([live]);
+            // A wish that is held back may be rolled out at any later time.
+            let waiting = of.wish.is_good().then(|| of.wish.id());
+            of.possible = waiting.into_iter().chain([live]).collect();
             of.revisions.insert(revision, live);
         }
         (None, _) => check_not_lost(seen, of, said.as_ref())?,
