@@ -89,13 +89,14 @@ impl Disturber {
 
     /// The launcher starts it again on the same port.
     fn kill_server(&mut self) -> Result<()> {
-        signal("KILL", self.pid("kube-apiserver")?)?;
+        let Some(pid) = self.pid("kube-apiserver")? else { return Ok(()) };
+        signal("KILL", pid)?;
         self.note("API server killed");
         Ok(())
     }
 
     async fn freeze_etcd(&mut self, random: &mut Random) -> Result<()> {
-        let pid = self.pid("etcd")?;
+        let Some(pid) = self.pid("etcd")? else { return Ok(()) };
         signal("STOP", pid)?;
         let frozen = Frozen(pid);
         self.note("etcd stopped for seconds");
@@ -104,11 +105,16 @@ impl Disturber {
         Ok(())
     }
 
-    fn pid(&self, name: &str) -> Result<u32> {
+    /// A child of the launcher, unless it is away just now: then its number may be that of somebody else's process.
+    fn pid(&self, name: &str) -> Result<Option<u32>> {
         let text = std::fs::read_to_string(&self.children).during(self.children.display())?;
         let children: Children = serde_json::from_str(&text).during(self.children.display())?;
         let pid = children.pids.get(name).copied();
-        pid.ok_or_else(|| Failure::new(format!("{} has no {name}", self.children.display())))
+        let pid = pid.ok_or_else(|| Failure::new(format!("{} has no {name}", self.children.display())))?;
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        let directory = self.children.parent().unwrap_or_else(|| Path::new("/")).display().to_string();
+        Ok((line.contains(name) && line.contains(&directory)).then_some(pid))
     }
 
     /// Notes the peak of memory; the operator must live.
