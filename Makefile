@@ -13,11 +13,12 @@ NOISE ?= 0
 CLUSTER ?= own
 TARGET ?= archive
 TIME ?= 600
+MINUTES ?= 30
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 devcluster := tests/devcluster
 fuzz_targets := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
-# The demo and the scale run are one program; see tests/stage/main.rs.
+# The demo, the scale run and the soak are one program; see tests/stage/main.rs.
 stage := cargo test --quiet --test stage --
 
 .PHONY: help
@@ -53,6 +54,11 @@ scale: ## speed and cost with N=200 releases, as one JSON object; about 5 minute
 compare: ## the last scale run beside the figures of other systems, with their sources
 	@$(stage) compare
 
+.PHONY: soak
+soak: ## a long random story of many releases while everything around them fails. MINUTES=30 SEED=n RELEASES=30
+	$(beside) control-plane stage
+	@MINUTES=$(MINUTES) $(if $(SEED),SEED=$(SEED)) $(if $(RELEASES),RELEASES=$(RELEASES)) $(stage) soak
+
 .PHONY: cluster cluster-stop clean-cluster
 cluster: ## leave a control plane running and print its KUBECONFIG
 	@$(devcluster)/cluster.sh start
@@ -67,7 +73,7 @@ clean-cluster: cluster-stop ## end it and throw away the binaries of the control
 lint: components ## format and lints, as `make test` does first
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
-	@# The demo is no part of `cargo test`, so `--all-targets` leaves it out.
+	@# The stage is no part of `cargo test`, so `--all-targets` leaves it out.
 	cargo clippy --test stage -- -D warnings
 
 fmt: components ## format the code

@@ -134,20 +134,24 @@ impl Operator {
             if matches!(http::get(self.address, "/readyz").await, Ok((200, _))) {
                 return Ok(());
             }
-            if let Some(status) = self.child.try_wait()? {
-                return Err(Failure::new(format!("the operator ended by itself: {status}")));
-            }
+            self.lives()?;
             check(self.spawned.elapsed() < READY_LIMIT, || "the operator does not get ready".to_owned())?;
             sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Fails when the process has ended, which nobody asked for.
+    pub(crate) fn lives(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => Err(Failure::new(format!("the operator ended by itself: {status}"))),
+            None => Ok(()),
         }
     }
 
     /// SIGKILL, then a new process at once.
     pub(crate) async fn kill_and_restart(&mut self) -> Result<()> {
         // One that ended by itself would pass for a killed one.
-        if let Some(status) = self.child.try_wait()? {
-            return Err(Failure::new(format!("the operator ended by itself: {status}")));
-        }
+        self.lives()?;
         self.child.kill().await.during("kill -9 of the operator")?;
         *self = self.settings.spawn()?;
         Ok(())

@@ -20,6 +20,16 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// A number in `0..limit`; 0 where there is none.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        self.next().checked_rem(limit as u64).unwrap_or_default() as usize
+    }
+
+    /// Whether the one case in `cases` has come.
+    pub(crate) fn one_in(&mut self, cases: usize) -> bool {
+        self.below(cases) == 0
+    }
+
     /// A moment in `0..limit`.
     pub(crate) fn moment(&mut self, limit: Duration) -> Duration {
         limit.mul_f64((self.next() >> 11) as f64 / (1u64 << 53) as f64)

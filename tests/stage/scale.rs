@@ -16,7 +16,7 @@ mod crowd;
 mod depends;
 mod drift;
 mod noise;
-mod process;
+pub(crate) mod process;
 mod report;
 mod workload;
 
