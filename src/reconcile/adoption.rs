@@ -60,8 +60,11 @@ impl Pass<'_> {
                 live.live.metadata.resource_version.clone().map(|version| (object.id.clone(), version)),
             );
             let before = self.before_of(object, entry, &rules, &uid, &live).await?;
-            let kept =
-                if before.is_empty() { None } else { Some(self.store_before(&object.id, &before).await?) };
+            let kept = if before.is_empty() {
+                None
+            } else {
+                Some(self.store_before(&uid, &object.id, &before).await?)
+            };
             let known = entry
                 .adopted
                 .replace(Adopted { kept: kept.clone(), deployed: false })
@@ -92,7 +95,7 @@ impl Pass<'_> {
         let touched = entry.uid.is_some() || plan::is_marked(live.live.metadata.annotations.as_ref(), uid);
         let known =
             match entry.adopted.as_ref().and_then(|adopted| adopted.kept.as_deref()).filter(|_| touched) {
-                Some(digest) => self.kept(&object.id, digest).await?.unwrap_or_default(),
+                Some(digest) => self.kept(uid, &object.id, digest).await?.unwrap_or_default(),
                 None => Before::default(),
             };
         let after = match self.cluster.apply(&object.api_version, &object.id, &body, Mode::DryRun).await {
@@ -108,9 +111,9 @@ impl Pass<'_> {
     }
 
     /// Stores what is kept of an object; gives its digest.
-    async fn store_before(&self, id: &ObjectId, before: &Before) -> Result<String, Error> {
+    async fn store_before(&self, uid: &str, id: &ObjectId, before: &Before) -> Result<String, Error> {
         // Texts and JSON always serialise.
-        let text = serde_json::to_vec(&(self.kept_name(id), before)).unwrap_or_default();
+        let text = serde_json::to_vec(&(kept_name(uid, id), before)).unwrap_or_default();
         if text.len() > KEPT_MAX {
             let error =
                 cluster::Error::AdoptionTooLarge { id: id.clone(), bytes: text.len(), limit: KEPT_MAX };
@@ -133,7 +136,7 @@ impl Pass<'_> {
     }
 
     /// What was kept; `None` when it is not there any more, or is not what was kept.
-    async fn kept(&self, id: &ObjectId, digest: &str) -> Result<Option<Before>, Error> {
+    async fn kept(&self, uid: &str, id: &ObjectId, digest: &str) -> Result<Option<Before>, Error> {
         let Some(secret) = self.ctx.as_operator.get("v1", &self.kept_secret(digest)).await? else {
             return Ok(None);
         };
@@ -142,12 +145,7 @@ impl Pass<'_> {
             secret.pointer("/data").and_then(|data| data.get(names::DATA_BEFORE)).and_then(Value::as_str);
         let text = text.and_then(|text| STANDARD.decode(text).ok()).filter(|text| digest_of(text) == digest);
         let kept = text.and_then(|text| serde_json::from_slice::<(String, Before)>(&text).ok());
-        Ok(kept.filter(|(of, _)| *of == self.kept_name(id)).map(|(_, before)| before))
-    }
-
-    /// Says of what something is kept: no two objects share it, however equal they were.
-    fn kept_name(&self, id: &ObjectId) -> String {
-        format!("{} {id}", self.uid)
+        Ok(kept.filter(|(of, _)| *of == kept_name(uid, id)).map(|(_, before)| before))
     }
 
     fn kept_secret(&self, digest: &str) -> ObjectId {
@@ -190,7 +188,7 @@ impl Pass<'_> {
         let ours = |live: &Applied| plan::is_marked(live.live.metadata.annotations.as_ref(), uid);
         if let Some(live) = live.filter(|live| ours(live) && !live.is_leaving()) {
             let before = match &digest {
-                Some(digest) => self.kept(&entry.id, digest).await?,
+                Some(digest) => self.kept(uid, &entry.id, digest).await?,
                 None => Some(Before::default()),
             };
             let lost = before.is_none();
@@ -246,4 +244,9 @@ impl Pass<'_> {
         let warning = lost || !refused.is_empty();
         self.ctx.report.event(self.release, warning, reasons::HANDED_BACK, "HandBack", note);
     }
+}
+
+/// Says of what something is kept, for which line of revisions: no two objects share it, however equal they were.
+fn kept_name(uid: &str, id: &ObjectId) -> String {
+    format!("{uid} {id}")
 }
