@@ -1,7 +1,5 @@
 //! What an object was before its release wrote it, as far as the release changed it; and the way back.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -107,15 +105,14 @@ impl Before {
     pub fn restored(&self, live: &Value) -> Value {
         // Who wrote nothing since then holds what we have not taken from him, and has changed nothing.
         let mut changed = managed_fields(live);
-        changed.retain(|entry| !is_own(entry));
-        changed.retain(|entry| {
-            !self.managers.iter().any(|known| same_manager(known, entry) && known.time == entry.time)
-        });
+        let wrote_nothing = |entry: &ManagedFieldsEntry| {
+            self.managers.iter().any(|known| same_manager(known, entry) && known.time == entry.time)
+        };
+        changed.retain(|entry| !is_own(entry) && !wrote_nothing(entry));
         let mut object = live.clone();
         for Kept { at, was } in &self.values {
-            let steps: Vec<differences::Step<'_>> =
-                at.iter().map(Step::walked).collect::<Option<_>>().unwrap_or_default();
-            if steps.len() != at.len() || differences::holder(live, &steps, &changed).is_some() {
+            let steps: Option<Vec<differences::Step<'_>>> = at.iter().map(Step::walked).collect();
+            if steps.is_none_or(|steps| differences::holder(live, &steps, &changed).is_some()) {
                 continue;
             }
             match was {
@@ -257,8 +254,8 @@ fn same_manager(one: &ManagedFieldsEntry, other: &ManagedFieldsEntry) -> bool {
 
 /// What this operator holds of an object, in whatever role.
 fn is_own(entry: &ManagedFieldsEntry) -> bool {
-    let own: BTreeSet<&str> = [names::MANAGER_APPLY, names::MANAGER_HANDOVER, names::MANAGER_OWN].into();
-    entry.manager.as_deref().is_some_and(|manager| own.contains(manager))
+    let own = [names::MANAGER_APPLY, names::MANAGER_HANDOVER, names::MANAGER_OWN];
+    entry.manager.as_deref().is_some_and(|manager| own.contains(&manager))
         && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
 

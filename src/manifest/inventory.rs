@@ -57,6 +57,14 @@ pub struct Ran {
 }
 
 impl InventoryEntry {
+    /// Takes note that the object was there before `revision` writes it. The marker names that very revision from now on.
+    pub fn adopt(&mut self, revision: u32) {
+        if self.adopted.is_none() {
+            self.adopted = Some(Adopted::default());
+            self.changed_in = revision;
+        }
+    }
+
     /// The object is left to others as a whole.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use serde_json::Value;
 
 use super::Hook;
@@ -177,10 +177,25 @@ pub fn marked_by(annotations: Option<&BTreeMap<String, String>>) -> Option<&str>
     Some(uid)
 }
 
-/// Whether a live object is ours to delete: still marked by this line of revisions, neither adopted nor to be kept.
+/// Whether the marker of a live object is one that `changed_in`, the revision in which a record last changed it, can explain.
+/// A later one is of a revision that the record knows nothing of, and that one may have adopted the object.
 #[must_use]
-pub fn may_delete(entry: &InventoryEntry, annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
-    !entry.keep && !is_kept(annotations) && entry.adopted.is_none() && is_marked(annotations, uid)
+pub fn explains(changed_in: u32, annotations: Option<&BTreeMap<String, String>>) -> bool {
+    let marker = annotations.and_then(|all| all.get(names::APPLIED)).and_then(|mark| mark.rsplit_once('.'));
+    marker.and_then(|(_, revision)| revision.parse::<u32>().ok()).is_some_and(|marked| marked <= changed_in)
+}
+
+/// Whether a live object is ours to delete: still marked by this line of revisions, neither adopted nor to be kept, and the
+/// very object of the entry or marked by a revision that the entry knows of.
+#[must_use]
+pub fn may_delete(entry: &InventoryEntry, live: &ObjectMeta, uid: &str) -> bool {
+    let annotations = live.annotations.as_ref();
+    let same = entry.uid.is_some() && entry.uid == live.uid;
+    !entry.keep
+        && !is_kept(annotations)
+        && entry.adopted.is_none()
+        && is_marked(annotations, uid)
+        && (same || explains(entry.changed_in, annotations))
 }
 
 /// Whether the annotations of a live object say that it outlives its release.
@@ -308,6 +323,26 @@ mod tests {
         assert_eq!(next(&[], &[], &before), ["check"], "once");
         assert!(next(&[], &hooks, &before).is_empty(), "it runs again and makes way by itself");
         assert!(next(&[object("Job", "check", 1)], &[], &[]).is_empty(), "an ordinary object now");
+    }
+
+    #[test]
+    fn only_what_a_record_explains_may_be_deleted() {
+        let live = |mark: &str, uid: &str| ObjectMeta {
+            annotations: Some([(names::APPLIED.to_owned(), mark.to_owned())].into()),
+            uid: Some(uid.to_owned()),
+            ..ObjectMeta::default()
+        };
+        let mut entry = next_inventory(&[object("ConfigMap", "a", 1)], 2, &[], &[]).wanted.remove(0);
+        let may = |entry: &InventoryEntry, mark: &str, uid: &str| may_delete(entry, &live(mark, uid), "u");
+        assert!(may(&entry, "u.1", "77") && may(&entry, "u.2", "77"));
+        assert!(!may(&entry, "other.1", "77"), "another release's");
+        assert!(!may(&entry, "u.3", "77"), "a revision whose record is lost may have adopted it");
+        assert!(!may(&entry, "u", "77") && !may(&entry, "u.x", "77"));
+        entry.uid = Some("77".to_owned());
+        assert!(may(&entry, "u.3", "77"), "this very object was applied before");
+        assert!(!may(&entry, "u.3", "78"));
+        entry.adopt(2);
+        assert!(!may(&entry, "u.2", "77"));
     }
 
     #[test]

@@ -31,13 +31,11 @@ impl Pass<'_> {
         if self.settings.create_namespace {
             self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
         }
-        let Prepared { record, mut private, parts, plan, start_over } = prepared;
-        let Survey { found, mut adopted, absent } = self.check_ownership(&parts.objects, &private).await?;
-        if start_over {
-            adopted.extend(found.iter().map(|(id, _)| id.clone()));
-        }
+        let Prepared { record, mut private, parts, plan, before } = prepared;
+        let Survey { found, adopted, absent } =
+            self.check_ownership(&parts.objects, &private, before.as_ref()).await?;
         for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
-            entry.adopted.get_or_insert_default();
+            entry.adopt(record.version);
         }
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;
@@ -65,6 +63,7 @@ impl Pass<'_> {
                 // A failed revision is not rewritten any more: this is where it stops being the head.
                 self.records().set_head(old, false).await?;
             }
+            Some((Head::Foreign(_), _)) => self.end_left(record.version).await?,
             _ => {}
         }
         self.mem.running = Some(self.running(stored, parts, plan, absent));
@@ -256,12 +255,7 @@ impl Pass<'_> {
         self.wake_on(&waiting);
         let action = action_of(&stored);
         let revision = stored.record.version;
-        stored.record.state =
-            State::Failed { reason: format!("{reason}: {message}"), recoverable: true, failed_at: self.now };
-        stored.record.updated_at = self.now;
-        if let Some(private) = stored.private.as_mut() {
-            private.operation = None;
-        }
+        self.mark_failed(&mut stored, format!("{reason}: {message}"));
         failures::note(&mut stored, reason, &message, self.now);
         let mut stored = self.save(&stored, true).await?;
         self.wrote(&stored);
@@ -273,6 +267,15 @@ impl Pass<'_> {
         let failure = Some((reason, message));
         let ailing = None;
         Ok(Progress::Finished(Finished { action, revision, failure, ailing, manifest_digest, values_digest }))
+    }
+
+    /// Says in a record that its operation has failed for this reason.
+    pub(super) fn mark_failed(&self, stored: &mut Stored, reason: String) {
+        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
+        stored.record.updated_at = self.now;
+        if let Some(private) = stored.private.as_mut() {
+            private.operation = None;
+        }
     }
 
     /// Writes a changed record. When somebody else wrote it first, whatever we know of it is worthless.

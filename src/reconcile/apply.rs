@@ -10,7 +10,6 @@ use super::prepare::stored_objects;
 use super::{Error, Pass};
 use crate::api::{Adopt, IgnoreRule, names};
 use crate::cluster::{self, Applied, Holder, Mode};
-use crate::manifest::adoption::Adopted;
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
 use crate::release::ReleaseKey;
@@ -89,6 +88,7 @@ impl Pass<'_> {
             // The whole group is tried, so that one bad object hides no other; the first error by id is reported.
             let mut failures = BTreeMap::new();
             let mut refused = BTreeMap::new();
+            let mut appeared = false;
             for (id, result) in results {
                 match result {
                     Ok(done) if done.is_leaving() => {
@@ -107,8 +107,9 @@ impl Pass<'_> {
                     Err(error @ cluster::Error::Appeared { .. }) => {
                         // Nothing of it is touched before that is written down.
                         let entry = private.inventory.iter_mut().find(|entry| entry.id == id);
-                        entry.into_iter().for_each(|entry| entry.adopted = Some(Adopted::default()));
+                        entry.into_iter().for_each(|entry| entry.adopt(revision));
                         absent.remove(&id);
+                        appeared = true;
                         failures.insert(id, error);
                     }
                     Err(error) if !error.suspects().is_empty() => drop(refused.insert(id, error)),
@@ -116,6 +117,10 @@ impl Pass<'_> {
                 }
             }
             if let Some((_, error)) = failures.pop_first() {
+                if appeared {
+                    *stored = self.save(stored, true).await?;
+                    self.wrote(stored);
+                }
                 return Err(error.into());
             }
             // Nothing is deleted before everything else of the group is done, and every refusal understood.
@@ -307,7 +312,7 @@ impl Pass<'_> {
             self.hand_back(&version, entry, uid).await?;
             return Ok(false);
         }
-        if !plan::may_delete(entry, meta.annotations.as_ref(), uid) {
+        if !plan::may_delete(entry, &meta, uid) {
             return Ok(false);
         }
         let Some(object_uid) = &meta.uid else { return Ok(false) };

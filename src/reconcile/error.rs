@@ -89,6 +89,11 @@ pub enum Error {
     CredentialsUnreadable { reference: Reference, message: String },
     #[error("the {reference} of spec.pack.http.secretRef cannot be used: {message}")]
     CredentialsInvalid { reference: Reference, message: String },
+    /// A record below another tool's newest one.
+    #[error(
+        "{message}; another tool wrote a newer revision, but what this release had made stands in that record: restore it or the key of the records, or delete it to go on without what it says"
+    )]
+    RecordDoubtful { message: String },
     #[error("revision {revision} was changed by somebody else meanwhile")]
     RecordChanged { revision: u32 },
     #[error("no decision was reached: the record changes faster than it can be read")]
@@ -116,7 +121,9 @@ impl Error {
             Self::Render(error) => error.class(),
             Self::Manifest(error) => error.class(),
             Self::Plan(error) => error.class(),
-            Self::RollbackTarget { .. } | Self::Hook { .. } => Class::FixCluster,
+            Self::RollbackTarget { .. } | Self::Hook { .. } | Self::RecordDoubtful { .. } => {
+                Class::FixCluster
+            }
             Self::Definition(error) => error.class(),
             // Another release may let go of it, and objects may go.
             Self::OwnershipConflict { .. } | Self::CrdDeletionBlocked { .. } => Class::FixCluster,
@@ -161,6 +168,7 @@ impl Error {
             Self::Manifest(error) => error.reason(),
             Self::Plan(error) => error.reason(),
             Self::RollbackTarget { .. } => reasons::ROLLBACK_TARGET_INVALID,
+            Self::RecordDoubtful { .. } => reasons::RECORD_KEY_LOST,
             Self::Definition(error) => error.reason(),
             Self::CrdBreakingChange { .. } => reasons::CRD_BREAKING_CHANGE,
             Self::OwnershipConflict { .. } => reasons::OWNERSHIP_CONFLICT,

@@ -1,14 +1,12 @@
 //! What is known of inputs that failed: written down with the failure, carried along, and not tried again unasked.
 
-use futures::TryStreamExt;
-
 use super::memory::Leaves;
 use super::{Error, Pass};
 use crate::api::conditions;
 use crate::manifest;
 use crate::release::decide::{self, Observation};
-use crate::release::{Action, Private, State, Undone};
-use crate::storage::{Head, Records, Stored};
+use crate::release::{Action, Past, State, Undone};
+use crate::storage::{Head, Stored};
 
 impl Pass<'_> {
     /// Digest of the spec.
@@ -55,23 +53,12 @@ impl Pass<'_> {
     /// Whether any revision of this release was deployed, although the newest record knows of none: then a failed install
     /// is not the first one, and what it applied is not all its own.
     pub(super) async fn was_deployed_before(&self, seen: &mut Observation) -> Result<bool, Error> {
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let records = self.records();
-        let mut history = std::pin::pin!(records.history(namespace, name));
-        while let Some(head) = history.try_next().await? {
-            let Head::Ours(stored) = head else { continue };
-            let deployed = matches!(stored.record.state, State::Deployed | State::Superseded);
-            let own = |private: &Private| {
-                self.owns(&private.owner) && (deployed || private.last_deployed.is_some())
-            };
-            if stored.private.as_ref().is_some_and(own) {
-                if let decide::Head::Ours(head) = &mut seen.head {
-                    head.earlier_deployed = true;
-                }
-                return Ok(true);
-            }
+        let Past { deployed, unreachable, .. } = self.past_records().await?;
+        let before = deployed || unreachable.is_some();
+        if let decide::Head::Ours(head) = &mut seen.head {
+            head.earlier_deployed = before;
         }
-        Ok(false)
+        Ok(before)
     }
 }
 

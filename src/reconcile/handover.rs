@@ -111,7 +111,7 @@ impl Pass<'_> {
             return Ok(None);
         }
         let found = self.cluster.find(&leftover.api_version, &leftover.id).await?;
-        let goes = |meta: &ObjectMeta| plan::may_delete(leftover, meta.annotations.as_ref(), owner_uid);
+        let goes = |meta: &ObjectMeta| plan::may_delete(leftover, meta, owner_uid);
         let Some((version, _)) = found.filter(|(_, meta)| goes(meta)) else { return Ok(None) };
         let live = self.cluster.get(&version, &leftover.id).await?;
         Ok(live.and_then(|live| plan::scale_target(&leftover.id, &live.value())))

@@ -7,6 +7,7 @@ use futures::TryStreamExt;
 use super::status::{self, Finished, Progress};
 use super::{Error, Pass};
 use crate::manifest;
+use crate::release::decide::Operation;
 use crate::release::{Action, FAILED_KEPT, Private, Retained, State, surplus};
 use crate::storage::{Head, Records, Stored};
 
@@ -42,14 +43,37 @@ impl Pass<'_> {
         }))
     }
 
+    /// What a crash left to do behind a deployed revision is done before another one begins: that one may be refused for
+    /// good.
+    pub(super) async fn conclude_before(&mut self, next: &Operation) -> Result<(), Error> {
+        let begins = matches!(
+            next,
+            Operation::Install { .. } | Operation::Upgrade { .. } | Operation::Rollback { .. }
+        );
+        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
+        let deployed = head.record.state == State::Deployed && self.own_private().is_some();
+        if !(begins && deployed) || self.is_told(head.record.version) {
+            return Ok(());
+        }
+        let deployed = self.read_head_whole().await?;
+        self.conclude(&deployed, None, None).await?;
+        self.mem.ended.push(status::ended(&deployed, self.now));
+        Ok(())
+    }
+
+    /// The status says how this revision ended, or the next one will.
+    fn is_told(&self, revision: u32) -> bool {
+        let history = self.release.status.iter().flat_map(|status| &status.history);
+        history.chain(&self.mem.ended).any(|entry| entry.revision == i64::from(revision))
+    }
+
     /// What a crash or an error left to do after the newest revision was deployed.
     pub(super) async fn catch_up(&mut self) -> Result<Progress, Error> {
         let revision = match &self.mem.head {
             Some((Head::Ours(stored), _)) => stored.record.version,
             _ => return Ok(Progress::Nothing),
         };
-        let history = self.release.status.iter().flat_map(|status| &status.history);
-        if !history.into_iter().any(|entry| entry.revision == i64::from(revision)) {
+        if !self.is_told(revision) {
             let deployed = self.read_head_whole().await?;
             return self.conclude(&deployed, None, None).await;
         }
@@ -71,27 +95,45 @@ impl Pass<'_> {
     }
 
     async fn supersede_older(&mut self, revision: u32) -> Result<(), Error> {
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let outdated = |stored: &Stored| {
             let deployed = stored.record.state == State::Deployed && self.doubtful(stored).is_none();
-            stored.record.version < revision && (stored.head || deployed)
+            stored.head || deployed || self.is_left(stored)
         };
-        let mut found = Vec::new();
-        {
-            let records = self.records();
-            let mut history = std::pin::pin!(records.history(namespace, name));
-            while let Some(head) = history.try_next().await? {
-                if let Head::Ours(stored) | Head::Foreign(stored) = head
-                    && outdated(&stored)
-                {
-                    found.push(*stored);
-                }
-            }
-        }
-        for stored in found {
+        for stored in self.older(revision, outdated).await? {
             self.superseded(stored).await?;
         }
         Ok(())
+    }
+
+    /// Ends what was under way when another tool wrote a newer record.
+    pub(super) async fn end_left(&mut self, revision: u32) -> Result<(), Error> {
+        for stored in self.older(revision, |stored| self.is_left(stored)).await? {
+            self.superseded(stored).await?;
+        }
+        Ok(())
+    }
+
+    /// A pending record of ours that is not the newest one.
+    fn is_left(&self, stored: &Stored) -> bool {
+        let ours = stored.private.as_ref().is_some_and(|private| self.owns(&private.owner));
+        ours && stored.record.state.is_pending()
+    }
+
+    /// The records below a revision that are meant.
+    async fn older(&self, revision: u32, meant: impl Fn(&Stored) -> bool) -> Result<Vec<Stored>, Error> {
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let records = self.records();
+        let mut history = std::pin::pin!(records.history(namespace, name));
+        let mut found = Vec::new();
+        while let Some(head) = history.try_next().await? {
+            if let Head::Ours(stored) | Head::Foreign(stored) = head
+                && stored.record.version < revision
+                && meant(&stored)
+            {
+                found.push(*stored);
+            }
+        }
+        Ok(found)
     }
 
     /// Whoever wrote it: it is not deployed any more, and not the newest one.
@@ -101,6 +143,8 @@ impl Pass<'_> {
             stored.record.state = State::Superseded;
             stored.record.updated_at = self.now;
             self.save(&stored, false).await?;
+        } else if self.is_left(&stored) {
+            self.end_interrupted(stored).await?;
         } else if stored.head {
             self.records().set_head(&stored, false).await?;
         }

@@ -293,7 +293,7 @@ impl Pass<'_> {
             _ => {}
         }
         let mut until = self.later(LOOK_ANYWAY);
-        if is_job(id) {
+        if plan::is_job(id) {
             if self.now >= watch.waiting.pods_at {
                 watch.waiting.pods_at = self.later(LOOK_AT_PODS);
                 watch.waiting.pods = self.stuck_pod(id).await;
@@ -322,7 +322,7 @@ impl Pass<'_> {
 
     /// What the Job's condition says, and what its last pod said.
     async fn end_of_job(&self, id: &ObjectId, condition: &str) -> String {
-        if !is_job(id) {
+        if !plan::is_job(id) {
             return condition.to_owned();
         }
         match self.cluster.last_words(id, self.now).await {
@@ -382,10 +382,6 @@ impl Pass<'_> {
         }
         Ok(())
     }
-}
-
-fn is_job(id: &ObjectId) -> bool {
-    id.group == "batch" && id.kind == "Job"
 }
 
 fn is_run(live: &Applied, run: &Run<'_>) -> bool {

@@ -73,7 +73,9 @@ impl Pass<'_> {
             (ImmutableFields::Skip, _) => Ok(Fate::Skipped { fields }),
             _ if plan::holds_data(id) => Err(refused(fields, Instead::HoldsData)),
             _ if entry.adopted.is_some() => Err(refused(fields, Instead::NotOurs)),
-            _ if !plan::may_delete(entry, annotations, owner_uid) => Err(refused(fields, Instead::Kept)),
+            _ if !plan::may_delete(entry, &live.live.metadata, owner_uid) => {
+                Err(refused(fields, Instead::Kept))
+            }
             (ImmutableFields::Recreate, Some(uid)) => Ok(Fate::Recreated { uid, fields }),
             (ImmutableFields::Fail | ImmutableFields::Recreate, _) => Err(refused(fields, Instead::Nothing)),
         }

@@ -272,6 +272,7 @@ impl Pass<'_> {
             }
             tracing::debug!(release = %self.key, ?decision, "decided");
             self.decided = own::decision_name(&decision.operation);
+            self.conclude_before(&decision.operation).await?;
             let drift_error = if decision.correct { self.correct().await.err() } else { None };
             if goes_on(&decision.operation) {
                 // What begins anew has asked with what it reads.
@@ -315,7 +316,11 @@ impl Pass<'_> {
                     None => continue,
                 },
                 Operation::Rollback { revision, target, attempt } => {
-                    match self.launch_rollback(*revision, *target, *attempt).await {
+                    let launched = match prepared.filter(|_| seen.rollback_to.is_some()) {
+                        Some(prepared) => self.begin(prepared).await,
+                        None => self.launch_rollback(*revision, *target, *attempt).await,
+                    };
+                    match launched {
                         Ok(progress) => progress,
                         Err(error) => {
                             self.goes_on_instead(&seen, error)?;

@@ -1,14 +1,12 @@
 //! What a pass knows before it decides. Reads only what memory and watches do not tell.
 
-use jiff::Timestamp;
-
 use super::act::slim;
 use super::{Error, Pass};
-use crate::api::{DriftMode, DriftPause, Settings, reasons};
+use crate::api::{DriftMode, DriftPause, Settings};
+use crate::release::decide;
 use crate::release::decide::{
-    Deletion, Failure, HeadState, Observation, OnFailure, OurHead, Retries, RetryInterval, RollbackTo,
+    Deletion, HeadState, Observation, OnFailure, OurHead, Retries, RetryInterval, RollbackTo,
 };
-use crate::release::{State, Undone, decide};
 use crate::storage::{Head, Records, Stored};
 use crate::watch::Newest;
 
@@ -146,24 +144,9 @@ impl Pass<'_> {
                 None => foreign(stored),
             },
             Some(Head::Ours(stored)) => match &stored.private {
-                Some(private) if self.owns(&private.owner) => decide::Head::Ours(OurHead {
-                    revision: stored.record.version,
-                    state: head_state(&stored.record.state),
-                    inputs: private.inputs.clone(),
-                    spec: private.spec.clone(),
-                    attempt: private.attempt,
-                    last_deployed: private.last_deployed,
-                    unreachable: private.unreachable,
-                    earlier_deployed: false,
-                    target: private.target,
-                    undone: private.undone.as_ref().map(observed_failure),
-                    failures: private.failures.iter().map(observed_failure).collect(),
-                    undo_at_once: private.undo_at_once,
-                    hook_running: private
-                        .operation
-                        .as_ref()
-                        .is_some_and(crate::release::Operation::hook_running),
-                }),
+                Some(private) if self.owns(&private.owner) => {
+                    decide::Head::Ours(OurHead::of(stored.record.version, &stored.record.state, private))
+                }
                 // Made for another release of another name: as good as another tool's.
                 _ => foreign(stored),
             },
@@ -195,36 +178,8 @@ impl Pass<'_> {
     }
 }
 
-fn observed_failure(failed: &Undone) -> Failure {
-    let Undone { inputs, attempt, at, reason: _, message: _, spec, revision: _, for_good } = failed;
-    let (inputs, spec) = (inputs.clone(), spec.clone());
-    Failure { inputs, attempt: *attempt, at: *at, spec, for_good: *for_good }
-}
-
 fn foreign(stored: &Stored) -> decide::Head {
-    decide::Head::Foreign { revision: stored.record.version, state: head_state(&stored.record.state) }
-}
-
-fn head_state(state: &State) -> HeadState {
-    let pending = |started_at: &Timestamp, timeout: u64, uninstalling| HeadState::Pending {
-        started_at: *started_at,
-        timeout: std::time::Duration::from_secs(timeout),
-        uninstalling,
-    };
-    match state {
-        State::Deployed => HeadState::Deployed,
-        State::Superseded => HeadState::Superseded,
-        State::Uninstalled => HeadState::Uninstalled,
-        State::Failed { reason, .. } if reason.starts_with(reasons::INTERRUPTED) => HeadState::Interrupted,
-        State::Failed { failed_at, .. } => HeadState::Failed { at: *failed_at },
-        State::PendingInstall { started_at, timeout }
-        | State::PendingUpgrade { started_at, timeout, .. }
-        | State::PendingRollback { started_at, timeout, .. } => pending(started_at, *timeout, false),
-        State::PendingUninstall { started_at, timeout } => pending(started_at, *timeout, true),
-        State::Recovering { started_at, .. } => {
-            pending(started_at, decide::RECOVERING_TIMEOUT.as_secs(), false)
-        }
-    }
+    decide::Head::Foreign { revision: stored.record.version, state: HeadState::of(&stored.record.state) }
 }
 
 fn same_record(stored: &Stored, newest: Newest) -> bool {

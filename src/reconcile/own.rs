@@ -366,11 +366,7 @@ impl Pass<'_> {
             }
             _ => format!("{}: other inputs are wanted now", reasons::INTERRUPTED),
         };
-        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
-        stored.record.updated_at = self.now;
-        if let Some(private) = stored.private.as_mut() {
-            private.operation = None;
-        }
+        self.mark_failed(&mut stored, reason);
         let ours = stored.private.is_some();
         let written = self.save(&stored, true).await?;
         self.mem.ended.push(status::ended(&stored, self.now));

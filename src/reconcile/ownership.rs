@@ -3,7 +3,7 @@
 //! All are judged before anything is stored or written, so that one object of others leaves the cluster as it is. What was not there
 //! then is created only if it still is not: what comes between is judged in its turn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -35,11 +35,13 @@ pub(super) struct Survey {
 
 impl Pass<'_> {
     /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
-    /// applied cost a call, and those that this very line of revisions marked pass.
+    /// applied cost a call, and those that this very line of revisions marked pass. `before`: in which revision the objects
+    /// that the records know last changed, if records can say.
     pub(super) async fn check_ownership(
         &self,
         objects: &[Object],
         private: &Private,
+        before: Option<&BTreeMap<ObjectId, u32>>,
     ) -> Result<Survey, Error> {
         let known: BTreeSet<&ObjectId> =
             private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
@@ -69,7 +71,7 @@ impl Pass<'_> {
             if let Some(obstacle) = self.obstacle(&object.id, &meta, &private.owner.uid) {
                 return Err(obstacle);
             }
-            if !plan::is_marked(meta.annotations.as_ref(), &private.owner.uid) {
+            if !is_made(object, &meta, &private.owner.uid, before) {
                 survey.adopted.insert(object.id.clone());
             }
             survey.found.push((object.id.clone(), meta.managed_fields.unwrap_or_default()));
@@ -133,6 +135,16 @@ impl Pass<'_> {
         }
         self.cluster.apply(api_version, id, body, Mode::Real).await
     }
+}
+
+/// Whether this line of revisions made an object that is there. Its mark alone does not say so: a revision whose record is
+/// lost may have adopted it. What was left in the cluster because its policy says so is in no record.
+fn is_made(object: &Object, live: &Meta, uid: &str, before: Option<&BTreeMap<ObjectId, u32>>) -> bool {
+    let Some(before) = before else { return false };
+    let annotations = live.annotations.as_ref();
+    let known = before.get(&object.id).is_some_and(|changed_in| plan::explains(*changed_in, annotations));
+    let kept = object.keep() && plan::is_kept(annotations);
+    plan::is_marked(annotations, uid) && (known || kept)
 }
 
 /// Objects that no revision is known to have applied. Definitions are judged in their own way.

@@ -1,5 +1,6 @@
 //! From the wanted inputs to a revision that can be stored: fetch, render, check, plan. Touches no object.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,8 +43,9 @@ pub(super) struct Prepared {
     pub private: Private,
     pub parts: Parts,
     pub plan: Plan,
-    /// Nobody knows what the revisions before did, so everything that is there counts as there before.
-    pub start_over: bool,
+    /// In which revision the objects that the records know last changed. What is there beside them was there before; `None`:
+    /// no record says anything, so everything was.
+    pub before: Option<BTreeMap<ObjectId, u32>>,
 }
 
 impl Pass<'_> {
@@ -174,15 +176,12 @@ impl Pass<'_> {
             ignore: self.written_rules(),
             secrets: rendered.secrets,
         };
-        Ok(Prepared { record, private, parts, plan, start_over })
+        let before = (!start_over).then(|| past.objects());
+        Ok(Prepared { record, private, parts, plan, before })
     }
 
     /// What the author of the release says of the revision to come. `target` is what a rollback goes back to.
-    pub(super) fn record_labels(
-        &self,
-        action: Action,
-        target: Option<u32>,
-    ) -> std::collections::BTreeMap<String, String> {
+    pub(super) fn record_labels(&self, action: Action, target: Option<u32>) -> BTreeMap<String, String> {
         let annotations = self.release.metadata.annotations.as_ref();
         let written = annotations.and_then(|all| all.get(names::DESCRIPTION));
         let note = description::note(written.map(String::as_str), action, target);

@@ -113,6 +113,7 @@ impl Pass<'_> {
             next.leftovers.clear();
         }
         let timeout = self.settings.timeout.as_secs().max(1);
+        let known = past.objects();
         let record = Record {
             version: revision,
             state: State::PendingRollback { started_at: self.now, timeout, target_version: target },
@@ -163,7 +164,7 @@ impl Pass<'_> {
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: past.private.map_or(of_target.secrets, |private| private.secrets),
         };
-        Ok(Prepared { record, private, parts, plan, start_over: false })
+        Ok(Prepared { record, private, parts, plan, before: Some(known) })
     }
 
     /// Judges the definitions of a stored revision against those of the cluster: the way back is a change like others. One

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::prepare::{Prepared, Wanted};
 use super::{Error, Pass};
 use crate::api::{Class, reasons};
+use crate::release::Action;
 use crate::release::decide::{self, Head as Seen, Observation, Successor};
-use crate::release::{Action, State};
-use crate::storage::{Head, Records};
+use crate::storage::{Head, Records, Stored};
 
 /// What was refused may be taken after this time, when it lies in the cluster and not in the spec.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -125,21 +125,23 @@ impl Pass<'_> {
     /// Whether this one was pending.
     async fn interrupt_one(&mut self, revision: u32) -> Result<bool, Error> {
         let (namespace, name) = (self.settings.target_namespace.clone(), self.settings.release_name.clone());
-        let Head::Ours(mut stored) = self.records().get(&namespace, &name, revision).await? else {
+        let Head::Ours(stored) = self.records().get(&namespace, &name, revision).await? else {
             return Ok(false);
         };
         if !stored.record.state.is_pending() {
             return Ok(false);
         }
+        self.end_interrupted(*stored).await?;
+        Ok(true)
+    }
+
+    /// Ends a pending revision that is not the newest one.
+    pub(super) async fn end_interrupted(&mut self, mut stored: Stored) -> Result<(), Error> {
         let reason = format!("{}: other inputs are wanted now", reasons::INTERRUPTED);
-        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
-        stored.record.updated_at = self.now;
-        if let Some(private) = stored.private.as_mut() {
-            private.operation = None;
-        }
+        self.mark_failed(&mut stored, reason);
         self.save(&stored, false).await?;
         self.mem.ended.push(super::status::ended(&stored, self.now));
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 mod doubtful;
+mod head;
 mod ours;
 mod successor;
 

@@ -10,12 +10,14 @@ pub mod guard;
 
 mod hook;
 mod key;
+mod past;
 mod private;
 mod record;
 mod retention;
 
 pub use hook::{Cleanup, Hook, OnFailure, Phase};
 pub use key::ReleaseKey;
+pub use past::Past;
 pub use private::{
     Action, FAILURES, HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase, Owner, PRIVATE_VERSION,
     Private, Shipped, Tested, Undone,

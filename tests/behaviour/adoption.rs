@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sherpack_operator::release::Record;
 
+use super::foreign_heads::failed;
 use super::jobs::{job, without_ttl};
 use crate::support::harness::{PERSON, condition};
 use crate::support::kills::in_each_operation;
@@ -390,4 +391,42 @@ async fn a_job_that_ran_before_does_not_go_for_a_ttl_of_the_pack() {
     let live = h.objects.get("Job/migrate").await;
     assert_eq!(uid(&live), uid(&theirs));
     assert!(live["spec"]["ttlSecondsAfterFinished"].is_null(), "{live}");
+}
+
+/// The mark of the release says who wrote an object last, and not that it was not there before: only the record says that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_revision_adopted_whose_record_is_lost_is_never_deleted() {
+    let good = || Pack::new("web", "1.0.0").object(deployment("good", 1));
+    let lives = ["adopt-restored", "adopt-wiped"].map(async |name| {
+        let h = Harness::new(name).await;
+        by_hand(&h).await;
+        let uids = h.objects.uids(&LEGACY).await;
+        let first = h.deploy("web", &good(), adopting(json!({"timeout": "2m"}))).await;
+        h.pack("web-pack", &taking("2.0.0").objects([deployment("good", 1), bad()])).await;
+        h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
+        h.stop().await;
+        h.edit_spec("web", json!({"timeout": "6s"})).await;
+        let lost = h.decoded("web", 2).await.record;
+        h.lose_record("web", 2).await;
+        if name == "adopt-restored" {
+            // Release and records are of a backup that knows nothing of the revision.
+            let status = &first["status"];
+            let back = json!({"revision": status["revision"], "recordWrites": status["recordWrites"]});
+            h.forge_status("web", back).await;
+            h.start();
+            h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
+        } else {
+            let state = failed();
+            h.write_as_another_tool(&Record { state, ..lost }).await;
+            h.start();
+            h.shows_states("web", &["1 deployed", "2 failed", "3 failed"]).await;
+            h.pack("web-pack", &Pack::new("web", "4.0.0").object(deployment("good", 1))).await;
+            h.shows_states("web", &["1 superseded", "2 failed", "3 failed", "4 deployed"]).await;
+        }
+        h.gone("Deployment/bad").await;
+        assert_eq!(h.objects.uids(&LEGACY).await, uids);
+        h.uninstall("web").await;
+        assert_eq!(h.objects.uids(&LEGACY).await, uids);
+    });
+    futures::future::join_all(lives).await;
 }

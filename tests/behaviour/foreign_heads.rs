@@ -1,7 +1,9 @@
 //! A newest record of another tool: ours below it are still read, and nothing that was deployed is lost.
 
 use serde_json::{Value, json};
+use sherpack_operator::release::{Record, State};
 
+use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment, secret, with_pod_annotation};
 use crate::support::wait::wait_for;
 use crate::support::{Harness, Pack};
@@ -26,6 +28,10 @@ fn doomed() -> Value {
         "install": {"retries": 0, "onFailure": "Uninstall"},
         "upgrade": {"retries": 0, "onFailure": "Rollback"},
     })
+}
+
+pub(super) fn failed() -> State {
+    State::Failed { reason: "theirs".to_owned(), recoverable: true, failed_at: jiff::Timestamp::now() }
 }
 
 /// The newest record becomes another tool's while nobody acts.
@@ -106,4 +112,64 @@ async fn a_release_that_is_orphaned_names_what_stays() {
         if named { Ok(()) } else { Err(format!("{told:?}")) }
     })
     .await;
+}
+
+/// What the lost revision had deployed is not the next one's to take away, whatever another tool says in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deployed_revision_that_another_tools_failed_one_replaces_is_not_gone_back_past() {
+    let h = Harness::new("foreign-head-lost").await;
+    let with_extra = |pack: Pack| pack.object(config_map("extra", json!({"a": "b"})));
+    h.deploy("web", &pack("blue"), doomed()).await;
+    h.pack("web-pack", &with_extra(pack("green"))).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+    h.shows("SherpackRelease/web", "/status/revision", 2).await;
+    let uids = h.objects.uids(&["ConfigMap/settings", "ConfigMap/extra"]).await;
+    h.stop().await;
+    let record = h.decoded("web", 2).await.record;
+    h.write_as_another_tool(&Record { state: failed(), ..record }).await;
+    h.pack("web-pack", &with_extra(bad("white"))).await;
+    h.start();
+    h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    h.records_show("web", &["1 superseded", "2 failed", "3 failed"]).await;
+    assert_eq!(h.decoded("web", 3).await.private.unwrap().unreachable, Some(2));
+    assert_eq!(h.objects.uids(&["ConfigMap/settings", "ConfigMap/extra"]).await, uids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revision_under_way_ends_when_another_tools_one_is_replaced() {
+    let h = Harness::new("foreign-head-pending").await;
+    h.deploy("web", &pack("blue"), json!({"timeout": "2m"})).await;
+    h.pack("web-pack", &bad("green")).await;
+    h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
+    h.stop().await;
+    let record = h.decoded("web", 2).await.record;
+    h.write_as_another_tool(&Record { version: 3, state: failed(), ..record }).await;
+    h.pack("web-pack", &pack("white")).await;
+    h.start();
+    h.ready("web").await;
+    h.records_show("web", &["1 superseded", "2 failed", "3 failed", "4 deployed"]).await;
+}
+
+/// Another tool's revision on top of it proves nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_in_doubt_below_another_tools_revision_holds_the_release() {
+    let h = Harness::new("foreign-head-doubt").await;
+    h.deploy("web", &pack("blue"), json!({})).await;
+    let password = h.objects.get("Secret/web-gen").await["data"].clone();
+    h.stop().await;
+    let proved = h.record_secret("web", 1).await;
+    let record = h.decoded("web", 1).await.record;
+    h.forge("web", 1, |record| record.notes = Some("forged".to_owned())).await;
+    h.write_as_another_tool(&Record { version: 2, ..record }).await;
+    h.pack("web-pack", &pack("green")).await;
+    h.start();
+    let held = h.condition("web", "Ready", "False", Some("RecordKeyLost")).await;
+    let message = condition(&held, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("sh.sherpack.release.v1.web.v1") && message.contains("delete it"), "{message}");
+    h.records_show("web", &["1 deployed", "2 deployed"]).await;
+    h.restore(proved).await;
+    h.pass("web").await;
+    h.ready("web").await;
+    h.records_show("web", &["1 superseded", "2 superseded", "3 deployed"]).await;
+    assert_eq!(h.objects.get("Secret/web-gen").await["data"], password);
 }

@@ -187,3 +187,23 @@ async fn a_rollback_under_way_is_finished_before_something_else_begins() {
     h.shows_states("web", &["1 superseded", "2 failed", "3 superseded", "4 deployed"]).await;
     h.shows("ConfigMap/settings", "/data/v", "5").await;
 }
+
+/// What is wanted next may be refused for good: what a crash left to do is not left for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_before_the_older_revision_is_superseded_is_made_up_for() {
+    let h = Harness::new("successor-supersede").await;
+    h.deploy("web", &pack("1.0.0", "1"), json!({})).await;
+    let supersede = |request: &Request| {
+        request.is_about("secrets/sh.sherpack.release.v1.web.v1") && request.verb == "update"
+    };
+    h.wire.fault(Fault::new(Effect::KillBefore, supersede).once());
+    h.pack("web-pack", &pack("2.0.0", "2")).await;
+    h.wire.killed().await;
+    assert_eq!(h.states("web").await, ["1 deployed", "2 deployed"]);
+    h.pack("web-pack", &pack("3.0.0", "3").template("x.yaml", "{{ values.missing.key }}")).await;
+    h.wire.heal();
+    h.start();
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+    h.condition("web", "Ready", "False", Some("RenderFailed")).await;
+    locked(&h, "2").await;
+}

@@ -6,7 +6,7 @@
 //! so a seed repeats the story and not always its end.
 //!
 //! Held: what was there before a release is never lost unless it was deployed; a failed revision takes nothing of the deployed one; no
-//! hook runs twice; records are bounded; what is deployed is locked; every release ends where its wish says, with nothing pending;
+//! hook runs twice, and no Job for a revision; records are bounded; what is deployed is locked; every release ends where its wish says, with nothing pending;
 //! the operator never ends by itself.
 
 mod calls;
@@ -310,12 +310,12 @@ impl Soak {
 
     /// The summary, one JSON object.
     fn print(&self, seed: u64, held: bool) {
-        let (runs, plain, again) = self.jobs.counts();
+        let (runs, plain) = self.jobs.counts();
         let summary = json!({
             "seed": seed, "held": held, "rounds": self.round, "seconds": self.began.elapsed().as_secs(),
             "releases": self.releases.len(), "steps": self.people.counts, "disturbances": self.disturber.counts,
             "touched_by_another_writer": self.touched, "releases_checked": self.checks, "locks_probed": self.probes,
-            "asked_to_start_over": self.spent, "hook_runs": runs, "plain_jobs": plain, "plain_jobs_made_again": again,
+            "asked_to_start_over": self.spent, "hook_runs": runs, "plain_jobs": plain,
             "slowest_rest_s": self.slowest_rest.as_secs(), "operator_peak_mib": self.disturber.peak,
         });
         println!("{}", serde_json::to_string_pretty(&summary).unwrap_or_default());

@@ -319,7 +319,7 @@ impl Asking {
             Ok(None) => return Ok(None),
             Err(_) => return Ok(Some(PruneLine { object, kept: Some("it cannot be looked at") })),
         };
-        let kept = super::kept(entry, found.annotations.as_ref(), self.before.uid());
+        let kept = super::kept(entry, &found, self.before.uid());
         Ok(Some(PruneLine { object, kept }))
     }
 }

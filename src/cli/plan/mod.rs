@@ -9,7 +9,7 @@ mod uninstall;
 
 pub(super) use against::reached;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -19,6 +19,7 @@ use super::answer::finish;
 use super::cluster::{Connection, on_runtime};
 use super::crd_diff::Strategy;
 use super::{render, stale};
+use crate::cluster::Meta;
 use crate::manifest::{InventoryEntry, Object};
 use crate::plan::{self, Line, Occasion, Parts, Plan};
 
@@ -129,18 +130,18 @@ fn planned(objects: Vec<Object>, action: Action) -> Result<(Parts, Plan), plan::
 }
 
 /// Why a live object of an inventory is not deleted; `None` when it is.
-fn kept(
-    entry: &InventoryEntry,
-    annotations: Option<&BTreeMap<String, String>>,
-    uid: &str,
-) -> Option<&'static str> {
-    if plan::may_delete(entry, annotations, uid) {
+fn kept(entry: &InventoryEntry, live: &Meta, uid: &str) -> Option<&'static str> {
+    if plan::may_delete(entry, live, uid) {
         return None;
     }
-    Some(if entry.adopted.is_some() && plan::is_marked(annotations, uid) {
+    let annotations = live.annotations.as_ref();
+    let marked = plan::is_marked(annotations, uid);
+    Some(if entry.adopted.is_some() && marked {
         "it was there before the release, and is handed back"
-    } else if plan::is_marked(annotations, uid) {
+    } else if marked && (entry.keep || plan::is_kept(annotations)) {
         "its resource policy is keep"
+    } else if marked {
+        "no record says that the release made it"
     } else {
         "it does not belong to this release any more"
     })

@@ -199,7 +199,7 @@ async fn object(
     let object = entry.id.to_string();
     match reached(cluster.find(&entry.api_version, &entry.id).await)? {
         Ok(None) => {}
-        Ok(Some((_, meta))) => match super::kept(entry, meta.annotations.as_ref(), uid) {
+        Ok(Some((_, meta))) => match super::kept(entry, &meta, uid) {
             None => deletion.deletes.push(object),
             kept => deletion.keeps.push(PruneLine { object, kept }),
         },

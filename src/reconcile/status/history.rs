@@ -17,11 +17,6 @@ pub(in crate::reconcile) fn ended(stored: &Stored, now: Timestamp) -> HistoryEnt
 
 /// Adds the revision of an operation that ended.
 pub(super) fn finished(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
-    if finished.failure.is_none() {
-        for entry in status.history.iter_mut().filter(|entry| entry.state == "deployed") {
-            "superseded".clone_into(&mut entry.state);
-        }
-    }
     let Finished { action, revision, failure: _, ailing: _, manifest_digest, values_digest } = finished;
     let record = stored(facts.head).map(|stored| &stored.record);
     let Some(record) = record.filter(|record| record.version == *revision) else { return };
@@ -33,6 +28,11 @@ pub(super) fn finished(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, fi
 /// Adds an entry in the place of an older one of the same revision; newest first.
 pub(super) fn add(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, entry: HistoryEntry) {
     let history = &mut status.history;
+    if entry.state == "deployed" {
+        for older in history.iter_mut().filter(|old| old.state == "deployed") {
+            "superseded".clone_into(&mut older.state);
+        }
+    }
     history.retain(|old| old.revision != entry.revision);
     let place = history.iter().position(|old| old.revision < entry.revision).unwrap_or(history.len());
     history.insert(place, entry);

@@ -115,12 +115,19 @@ fn failure(seen: &Observation, head: &OurHead, inputs: &str) -> Option<Failure> 
 pub(super) fn known_bad(seen: &Observation, head: &OurHead) -> bool {
     let known = seen.inputs.as_ref().and_then(|inputs| failure(seen, head, inputs));
     known.filter(|_| !seen.reset_requested).is_some_and(|failure| {
-        let upgrades = ever_deployed(head);
-        let allowed = if upgrades { seen.retries.upgrade } else { seen.retries.install };
-        let again = if upgrades { seen.retry_interval.upgrade } else { seen.retry_interval.install };
-        let spent = failure.for_good || failure.attempt > allowed;
+        let (spent, again) = retries_of(seen, head, &failure);
         pause(seen, &failure, spent.then_some(again)).is_some()
     })
+}
+
+/// Whether no retries are left for what failed, and after which interval one more attempt is asked for all the same.
+fn retries_of(seen: &Observation, head: &OurHead, failure: &Failure) -> (bool, Option<Duration>) {
+    let (allowed, again) = if ever_deployed(head) {
+        (seen.retries.upgrade, seen.retry_interval.upgrade)
+    } else {
+        (seen.retries.install, seen.retry_interval.install)
+    };
+    (failure.for_good || failure.attempt > allowed, again)
 }
 
 /// Which try of the wanted inputs a new revision would be.
@@ -148,9 +155,7 @@ pub(super) fn own_failure(head: &OurHead) -> Option<Failure> {
 /// The wanted inputs have failed before. What is left of retries comes first; when none is, what failed last is undone,
 /// and then the release rests.
 fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
-    let upgrades = ever_deployed(head);
-    let allowed = if upgrades { seen.retries.upgrade } else { seen.retries.install };
-    let spent = failure.for_good || failure.attempt > allowed;
+    let (spent, again) = retries_of(seen, head, failure);
     // Only the head's own objects were looked at.
     let healed = seen.healed && head.inputs == failure.inputs && head.target.is_none();
     if let HeadState::Failed { at } = head.state {
@@ -177,7 +182,6 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
         }
     }
     let spent = spent || head.undone.as_ref().is_some_and(|undone| undone.inputs == failure.inputs);
-    let again = if upgrades { seen.retry_interval.upgrade } else { seen.retry_interval.install };
     if let Some(pause) = pause(seen, failure, spent.then_some(again)).filter(|_| !healed) {
         return pause;
     }

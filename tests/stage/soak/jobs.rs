@@ -1,4 +1,4 @@
-//! Every Job that a watch showed: how often did each hook run?
+//! Every Job that a watch showed: how often was each made?
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,17 @@ use kube::{Client, ResourceExt};
 use crate::failure::{Failure, Result, check};
 
 const HOOK_RUN: &str = "sherpack.io/hook-run";
+const APPLIED: &str = "sherpack.io/applied";
 
-/// Uids by what they ran for.
+/// Uids by namespace, name and the value of the annotation that says for what the Job was made.
+type Made = BTreeMap<(String, String, String), BTreeSet<String>>;
+
 #[derive(Default)]
 struct Seen {
-    /// By namespace, name and the value of the annotation, of hooks.
-    runs: BTreeMap<(String, String, String), BTreeSet<String>>,
-    /// By namespace and name, of other Jobs.
-    plain: BTreeMap<(String, String), BTreeSet<String>>,
+    /// Of hooks, by their runs.
+    runs: Made,
+    /// Of other Jobs, by release and revision.
+    plain: Made,
 }
 
 /// A watch on all Jobs; it ends with this value. What comes and goes while the API server is away is not seen.
@@ -54,7 +57,8 @@ impl Jobs {
         Self { seen, task }
     }
 
-    /// No hook ran twice, nor more often than it may be tried.
+    /// No hook ran twice, nor more often than it may be tried; and no other Job was made twice for a revision. None of them
+    /// fails here, and nothing but the operator deletes one: so none has a reason to be made again.
     pub(super) fn check(&self, may_be_tried_again: impl Fn(&str, &str) -> bool) -> Result<()> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         for ((namespace, name, run), uids) in &seen.runs {
@@ -69,14 +73,20 @@ impl Jobs {
                 format!("{} should have one attempt, its retries are 0", what())
             })?;
         }
+        for ((namespace, name, mark), uids) in &seen.plain {
+            check(uids.len() == 1, || {
+                format!(
+                    "Job {namespace}/{name} of revision {mark} should be made once; seen with uids {uids:?}"
+                )
+            })?;
+        }
         Ok(())
     }
 
-    /// Runs of hooks; Jobs that are no hooks; those of them that were made more than once.
-    pub(super) fn counts(&self) -> (usize, usize, usize) {
+    /// Runs of hooks; Jobs that are no hooks, once for each revision that made them.
+    pub(super) fn counts(&self) -> (usize, usize) {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let again = seen.plain.values().filter(|uids| uids.len() > 1).count();
-        (seen.runs.len(), seen.plain.len(), again)
+        (seen.runs.len(), seen.plain.len())
     }
 }
 
@@ -84,8 +94,10 @@ fn note(seen: &Mutex<Seen>, job: &PartialObjectMeta<Job>) {
     let (namespace, name) = (job.namespace().unwrap_or_default(), job.name_any());
     let uid = job.metadata.uid.clone().unwrap_or_default();
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    match job.annotations().get(HOOK_RUN) {
-        Some(run) => seen.runs.entry((namespace, name, run.clone())).or_default().insert(uid),
-        None => seen.plain.entry((namespace, name)).or_default().insert(uid),
+    let (runs, of) = match (job.annotations().get(HOOK_RUN), job.annotations().get(APPLIED)) {
+        (Some(run), _) => (&mut seen.runs, run),
+        (None, Some(mark)) => (&mut seen.plain, mark),
+        (None, None) => return,
     };
+    runs.entry((namespace, name, of.clone())).or_default().insert(uid);
 }
