@@ -28,6 +28,8 @@ pub(super) enum There<'v> {
     Nothing,
     /// Exactly the object of this resourceVersion.
     Version(&'v str),
+    /// The object of this uid.
+    Uid(&'v str),
 }
 
 impl Pass<'_> {
@@ -39,6 +41,12 @@ impl Pass<'_> {
         groups: &[Vec<usize>],
         applied: &mut HashMap<ObjectId, Applied>,
     ) -> Result<BTreeMap<ObjectId, Waiting>, Error> {
+        let runs: HashMap<ObjectId, String> = groups
+            .iter()
+            .flatten()
+            .map(|index| &running.parts.objects[*index].id)
+            .filter_map(|id| Some((id.clone(), self.awaited_run(running, id)?)))
+            .collect();
         let Running { stored, parts, handed_over, absent, .. } = running;
         let objects = &parts.objects;
         let revision = stored.record.version;
@@ -77,10 +85,11 @@ impl Pass<'_> {
                 let due = !applied.contains_key(&object.id) && !gone.contains(&object.id);
                 let due = due && entry.skipped.is_empty();
                 let object = instead.get(&object.id).unwrap_or(object);
-                let there = match versions.get(&object.id) {
-                    Some(version) => There::Version(version),
-                    None if absent.contains(&object.id) => There::Nothing,
-                    None => There::Anything,
+                let there = match (versions.get(&object.id), runs.get(&object.id)) {
+                    (Some(version), _) => There::Version(version),
+                    (None, Some(uid)) => There::Uid(uid),
+                    (None, None) if absent.contains(&object.id) => There::Nothing,
+                    (None, None) => There::Anything,
                 };
                 due.then(|| self.apply_as(object, entry, &rules, &uid, there))
             });
@@ -176,6 +185,11 @@ impl Pass<'_> {
             There::Version(version) => {
                 let mut body = body.clone();
                 body["metadata"]["resourceVersion"] = version.into();
+                self.cluster.apply(&object.api_version, id, &body, Mode::Real).await
+            }
+            There::Uid(uid) => {
+                let mut body = body.clone();
+                body["metadata"]["uid"] = uid.into();
                 self.cluster.apply(&object.api_version, id, &body, Mode::Real).await
             }
         };

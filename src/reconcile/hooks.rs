@@ -39,6 +39,8 @@ struct Run<'a> {
     attempt: u32,
     /// The first attempt of this operation.
     first: u32,
+    /// Of its object, if the checkpoint knows it.
+    uid: Option<String>,
     /// Value of the annotation.
     id: String,
     /// Of this line of revisions.
@@ -61,7 +63,7 @@ impl Pass<'_> {
             let here = checkpoint.filter(|operation| usize::try_from(operation.step) == Ok(running.at));
             let Some(at) = here.and_then(|operation| operation.hook.clone()) else {
                 let first = next_attempt(running, &hook, phase);
-                let run = HookRun { attempt: first, first, failed: None };
+                let run = HookRun { attempt: first, first, failed: None, uid: None };
                 self.checkpoint(running, operation_phase(phase), 0, Some(run)).await?;
                 running.stage = Stage::Begin;
                 continue;
@@ -117,7 +119,7 @@ impl Pass<'_> {
     }
 
     fn run_of<'h>(&self, running: &Running, hook: &'h Hook, phase: Phase, run: &HookRun) -> Run<'h> {
-        let HookRun { attempt, first, .. } = *run;
+        let HookRun { attempt, first, failed: _, uid } = run.clone();
         let private = running.stored.private.as_ref();
         let owner_uid = private.map_or_else(|| self.uid.clone(), |private| private.owner.uid.clone());
         let revision = running.stored.record.version;
@@ -130,6 +132,7 @@ impl Pass<'_> {
             phase,
             attempt,
             first,
+            uid,
             id: format!("{owner_uid}.{revision}.{phase}.{attempt}"),
             owner_uid,
             adopted,
@@ -156,11 +159,12 @@ impl Pass<'_> {
         };
         let retries_left = run.attempt.saturating_sub(run.first) < run.hook.retries;
         let next = if failed && may_retry && retries_left && self.now < running.deadline {
-            HookRun { attempt: run.attempt.saturating_add(1), first: run.first, failed: None }
+            HookRun { attempt: run.attempt.saturating_add(1), first: run.first, failed: None, uid: None }
         } else {
-            HookRun { attempt: run.attempt, first: run.first, failed: Some(failed) }
+            HookRun { attempt: run.attempt, first: run.first, failed: Some(failed), uid: None }
         };
-        let operation = Operation { phase: operation_phase(run.phase), wave: 0, step: 0, hook: Some(next) };
+        let phase = operation_phase(run.phase);
+        let operation = Operation { phase, wave: 0, step: 0, hook: Some(next), jobs: Vec::new() };
         self.checkpoint_with(running, operation, Some(result)).await?;
         self.ctx.report.hook(&self.key, run.phase.as_str(), outcome);
         running.stage = Stage::Begin;
@@ -179,7 +183,7 @@ impl Pass<'_> {
                 let message = format!("the {} hook runs", run.phase);
                 HookWatch {
                     attempt: run.attempt,
-                    uid: None,
+                    uid: run.uid.clone(),
                     deadline: own.min(running.deadline),
                     waiting: Waiting::unseen(api_version, &message, self.now),
                 }
@@ -191,6 +195,7 @@ impl Pass<'_> {
             seen = match (live, &watch.uid) {
                 (Some(live), None) if is_run(&live, run) => {
                     watch.uid = live.uid();
+                    self.note_run(running, run, &watch).await?;
                     continue;
                 }
                 (Some(live), Some(uid)) if live.uid().as_ref() == Some(uid) => {
@@ -214,6 +219,7 @@ impl Pass<'_> {
                     if let Created::New(uid) = self.cluster.create(api_version, id, &body).await? {
                         self.mem.errors = 0;
                         watch.uid = uid;
+                        self.note_run(running, run, &watch).await?;
                     }
                     continue;
                 }
@@ -243,6 +249,21 @@ impl Pass<'_> {
         let until = until.min(watch.deadline);
         running.stage = Stage::Hook(Box::new(watch));
         Ok(Seen::Running { until })
+    }
+
+    /// Writes down which object a run is: when that is gone it is not made again. What has no end of its own may be.
+    async fn note_run(
+        &mut self,
+        running: &mut Running,
+        run: &Run<'_>,
+        watch: &HookWatch,
+    ) -> Result<(), Error> {
+        let id = &run.hook.object.id;
+        if watch.uid.is_none() || !(is_job(id) || is_pod(id)) {
+            return Ok(());
+        }
+        let begun = HookRun { attempt: run.attempt, first: run.first, failed: None, uid: watch.uid.clone() };
+        self.checkpoint(running, operation_phase(run.phase), 0, Some(begun)).await
     }
 
     /// Deletes an object that stands where the hook has to be. `None`: it is gone or going.
@@ -386,6 +407,10 @@ impl Pass<'_> {
 
 fn is_job(id: &ObjectId) -> bool {
     id.group == "batch" && id.kind == "Job"
+}
+
+fn is_pod(id: &ObjectId) -> bool {
+    id.group.is_empty() && id.kind == "Pod"
 }
 
 fn is_run(live: &Applied, run: &Run<'_>) -> bool {

@@ -224,6 +224,8 @@ pub struct Waiting {
     /// What was wrong with them then.
     pub pods: Option<Health>,
     pub probe: Option<Probing>,
+    /// Of a Job: which one it is. Another of its name is not waited for.
+    pub uid: Option<String>,
     /// When it was looked at last.
     pub looked_at: Timestamp,
 }
@@ -248,6 +250,7 @@ impl Waiting {
             pods_at: now,
             pods: None,
             probe: None,
+            uid: None,
             looked_at: Timestamp::MIN,
         }
     }

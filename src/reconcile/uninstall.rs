@@ -89,7 +89,7 @@ impl Pass<'_> {
                     checkpoint.and_then(|operation| operation.hook.clone().map(|run| (operation, run)))
                 {
                     let attempt = run.attempt.saturating_add(1);
-                    let again = HookRun { attempt, first: attempt, failed: None };
+                    let again = HookRun { attempt, first: attempt, failed: None, uid: None };
                     self.checkpoint(&mut running, operation.phase, operation.wave, Some(again)).await?;
                 }
                 self.mem.running = Some(running);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::api::{CrdUninstall, DriftIgnore, ImmutableFields};
 use crate::crd::policy::{Count, Leaving, Policy};
-use crate::manifest::InventoryEntry;
+use crate::manifest::{InventoryEntry, ObjectId};
 use crate::render::Secrets;
 
 /// The version of [`Private`] that this program writes. A higher one is refused, never guessed at. Beside what is here,
@@ -232,6 +232,16 @@ pub struct Operation {
     /// The run of the hook that this step is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<HookRun>,
+    /// Jobs that it has made: none of them is made again in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<Begun>,
+}
+
+/// A Job that an operation has made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    pub id: ObjectId,
+    pub uid: String,
 }
 
 impl Operation {
@@ -254,6 +264,9 @@ pub struct HookRun {
     /// Whether it failed; unset until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<bool>,
+    /// `metadata.uid` of its object, once it was seen and as long as it has not ended: a run that is gone is not begun again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// Most entries of [`Private::failures`].

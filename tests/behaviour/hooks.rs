@@ -184,6 +184,21 @@ async fn a_hook_that_never_ends_is_bounded_by_its_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_whose_object_vanishes_while_no_operator_runs_is_not_run_again_unasked() {
+    let h = Harness::new("hook-vanished").await;
+    let hooked = pack().object(hanging(hook("migrate", "pre-install")));
+    h.apply("web", &hooked, json!({"install": {"retries": 0}})).await;
+    h.shows("SherpackRelease/web", "/status/operation/phase", "pre-install").await;
+    h.kill();
+    h.objects.delete("Job/migrate").await;
+    h.gone("Job/migrate").await;
+    h.start();
+    let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    assert!(message(&held, "Ready").contains("was deleted while it ran"), "{held}");
+    assert_eq!(story(&h, 0), ["create migrate"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_whose_object_vanishes_is_an_error_and_not_run_again_unasked() {
     let h = Harness::new("hook-vanishes").await;
     h.apply(
