@@ -38,6 +38,8 @@ impl Pass<'_> {
         }
         for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
             entry.adopted.get_or_insert_default();
+            // Whatever an earlier try made under this name is gone.
+            (entry.uid, entry.fingerprint) = (None, None);
         }
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;

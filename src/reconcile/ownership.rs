@@ -3,7 +3,7 @@
 //! All are judged before anything is stored or written, so that one object of others leaves the cluster as it is. What was not there
 //! then is created only if it still is not: what comes between is judged in its turn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Pass;
 use super::handover::Found;
 use crate::api::Adopt;
-use crate::cluster::{Applied, Error, Holder, Meta, Mode};
+use crate::cluster::{Applied, Error, Holder, Meta, Mode, fingerprint_of};
 use crate::manifest::{Object, ObjectId, defining};
 use crate::plan;
 use crate::release::Private;
@@ -35,19 +35,30 @@ pub(super) struct Survey {
 
 impl Pass<'_> {
     /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
-    /// applied cost a call, and those that this very line of revisions marked pass.
+    /// applied cost a call, and all of them as long as none was deployed; what this very line of revisions made passes.
     pub(super) async fn check_ownership(
         &self,
         objects: &[Object],
         private: &Private,
     ) -> Result<Survey, Error> {
-        let known: BTreeSet<&ObjectId> =
-            private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
+        // Nothing locked what a failed first install had made: others may have made it anew.
+        let doubted = private.last_deployed.is_none() && private.unreachable.is_none();
+        let inventory = private.inventory.iter();
+        let made: &BTreeMap<&ObjectId, &str> =
+            &inventory.clone().filter_map(|entry| Some((&entry.id, entry.uid.as_deref()?))).collect();
+        let trusted: BTreeSet<&ObjectId> = inventory
+            .filter(|entry| entry.uid.is_some() && (!doubted || entry.ran.is_some()))
+            .map(|entry| &entry.id)
+            .collect();
         // Definitions were judged before.
         let unknown =
-            objects.iter().filter(|object| !known.contains(&object.id) && !object.id.is_definition());
+            objects.iter().filter(|object| !trusted.contains(&object.id) && !object.id.is_definition());
         let checks = unknown.map(|object| async move {
-            let meta = match self.present(object).await {
+            let meta = match made.get(&object.id) {
+                Some(_) => self.cluster.metadata(&object.api_version, &object.id).await,
+                None => self.present(object).await,
+            };
+            let meta = match meta {
                 // What this revision defines itself cannot be there yet.
                 Err(Error::UnknownKind { .. })
                     if defining(objects, &object.api_version, &object.id.kind).is_some() =>
@@ -66,10 +77,15 @@ impl Pass<'_> {
                 survey.absent.insert(object.id.clone());
                 continue;
             };
+            let made = made.get(&object.id).copied();
+            let ours = is_made_by(&private.owner.uid, made, &meta);
+            if ours && made.is_some() {
+                continue;
+            }
             if let Some(obstacle) = self.obstacle(&object.id, &meta, &private.owner.uid) {
                 return Err(obstacle);
             }
-            if !plan::is_marked(meta.annotations.as_ref(), &private.owner.uid) {
+            if !ours {
                 survey.adopted.insert(object.id.clone());
             }
             survey.found.push((object.id.clone(), meta.managed_fields.unwrap_or_default()));
@@ -135,6 +151,15 @@ impl Pass<'_> {
     }
 }
 
+/// Whether the line of revisions `uid` made a live object, of which its record knows the uid `made`, or none. Where the record
+/// knows none, the marks count. Where it knows another, somebody made the object anew: a process of ours that died before that
+/// was written down has applied it, and a copy that carries our marks nobody of us has.
+fn is_made_by(uid: &str, made: Option<&str>, live: &Meta) -> bool {
+    let same = made.is_some() && made == live.uid.as_deref();
+    let marked = plan::is_marked(live.annotations.as_ref(), uid);
+    same || (marked && (made.is_none() || fingerprint_of(live).is_some()))
+}
+
 /// Objects that no revision is known to have applied. Definitions are judged in their own way.
 pub(super) fn never_applied(stored: &Stored) -> BTreeSet<ObjectId> {
     let entries = stored.private.iter().flat_map(|private| &private.inventory);
@@ -142,4 +167,33 @@ pub(super) fn never_applied(stored: &Stored) -> BTreeSet<ObjectId> {
         .filter(|entry| entry.uid.is_none() && entry.adopted.is_none() && !entry.id.is_definition())
         .map(|entry| entry.id.clone())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_others_made_anew_is_not_made_by_us_whatever_marks_it_copies() {
+        let meta = |uid: &str, marked: bool, applied: bool| -> Meta {
+            let mut meta = json!({"uid": uid});
+            if marked {
+                meta["annotations"] = json!({"sherpack.io/applied": "line.1"});
+            }
+            let manager = if applied { "sherpack" } else { "kubectl-create" };
+            meta["managedFields"] = json!([{"manager": manager, "operation": "Apply", "apiVersion": "v1",
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:data": Value::Null}}]);
+            serde_json::from_value(meta).unwrap()
+        };
+        let ours = |made: Option<&str>, meta: &Meta| is_made_by("line", made, meta);
+        assert!(ours(Some("a"), &meta("a", true, true)));
+        assert!(ours(Some("a"), &meta("a", false, false)), "somebody took our marks off");
+        assert!(!ours(Some("a"), &meta("b", false, false)));
+        assert!(!ours(Some("a"), &meta("b", true, false)), "a copy");
+        assert!(ours(Some("a"), &meta("b", true, true)), "made by a process that could not write it down");
+        assert!(ours(None, &meta("b", true, false)) && !ours(None, &meta("b", false, false)));
+        assert!(!is_made_by("another", None, &meta("b", true, true)));
+    }
 }

@@ -137,6 +137,29 @@ async fn a_first_install_that_is_taken_away_gives_back_what_it_adopted() {
     }
 }
 
+/// Nothing locks what a failed first install has made. What somebody makes there instead is theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_made_anew_between_two_tries_of_a_first_install_is_theirs() {
+    for (name, adopt) in [("adopt-anew", "Unowned"), ("adopt-anew-never", "Never")] {
+        let h = Harness::new(name).await;
+        let install = json!({"adopt": adopt, "retries": 0});
+        let spec = json!({"timeout": "3s", "install": install});
+        h.apply("web", &taking("1.0.0").object(bad()), spec).await;
+        h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+        h.objects.delete("ConfigMap/settings").await;
+        let theirs = config_map("settings", json!({"color": "red", "size": "big"}));
+        let theirs = [h.objects.create("kubectl-create", theirs).await];
+        h.edit_spec("web", json!({"install": {"onFailure": "Uninstall"}})).await;
+        if adopt == "Never" {
+            h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
+        } else {
+            h.records_show("web", &["1 failed", "2 uninstalled"]).await;
+            h.gone("Secret/password").await;
+        }
+        handed_back(&h, &theirs).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_deployed_goes_with_its_release_and_volumes_and_namespaces_stay() {
     let h = Harness::new("adopt-deployed").await;
