@@ -340,9 +340,7 @@ pub(super) fn action_of(stored: &Stored) -> Action {
 fn checkpointed(operation: &Operation, plan: &plan::Plan) -> Option<usize> {
     let at = usize::try_from(operation.step).ok()?;
     let fits = match plan.steps.get(at)? {
-        plan::Step::Hook { phase, .. } => {
-            operation.hook.is_some() && operation.phase == operation_phase(*phase)
-        }
+        plan::Step::Hook { phase, .. } => operation.phase == operation_phase(*phase),
         plan::Step::Apply { wave, .. } => operation.phase == OperationPhase::Apply && operation.wave == *wave,
         plan::Step::Define { .. }
         | plan::Step::AwaitServed { .. }

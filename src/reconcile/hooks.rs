@@ -30,6 +30,8 @@ enum Seen {
     },
     /// With reason and message of its failure.
     Ended(Option<(&'static str, String)>),
+    /// Nothing of it was ever made.
+    NotBegun,
 }
 
 /// Which run of a hook.
@@ -75,6 +77,8 @@ impl Pass<'_> {
             }
             match self.look_at(running, &run, true).await? {
                 Seen::Running { until } => return Ok(Step::Wait { until }),
+                // It is made unless it is there.
+                Seen::NotBegun => return Ok(Step::Wait { until: self.later(LOOK_ANYWAY) }),
                 Seen::Ended(failure) => self.write_down(running, &run, failure, true).await?,
             }
         }
@@ -108,6 +112,12 @@ impl Pass<'_> {
                 let progress = Progress::Running(status::Run::of(&running, until));
                 self.mem.running = Some(running);
                 Ok(Some(progress))
+            }
+            Seen::NotBegun => {
+                // Whoever comes to it runs it: it has no result.
+                self.checkpoint(&mut running, operation_phase(phase), 0, None).await?;
+                self.ctx.objects.table().forget(&self.key, &hook.object.id);
+                Ok(None)
             }
             Seen::Ended(failure) => {
                 let failed = failure.is_some();
@@ -205,6 +215,7 @@ impl Pass<'_> {
                     let message = format!("{id} was deleted while it ran: nobody knows how it ended");
                     Some(Seen::Ended(Some((reasons::HOOK_VANISHED, message))))
                 }
+                (_, None) if !create => Some(Seen::NotBegun),
                 (Some(live), None) => match self.make_way(run, &live).await? {
                     Some(ended) => Some(ended),
                     None if live.live.metadata.deletion_timestamp.is_none() => continue,
@@ -213,7 +224,7 @@ impl Pass<'_> {
                         None
                     }
                 },
-                (None, None) if create => {
+                (None, None) => {
                     let marks = self.marks(&run.owner_uid);
                     let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
                     if let Created::New(uid) = self.cluster.create(api_version, id, &body).await? {
@@ -223,15 +234,11 @@ impl Pass<'_> {
                     }
                     continue;
                 }
-                (None, None) => {
-                    let message = format!("{id} had not begun when it was not wanted any more");
-                    Some(Seen::Ended(Some((reasons::INTERRUPTED, message))))
-                }
             };
             break;
         }
-        if let Some(Seen::Ended(failure)) = seen {
-            return Ok(Seen::Ended(failure));
+        if let Some(over @ (Seen::Ended(_) | Seen::NotBegun)) = seen {
+            return Ok(over);
         }
         if self.now >= watch.deadline {
             let message = format!(
