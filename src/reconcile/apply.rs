@@ -20,6 +20,17 @@ use crate::watch::ObjectWatches;
 /// Applies in flight for one release.
 const PARALLEL: usize = 8;
 
+/// What became of an object that was to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Away {
+    /// It was there and is now going.
+    Going,
+    /// It is kept, or was handed back.
+    Stays,
+    /// There is none, or none of ours.
+    NotOurs,
+}
+
 /// What an apply is to find.
 #[derive(Clone, Copy)]
 pub(super) enum There<'v> {
@@ -308,27 +319,31 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes one object if it is still ours and not to be kept; one that was adopted is handed back. `true`: it was there
-    /// and is now going.
+    /// [`Pass::take_away`]; `true`: the object was there and is now going.
     pub(super) async fn delete_ours(&self, entry: &InventoryEntry, uid: &str) -> Result<bool, Error> {
+        Ok(self.take_away(entry, uid).await? == Away::Going)
+    }
+
+    /// Deletes one object if it is still ours and not to be kept; one that was adopted is handed back.
+    pub(super) async fn take_away(&self, entry: &InventoryEntry, uid: &str) -> Result<Away, Error> {
         let found = self.cluster.find(&entry.api_version, &entry.id).await?;
         let Some((version, meta)) = found else {
             let kept = entry.adopted.as_ref().and_then(|adopted| adopted.kept.clone());
             self.forget_kept(kept.into_iter().collect()).await;
-            return Ok(false);
+            return Ok(Away::NotOurs);
         };
+        let leaves = meta.deletion_timestamp.is_some();
         if entry.adopted.is_some() {
             self.hand_back(&version, entry, uid).await?;
-            return Ok(false);
+            return Ok(if leaves { Away::NotOurs } else { Away::Stays });
         }
         if !plan::may_delete(entry, meta.annotations.as_ref(), uid) {
-            return Ok(false);
+            let kept = entry.keep || plan::is_kept(meta.annotations.as_ref());
+            return Ok(if kept && !leaves { Away::Stays } else { Away::NotOurs });
         }
-        let Some(object_uid) = &meta.uid else { return Ok(false) };
-        if meta.deletion_timestamp.is_some() {
-            return Ok(true);
-        }
-        Ok(self.cluster.delete(&version, &entry.id, object_uid).await?)
+        let Some(object_uid) = &meta.uid else { return Ok(Away::NotOurs) };
+        let going = leaves || self.cluster.delete(&version, &entry.id, object_uid).await?;
+        Ok(if going { Away::Going } else { Away::NotOurs })
     }
 
     pub(super) fn release_unused_kinds(&self, stored: &Stored) {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::apply::Away;
 use super::memory::{HookWatch, Running, Stage, Waiting};
 use super::status::{self, Progress};
 use super::steps::Step;
@@ -403,12 +404,15 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes what hooks of a revision left behind, when its release goes.
-    pub(super) async fn delete_hook_objects(&self, private: &Private) -> Result<(), Error> {
+    /// Deletes what hooks of a revision left behind, when its release goes; gives what is kept.
+    pub(super) async fn delete_hook_objects(&self, private: &Private) -> Result<Vec<ObjectId>, Error> {
+        let mut kept = Vec::new();
         for entry in &private.hook_objects {
-            self.delete_ours(entry, &private.owner.uid).await?;
+            if self.take_away(entry, &private.owner.uid).await? == Away::Stays {
+                kept.push(entry.id.clone());
+            }
         }
-        Ok(())
+        Ok(kept)
     }
 }
 

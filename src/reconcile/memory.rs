@@ -86,6 +86,8 @@ pub struct Remembered {
     pub conflicts: u32,
     /// Objects that an operation waits for; see [`Remembered::going_of`].
     pub going: Option<Going>,
+    /// What an uninstall has left where it is.
+    pub stays: BTreeSet<ObjectId>,
     /// The wait of a release that is being deleted for those that depend on it.
     pub awaited: Option<Awaited>,
     /// The last try failed because a kind could not be watched.
@@ -123,6 +125,8 @@ pub struct Going {
     pub of: Leaves,
     /// What was still there when it was last looked for.
     pub remaining: Vec<InventoryEntry>,
+    /// What is kept, or was handed back.
+    pub kept: BTreeSet<ObjectId>,
     pub looks: u32,
     pub look_at: Timestamp,
 }
