@@ -180,7 +180,14 @@ pub fn marked_by(annotations: Option<&BTreeMap<String, String>>) -> Option<&str>
 /// Whether a live object is ours to delete: still marked by this line of revisions, neither adopted nor to be kept.
 #[must_use]
 pub fn may_delete(entry: &InventoryEntry, annotations: Option<&BTreeMap<String, String>>, uid: &str) -> bool {
-    !entry.keep && !is_kept(annotations) && entry.adopted.is_none() && is_marked(annotations, uid)
+    let adopted = entry.adopted.is_some() || (entry.id.is_definition() && is_adopted(annotations));
+    !entry.keep && !is_kept(annotations) && !adopted && is_marked(annotations, uid)
+}
+
+/// Whether the annotations of a live definition say that it was there before a release wrote it.
+#[must_use]
+pub fn is_adopted(annotations: Option<&BTreeMap<String, String>>) -> bool {
+    annotations.and_then(|all| all.get(names::ADOPTED)).is_some_and(|value| value == names::ADOPTED_TRUE)
 }
 
 /// Whether the annotations of a live object say that it outlives its release.
@@ -308,6 +315,22 @@ mod tests {
         assert_eq!(next(&[], &[], &before), ["check"], "once");
         assert!(next(&[], &hooks, &before).is_empty(), "it runs again and makes way by itself");
         assert!(next(&[object("Job", "check", 1)], &[], &[]).is_empty(), "an ordinary object now");
+    }
+
+    #[test]
+    fn a_definition_that_says_that_it_was_adopted_is_never_deleted_whatever_the_record_says() {
+        let body = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.example.com"}});
+        let definition = Object::from_value(body).unwrap();
+        let mut entry = next_inventory(&[definition], 1, &[], &[]).wanted.remove(0);
+        // Its release deletes it.
+        entry.keep = false;
+        let mut annotations = BTreeMap::from([(names::APPLIED.to_owned(), marker("u", 1))]);
+        assert!(may_delete(&entry, Some(&annotations), "u"));
+        annotations.insert(names::ADOPTED.to_owned(), names::ADOPTED_TRUE.to_owned());
+        assert!(!may_delete(&entry, Some(&annotations), "u"));
+        entry.id = object("ConfigMap", "a", 1).id;
+        assert!(may_delete(&entry, Some(&annotations), "u"), "of anything else it says nothing");
     }
 
     #[test]

@@ -215,7 +215,8 @@ impl Pass<'_> {
         if let Ok(applied) = &result
             && id.is_definition()
         {
-            result = self.cluster.mark(id, applied, names::OWNER, &self.key.to_string()).await;
+            let owner = self.key.to_string();
+            result = self.cluster.mark(id, applied, &[(names::OWNER, &owner)]).await;
         }
         if let Ok(applied) = result {
             result = self.strictly(object, entry, rules, &body, applied).await;
