@@ -41,6 +41,7 @@ impl Pass<'_> {
             // Whatever an earlier try made under this name is gone.
             (entry.uid, entry.fingerprint) = (None, None);
         }
+        private.adopts = private.has_adopted();
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;
         let before = self.mem.head.take();
@@ -270,6 +271,7 @@ impl Pass<'_> {
         self.release_failed_jobs(&mut stored, &waiting).await;
         self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
         self.retain_if_possible(revision).await;
+        self.sweep_kept(stored.private.as_ref()).await;
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.ctx.report.operation(&self.key, action, "failure", since(started));
         let failure = Some((reason, message));

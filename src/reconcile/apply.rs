@@ -128,6 +128,7 @@ impl Pass<'_> {
                         // Nothing of it is touched before that is written down.
                         let entry = private.inventory.iter_mut().find(|entry| entry.id == id);
                         entry.into_iter().for_each(|entry| entry.adopted = Some(Adopted::default()));
+                        private.adopts = true;
                         absent.remove(&id);
                         failures.insert(id, error);
                     }

@@ -49,6 +49,7 @@ mod status;
 mod stays;
 mod steps;
 mod successor;
+mod sweep;
 mod tally;
 mod testing;
 mod uninstall;

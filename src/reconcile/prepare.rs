@@ -173,6 +173,7 @@ impl Pass<'_> {
             definitions: judged.shipped,
             ignore: self.written_rules(),
             secrets: rendered.secrets,
+            adopts: past.private.as_ref().is_some_and(Private::has_adopted),
         };
         Ok(Prepared { record, private, parts, plan, start_over })
     }

@@ -160,6 +160,7 @@ impl Pass<'_> {
             tested: None,
             definitions,
             ignore: self.written_rules(),
+            adopts: past.private.as_ref().is_some_and(Private::has_adopted),
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: past.private.map_or(of_target.secrets, |private| private.secrets),
         };

@@ -120,6 +120,7 @@ impl Pass<'_> {
             empty(&mut running.stored);
             let stored = self.save(&running.stored, true).await?;
             self.wrote(&stored);
+            self.sweep_kept(stored.private.as_ref()).await;
         }
         self.records_go().await
     }
@@ -196,6 +197,7 @@ impl Pass<'_> {
         }
         let stored = self.save(&whole, true).await?;
         self.wrote(&stored);
+        self.sweep_kept(stored.private.as_ref()).await;
         self.ctx.objects.table().forget_all(&self.key);
         self.release_unused_kinds(&stored);
         Ok(None)
@@ -215,6 +217,7 @@ impl Pass<'_> {
 
     /// Oldest first: as long as the newest is there, a later process knows what this is about.
     pub(super) async fn remove_records(&self) -> Result<(), Error> {
+        self.sweep_all_kept().await?;
         self.records().remove_all(&self.settings.target_namespace, &self.settings.release_name).await?;
         self.ctx.record_watch.removed(&self.records_of());
         Ok(())

@@ -68,5 +68,6 @@ pub(crate) fn private(revision: u32) -> Private {
         definitions: Vec::new(),
         ignore: Vec::new(),
         secrets: Default::default(),
+        adopts: false,
     }
 }
