@@ -52,6 +52,22 @@ impl Pass<'_> {
         Ok(false)
     }
 
+    /// Undoes what failed while the spec cannot be acted on.
+    pub(super) async fn undo_refused(
+        &mut self,
+        seen: &mut Observation,
+        operation: &decide::Operation,
+    ) -> Result<Progress, Error> {
+        let decide::Operation::Rollback { revision, target, attempt } = *operation else {
+            return Ok(Progress::Nothing);
+        };
+        self.require_account().await?;
+        if !self.has_way_back(seen, target).await? {
+            return Ok(Progress::Nothing);
+        }
+        self.launch_rollback(revision, target, attempt).await
+    }
+
     /// A revision of ours that was deployed once.
     async fn target(&self, revision: u32) -> Result<(Stored, Private), Error> {
         let invalid = |problem: String| Error::RollbackTarget { revision, problem };
