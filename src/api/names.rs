@@ -130,6 +130,11 @@ pub const APPLIED: &str = "sherpack.io/applied";
 /// `namespace/name` of the release that writes a CustomResourceDefinition, on that. Of manager [`MANAGER_OWN`], so that it outlives
 /// what the release applies: it still tells whose a definition was when that is kept.
 pub const OWNER: &str = "sherpack.io/owner";
+/// [`ADOPTED_TRUE`] on a CustomResourceDefinition that was there before a release wrote it: no release ever deletes it. Of manager
+/// [`MANAGER_OWN`], like [`OWNER`], so that no record has to know it.
+pub const ADOPTED: &str = "sherpack.io/adopted";
+/// Value of [`ADOPTED`].
+pub const ADOPTED_TRUE: &str = "true";
 /// `uid.revision.phase.attempt`, on a hook's object: which run it is.
 pub const HOOK_RUN: &str = "sherpack.io/hook-run";
 

@@ -11,7 +11,7 @@ use super::validate::{crd_settings, ignore_rules, requests, strict_managers, uni
 use super::{
     ActsAs, Adopt, Approval, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage,
     IgnoreRule, ImmutableFields, LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy,
-    lock, tenancy,
+    UpgradeFailure, lock, tenancy,
 };
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
@@ -255,8 +255,8 @@ pub enum DriftPause {
 }
 
 impl Settings {
-    /// What is left when the spec makes no sense: names, as whom to act, how to uninstall, and whether to lock what is
-    /// deployed.
+    /// What is left when the spec makes no sense: names, as whom to act, how to uninstall, whether to undo what failed, and
+    /// whether to lock what is deployed.
     ///
     /// Deletion must not wait for an author, and bad input is no reason to leave a deployed release unguarded.
     #[must_use]
@@ -282,7 +282,8 @@ impl Settings {
             adopt: Adopt::Never,
             upgrade_retries: RETRIES,
             upgrade_retry_interval: None,
-            rollback_on_failure: true,
+            rollback_on_failure: release.spec.upgrade.as_ref().and_then(|upgrade| upgrade.on_failure)
+                != Some(UpgradeFailure::Retain),
             immutable_fields: ImmutableFields::Fail,
             paused: false,
             rollback_to: None,

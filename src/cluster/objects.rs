@@ -3,6 +3,7 @@
 //! Manager `sherpack` is only for full applies of release objects: an apply of anything less by that manager
 //! would delete the fields it leaves out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::api::names;
 use crate::manifest::{ObjectId, fingerprint};
 
 const DEADLINE: Duration = Duration::from_secs(30);
+/// Annotations that [`Cluster::mark`] writes.
+const MARKS: [&str; 2] = [names::OWNER, names::ADOPTED];
 /// Versions that are gone and that one object may have been applied by.
 const RENEWALS: usize = 4;
 
@@ -210,7 +213,8 @@ impl Cluster {
         self.patch(api_version, id, &params, &Patch::Apply(fields)).await.map(drop)
     }
 
-    /// Writes an annotation on an object that exists, by manager `sherpack-operator`: it is no part of what the release applies.
+    /// Writes annotations on an object that exists, by manager `sherpack-operator`: they are no part of what the release applies.
+    /// Those of [`MARKS`] that it has already stay.
     ///
     /// # Errors
     /// As [`Cluster::apply`].
@@ -218,18 +222,21 @@ impl Cluster {
         &self,
         id: &ObjectId,
         applied: &Applied,
-        annotation: &str,
-        value: &str,
+        marks: &[(&str, &str)],
     ) -> Result<Applied, Error> {
         let live = &applied.live;
-        if live.annotations().get(annotation).is_some_and(|marked| marked == value) {
+        let marked = |(key, value): &(&str, &str)| live.annotations().get(*key).is_some_and(|is| is == value);
+        if marks.iter().all(marked) {
             return Ok(applied.clone());
         }
+        // What an apply of this manager leaves out goes.
+        let known = MARKS.iter().filter_map(|key| Some((*key, live.annotations().get(*key)?.as_str())));
+        let annotations: BTreeMap<&str, &str> = known.chain(marks.iter().copied()).collect();
         let types = live.types.clone().unwrap_or_default();
         let body = json!({
             "apiVersion": types.api_version, "kind": types.kind,
             // With the uid nothing is created that has gone meanwhile.
-            "metadata": {"name": id.name, "namespace": id.namespace, "uid": live.uid(), "annotations": {annotation: value}},
+            "metadata": {"name": id.name, "namespace": id.namespace, "uid": live.uid(), "annotations": annotations},
         });
         let params = PatchParams::apply(names::MANAGER_OWN).force();
         self.patch(&types.api_version, id, &params, &Patch::Apply(body)).await

@@ -60,9 +60,11 @@ impl InventoryEntry {
     /// Takes note that the object was there before `revision` writes it. The marker names that very revision from now on.
     pub fn adopt(&mut self, revision: u32) {
         if self.adopted.is_none() {
-            self.adopted = Some(Adopted::default());
             self.changed_in = revision;
         }
+        self.adopted.get_or_insert_default();
+        // Whatever an earlier try made under this name is gone.
+        (self.uid, self.fingerprint) = (None, None);
     }
 
     /// The object is left to others as a whole.

@@ -190,12 +190,19 @@ pub fn explains(changed_in: u32, annotations: Option<&BTreeMap<String, String>>)
 #[must_use]
 pub fn may_delete(entry: &InventoryEntry, live: &ObjectMeta, uid: &str) -> bool {
     let annotations = live.annotations.as_ref();
+    let adopted = entry.adopted.is_some() || (entry.id.is_definition() && is_adopted(annotations));
     let same = entry.uid.is_some() && entry.uid == live.uid;
     !entry.keep
         && !is_kept(annotations)
-        && entry.adopted.is_none()
+        && !adopted
         && is_marked(annotations, uid)
         && (same || explains(entry.changed_in, annotations))
+}
+
+/// Whether the annotations of a live definition say that it was there before a release wrote it.
+#[must_use]
+pub fn is_adopted(annotations: Option<&BTreeMap<String, String>>) -> bool {
+    annotations.and_then(|all| all.get(names::ADOPTED)).is_some_and(|value| value == names::ADOPTED_TRUE)
 }
 
 /// Whether the annotations of a live object say that it outlives its release.
@@ -343,6 +350,24 @@ mod tests {
         assert!(!may(&entry, "u.3", "78"));
         entry.adopt(2);
         assert!(!may(&entry, "u.2", "77"));
+    }
+
+    #[test]
+    fn a_definition_that_says_that_it_was_adopted_is_never_deleted_whatever_the_record_says() {
+        let body = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.example.com"}});
+        let definition = Object::from_value(body).unwrap();
+        let mut entry = next_inventory(&[definition], 1, &[], &[]).wanted.remove(0);
+        // Its release deletes it.
+        entry.keep = false;
+        let marked = || [(names::APPLIED.to_owned(), marker("u", 1))].into();
+        let mut live = ObjectMeta { annotations: Some(marked()), ..ObjectMeta::default() };
+        assert!(may_delete(&entry, &live, "u"));
+        let adopted = (names::ADOPTED.to_owned(), names::ADOPTED_TRUE.to_owned());
+        live.annotations.get_or_insert_default().extend([adopted]);
+        assert!(!may_delete(&entry, &live, "u"));
+        entry.id = object("ConfigMap", "a", 1).id;
+        assert!(may_delete(&entry, &live, "u"), "of anything else it says nothing");
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub use error::Error;
 pub use hooks::{DeletePolicy, FailurePolicy, Hook, Parts, Phase, name_hooks, split};
 pub use inventory::{
     Marks, NextInventory, REPLICAS, apply_body, autoscaled, deletion_order, explains, has_ttl, holds_data,
-    hook_body, hook_objects, is_autoscaler, is_job, is_kept, is_marked, lost_replicas, make_own, marked_by,
-    marker, may_delete, next_inventory, scale_target, scales,
+    hook_body, hook_objects, is_adopted, is_autoscaler, is_job, is_kept, is_marked, lost_replicas, make_own,
+    marked_by, marker, may_delete, next_inventory, scale_target, scales,
 };
 pub use show::{Line, ProbeLine, lines};
 pub use steps::{Occasion, Plan, Step, Wait, deletion, roll_out, tests};

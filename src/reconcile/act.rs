@@ -37,6 +37,7 @@ impl Pass<'_> {
         for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
             entry.adopt(record.version);
         }
+        private.adopts = private.has_adopted();
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;
         let before = self.mem.head.take();
@@ -251,7 +252,7 @@ impl Pass<'_> {
             Stage::Begin | Stage::Leaving { .. } | Stage::Hook(_) => BTreeMap::new(),
         };
         // Only an operation asks; from now on the objects' own health counts.
-        waiting.values_mut().for_each(|object| object.probe = None);
+        waiting.values_mut().for_each(|object| (object.probe, object.uid) = (None, None));
         self.wake_on(&waiting);
         let action = action_of(&stored);
         let revision = stored.record.version;
@@ -262,6 +263,7 @@ impl Pass<'_> {
         self.release_failed_jobs(&mut stored, &waiting).await;
         self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
         self.retain_if_possible(revision).await;
+        self.sweep_kept(stored.private.as_ref()).await;
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.ctx.report.operation(&self.key, action, "failure", since(started));
         let failure = Some((reason, message));
@@ -341,9 +343,7 @@ pub(super) fn action_of(stored: &Stored) -> Action {
 fn checkpointed(operation: &Operation, plan: &plan::Plan) -> Option<usize> {
     let at = usize::try_from(operation.step).ok()?;
     let fits = match plan.steps.get(at)? {
-        plan::Step::Hook { phase, .. } => {
-            operation.hook.is_some() && operation.phase == operation_phase(*phase)
-        }
+        plan::Step::Hook { phase, .. } => operation.phase == operation_phase(*phase),
         plan::Step::Apply { wave, .. } => operation.phase == OperationPhase::Apply && operation.wave == *wave,
         plan::Step::Define { .. }
         | plan::Step::AwaitServed { .. }

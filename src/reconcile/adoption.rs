@@ -125,7 +125,10 @@ impl Pass<'_> {
             "apiVersion": "v1", "kind": "Secret", "type": names::KEPT_TYPE, "immutable": true,
             "metadata": {
                 "name": secret.name, "namespace": secret.namespace,
-                "labels": {names::KEPT: self.settings.release_name},
+                "labels": {
+                    names::KEPT: self.settings.release_name,
+                    names::RELEASE_NAMESPACE: self.settings.target_namespace,
+                },
                 "annotations": {"kubernetes.io/description": format!("What {id} was before a release adopted it.")},
             },
             "data": {names::DATA_BEFORE: STANDARD.encode(&text)},
@@ -148,14 +151,14 @@ impl Pass<'_> {
         Ok(kept.filter(|(of, _)| *of == kept_name(uid, id)).map(|(_, before)| before))
     }
 
-    fn kept_secret(&self, digest: &str) -> ObjectId {
+    pub(super) fn kept_secret(&self, digest: &str) -> ObjectId {
         let hash: String = digest.trim_start_matches("sha256:").chars().take(20).collect();
-        ObjectId {
-            group: String::new(),
-            kind: "Secret".to_owned(),
-            namespace: Some(self.settings.history_namespace.clone()),
-            name: format!("{}.{}.{hash}", names::KEPT_PREFIX, self.settings.release_name),
-        }
+        self.kept_by_name(format!("{}.{}.{hash}", names::KEPT_PREFIX, self.settings.release_name))
+    }
+
+    pub(super) fn kept_by_name(&self, name: String) -> ObjectId {
+        let namespace = Some(self.settings.history_namespace.clone());
+        ObjectId { group: String::new(), kind: "Secret".to_owned(), namespace, name }
     }
 
     /// Deletes what need not be kept any more. What stays for an error stays for nothing, and harms nobody.

@@ -19,6 +19,17 @@ use crate::watch::ObjectWatches;
 /// Applies in flight for one release.
 const PARALLEL: usize = 8;
 
+/// What became of an object that was to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Away {
+    /// It was there and is now going.
+    Going,
+    /// It is kept, or was handed back.
+    Stays,
+    /// There is none, or none of ours.
+    NotOurs,
+}
+
 /// What an apply is to find.
 #[derive(Clone, Copy)]
 pub(super) enum There<'v> {
@@ -27,6 +38,8 @@ pub(super) enum There<'v> {
     Nothing,
     /// Exactly the object of this resourceVersion.
     Version(&'v str),
+    /// The object of this uid.
+    Uid(&'v str),
 }
 
 impl Pass<'_> {
@@ -38,6 +51,12 @@ impl Pass<'_> {
         groups: &[Vec<usize>],
         applied: &mut HashMap<ObjectId, Applied>,
     ) -> Result<BTreeMap<ObjectId, Waiting>, Error> {
+        let runs: HashMap<ObjectId, String> = groups
+            .iter()
+            .flatten()
+            .map(|index| &running.parts.objects[*index].id)
+            .filter_map(|id| Some((id.clone(), self.awaited_run(running, id)?)))
+            .collect();
         let Running { stored, parts, handed_over, absent, .. } = running;
         let objects = &parts.objects;
         let revision = stored.record.version;
@@ -76,10 +95,11 @@ impl Pass<'_> {
                 let due = !applied.contains_key(&object.id) && !gone.contains(&object.id);
                 let due = due && entry.skipped.is_empty();
                 let object = instead.get(&object.id).unwrap_or(object);
-                let there = match versions.get(&object.id) {
-                    Some(version) => There::Version(version),
-                    None if absent.contains(&object.id) => There::Nothing,
-                    None => There::Anything,
+                let there = match (versions.get(&object.id), runs.get(&object.id)) {
+                    (Some(version), _) => There::Version(version),
+                    (None, Some(uid)) => There::Uid(uid),
+                    (None, None) if absent.contains(&object.id) => There::Nothing,
+                    (None, None) => There::Anything,
                 };
                 due.then(|| self.apply_as(object, entry, &rules, &uid, there))
             });
@@ -108,6 +128,7 @@ impl Pass<'_> {
                         // Nothing of it is touched before that is written down.
                         let entry = private.inventory.iter_mut().find(|entry| entry.id == id);
                         entry.into_iter().for_each(|entry| entry.adopt(revision));
+                        private.adopts = true;
                         absent.remove(&id);
                         appeared = true;
                         failures.insert(id, error);
@@ -183,6 +204,11 @@ impl Pass<'_> {
                 body["metadata"]["resourceVersion"] = version.into();
                 self.cluster.apply(&object.api_version, id, &body, Mode::Real).await
             }
+            There::Uid(uid) => {
+                let mut body = body.clone();
+                body["metadata"]["uid"] = uid.into();
+                self.cluster.apply(&object.api_version, id, &body, Mode::Real).await
+            }
         };
         if let Ok(applied) = &result
             && self.settings.adopt == Adopt::Unowned
@@ -195,7 +221,8 @@ impl Pass<'_> {
         if let Ok(applied) = &result
             && id.is_definition()
         {
-            result = self.cluster.mark(id, applied, names::OWNER, &self.key.to_string()).await;
+            let owner = self.key.to_string();
+            result = self.cluster.mark(id, applied, &[(names::OWNER, &owner)]).await;
         }
         if let Ok(applied) = result {
             result = self.strictly(object, entry, rules, &body, applied).await;
@@ -299,27 +326,31 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes one object if it is still ours and not to be kept; one that was adopted is handed back. `true`: it was there
-    /// and is now going.
+    /// [`Pass::take_away`]; `true`: the object was there and is now going.
     pub(super) async fn delete_ours(&self, entry: &InventoryEntry, uid: &str) -> Result<bool, Error> {
+        Ok(self.take_away(entry, uid).await? == Away::Going)
+    }
+
+    /// Deletes one object if it is still ours and not to be kept; one that was adopted is handed back.
+    pub(super) async fn take_away(&self, entry: &InventoryEntry, uid: &str) -> Result<Away, Error> {
         let found = self.cluster.find(&entry.api_version, &entry.id).await?;
         let Some((version, meta)) = found else {
             let kept = entry.adopted.as_ref().and_then(|adopted| adopted.kept.clone());
             self.forget_kept(kept.into_iter().collect()).await;
-            return Ok(false);
+            return Ok(Away::NotOurs);
         };
+        let leaves = meta.deletion_timestamp.is_some();
         if entry.adopted.is_some() {
             self.hand_back(&version, entry, uid).await?;
-            return Ok(false);
+            return Ok(if leaves { Away::NotOurs } else { Away::Stays });
         }
         if !plan::may_delete(entry, &meta, uid) {
-            return Ok(false);
+            let kept = entry.keep || plan::is_kept(meta.annotations.as_ref());
+            return Ok(if kept && !leaves { Away::Stays } else { Away::NotOurs });
         }
-        let Some(object_uid) = &meta.uid else { return Ok(false) };
-        if meta.deletion_timestamp.is_some() {
-            return Ok(true);
-        }
-        Ok(self.cluster.delete(&version, &entry.id, object_uid).await?)
+        let Some(object_uid) = &meta.uid else { return Ok(Away::NotOurs) };
+        let going = leaves || self.cluster.delete(&version, &entry.id, object_uid).await?;
+        Ok(if going { Away::Going } else { Away::NotOurs })
     }
 
     pub(super) fn release_unused_kinds(&self, stored: &Stored) {

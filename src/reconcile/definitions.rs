@@ -169,6 +169,8 @@ impl Pass<'_> {
         if live.live.metadata.deletion_timestamp.is_some() {
             return Err(cluster::Error::Terminating { id: object.id }.into());
         }
+        // For good: no record has to know it.
+        shipped.adopted |= plan::is_adopted(live.live.metadata.annotations.as_ref());
         let body = live.value();
         let adopt = self.settings.adopt == Adopt::Unowned;
         let live_policy = Policy::of(&body).unwrap_or_default();
@@ -260,6 +262,18 @@ impl Pass<'_> {
         }
     }
 
+    /// Says on definitions that they were there before: before anything else of them is changed, and for good.
+    pub(super) async fn mark_adopted(&self, shipped: &[Shipped], objects: &[&Object]) -> Result<(), Error> {
+        let adopted = |object: &Object| shipped.iter().any(|one| one.adopted && one.name == object.id.name);
+        for object in objects.iter().filter(|object| adopted(object)) {
+            if let Some(live) = self.cluster.get(&object.api_version, &object.id).await? {
+                let mark = [(names::ADOPTED, names::ADOPTED_TRUE)];
+                self.cluster.mark(&object.id, &live, &mark).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Applies definitions: without the webhook of a new one, or with `conversion` with it.
     pub(super) async fn define_step(
         &mut self,
@@ -268,6 +282,11 @@ impl Pass<'_> {
         conversion: bool,
     ) -> Result<Step, Error> {
         let mut held_back: Vec<ObjectId> = Vec::new();
+        let objects: Vec<&Object> = definitions.iter().map(|index| &running.parts.objects[*index]).collect();
+        let shipped = running.stored.private.as_ref().map(|private| &private.definitions[..]);
+        if !conversion {
+            self.mark_adopted(shipped.unwrap_or_default(), &objects).await?;
+        }
         if let Some(private) = running.stored.private.as_mut()
             && !conversion
         {
@@ -299,6 +318,11 @@ impl Pass<'_> {
         for one in shipped.iter_mut() {
             let goes = one.goes_with_release(self.settings.crds.on_uninstall);
             one.deleted = false;
+            if goes && one.written && !one.adopted {
+                let id = ObjectId::definition(&one.name);
+                let live = self.cluster.metadata("apiextensions.k8s.io/v1", &id).await?;
+                one.adopted = live.is_some_and(|live| plan::is_adopted(live.annotations.as_ref()));
+            }
             let fate = self.fate_of(one, goes).await;
             match fate {
                 Fate::Delete => one.deleted = true,

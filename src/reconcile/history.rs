@@ -31,6 +31,7 @@ impl Pass<'_> {
         }
         self.retain(revision).await?;
         self.settle_deployed_jobs().await?;
+        self.sweep_kept(deployed.private.as_ref()).await;
         let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
         let (manifest_digest, values_digest) = status::digests(deployed);
         Ok(Progress::Finished(Finished {

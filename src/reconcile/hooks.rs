@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::apply::Away;
 use super::memory::{HookWatch, Running, Stage, Waiting};
 use super::status::{self, Progress};
 use super::steps::Step;
@@ -30,6 +31,8 @@ enum Seen {
     },
     /// With reason and message of its failure.
     Ended(Option<(&'static str, String)>),
+    /// Nothing of it was ever made.
+    NotBegun,
 }
 
 /// Which run of a hook.
@@ -39,6 +42,8 @@ struct Run<'a> {
     attempt: u32,
     /// The first attempt of this operation.
     first: u32,
+    /// Of its object, if the checkpoint knows it.
+    uid: Option<String>,
     /// Value of the annotation.
     id: String,
     /// Of this line of revisions.
@@ -61,7 +66,7 @@ impl Pass<'_> {
             let here = checkpoint.filter(|operation| usize::try_from(operation.step) == Ok(running.at));
             let Some(at) = here.and_then(|operation| operation.hook.clone()) else {
                 let first = next_attempt(running, &hook, phase);
-                let run = HookRun { attempt: first, first, failed: None };
+                let run = HookRun { attempt: first, first, failed: None, uid: None };
                 self.checkpoint(running, operation_phase(phase), 0, Some(run)).await?;
                 running.stage = Stage::Begin;
                 continue;
@@ -73,6 +78,8 @@ impl Pass<'_> {
             }
             match self.look_at(running, &run, true).await? {
                 Seen::Running { until } => return Ok(Step::Wait { until }),
+                // It is made unless it is there.
+                Seen::NotBegun => return Ok(Step::Wait { until: self.later(LOOK_ANYWAY) }),
                 Seen::Ended(failure) => self.write_down(running, &run, failure, true).await?,
             }
         }
@@ -107,6 +114,12 @@ impl Pass<'_> {
                 self.mem.running = Some(running);
                 Ok(Some(progress))
             }
+            Seen::NotBegun => {
+                // Whoever comes to it runs it: it has no result.
+                self.checkpoint(&mut running, operation_phase(phase), 0, None).await?;
+                self.ctx.objects.table().forget(&self.key, &hook.object.id);
+                Ok(None)
+            }
             Seen::Ended(failure) => {
                 let failed = failure.is_some();
                 self.write_down(&mut running, &run, failure, false).await?;
@@ -117,7 +130,7 @@ impl Pass<'_> {
     }
 
     fn run_of<'h>(&self, running: &Running, hook: &'h Hook, phase: Phase, run: &HookRun) -> Run<'h> {
-        let HookRun { attempt, first, .. } = *run;
+        let HookRun { attempt, first, failed: _, uid } = run.clone();
         let private = running.stored.private.as_ref();
         let owner_uid = private.map_or_else(|| self.uid.clone(), |private| private.owner.uid.clone());
         let revision = running.stored.record.version;
@@ -130,6 +143,7 @@ impl Pass<'_> {
             phase,
             attempt,
             first,
+            uid,
             id: format!("{owner_uid}.{revision}.{phase}.{attempt}"),
             owner_uid,
             adopted,
@@ -156,11 +170,12 @@ impl Pass<'_> {
         };
         let retries_left = run.attempt.saturating_sub(run.first) < run.hook.retries;
         let next = if failed && may_retry && retries_left && self.now < running.deadline {
-            HookRun { attempt: run.attempt.saturating_add(1), first: run.first, failed: None }
+            HookRun { attempt: run.attempt.saturating_add(1), first: run.first, failed: None, uid: None }
         } else {
-            HookRun { attempt: run.attempt, first: run.first, failed: Some(failed) }
+            HookRun { attempt: run.attempt, first: run.first, failed: Some(failed), uid: None }
         };
-        let operation = Operation { phase: operation_phase(run.phase), wave: 0, step: 0, hook: Some(next) };
+        let phase = operation_phase(run.phase);
+        let operation = Operation { phase, wave: 0, step: 0, hook: Some(next), jobs: Vec::new() };
         self.checkpoint_with(running, operation, Some(result)).await?;
         self.ctx.report.hook(&self.key, run.phase.as_str(), outcome);
         running.stage = Stage::Begin;
@@ -179,7 +194,7 @@ impl Pass<'_> {
                 let message = format!("the {} hook runs", run.phase);
                 HookWatch {
                     attempt: run.attempt,
-                    uid: None,
+                    uid: run.uid.clone(),
                     deadline: own.min(running.deadline),
                     waiting: Waiting::unseen(api_version, &message, self.now),
                 }
@@ -191,6 +206,7 @@ impl Pass<'_> {
             seen = match (live, &watch.uid) {
                 (Some(live), None) if is_run(&live, run) => {
                     watch.uid = live.uid();
+                    self.note_run(running, run, &watch).await?;
                     continue;
                 }
                 (Some(live), Some(uid)) if live.uid().as_ref() == Some(uid) => {
@@ -200,6 +216,7 @@ impl Pass<'_> {
                     let message = format!("{id} was deleted while it ran: nobody knows how it ended");
                     Some(Seen::Ended(Some((reasons::HOOK_VANISHED, message))))
                 }
+                (_, None) if !create => Some(Seen::NotBegun),
                 (Some(live), None) => match self.make_way(run, &live).await? {
                     Some(ended) => Some(ended),
                     None if live.live.metadata.deletion_timestamp.is_none() => continue,
@@ -208,24 +225,21 @@ impl Pass<'_> {
                         None
                     }
                 },
-                (None, None) if create => {
+                (None, None) => {
                     let marks = self.marks(&run.owner_uid);
                     let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
                     if let Created::New(uid) = self.cluster.create(api_version, id, &body).await? {
                         self.mem.errors = 0;
                         watch.uid = uid;
+                        self.note_run(running, run, &watch).await?;
                     }
                     continue;
-                }
-                (None, None) => {
-                    let message = format!("{id} had not begun when it was not wanted any more");
-                    Some(Seen::Ended(Some((reasons::INTERRUPTED, message))))
                 }
             };
             break;
         }
-        if let Some(Seen::Ended(failure)) = seen {
-            return Ok(Seen::Ended(failure));
+        if let Some(over @ (Seen::Ended(_) | Seen::NotBegun)) = seen {
+            return Ok(over);
         }
         if self.now >= watch.deadline {
             let message = format!(
@@ -243,6 +257,21 @@ impl Pass<'_> {
         let until = until.min(watch.deadline);
         running.stage = Stage::Hook(Box::new(watch));
         Ok(Seen::Running { until })
+    }
+
+    /// Writes down which object a run is: when that is gone it is not made again. What has no end of its own may be.
+    async fn note_run(
+        &mut self,
+        running: &mut Running,
+        run: &Run<'_>,
+        watch: &HookWatch,
+    ) -> Result<(), Error> {
+        let id = &run.hook.object.id;
+        if watch.uid.is_none() || !(plan::is_job(id) || is_pod(id)) {
+            return Ok(());
+        }
+        let begun = HookRun { attempt: run.attempt, first: run.first, failed: None, uid: watch.uid.clone() };
+        self.checkpoint(running, operation_phase(run.phase), 0, Some(begun)).await
     }
 
     /// Deletes an object that stands where the hook has to be. `None`: it is gone or going.
@@ -375,13 +404,20 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Deletes what hooks of a revision left behind, when its release goes.
-    pub(super) async fn delete_hook_objects(&self, private: &Private) -> Result<(), Error> {
+    /// Deletes what hooks of a revision left behind, when its release goes; gives what is kept.
+    pub(super) async fn delete_hook_objects(&self, private: &Private) -> Result<Vec<ObjectId>, Error> {
+        let mut kept = Vec::new();
         for entry in &private.hook_objects {
-            self.delete_ours(entry, &private.owner.uid).await?;
+            if self.take_away(entry, &private.owner.uid).await? == Away::Stays {
+                kept.push(entry.id.clone());
+            }
         }
-        Ok(())
+        Ok(kept)
     }
+}
+
+fn is_pod(id: &ObjectId) -> bool {
+    id.group.is_empty() && id.kind == "Pod"
 }
 
 fn is_run(live: &Applied, run: &Run<'_>) -> bool {

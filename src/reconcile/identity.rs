@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::apply::Away;
 use super::prepare::{Prepared, Wanted};
 use super::references::references;
 use super::{Context, Error, Pass};
@@ -21,8 +22,15 @@ const KEEP: &[&str] = &["get", "create", "patch"];
 const RUN: &[&str] = &["get", "create", "delete"];
 /// Looked for and deleted.
 const REMOVE: &[&str] = &["get", "delete"];
-/// Objects that the Event names which could not be deleted.
-const NAMED: usize = 3;
+
+/// What is left of a release that goes.
+#[derive(Default)]
+pub(super) struct Left {
+    /// What could not be deleted.
+    pub(super) refused: Vec<ObjectId>,
+    /// What is not to be deleted.
+    pub(super) kept: Vec<ObjectId>,
+}
 
 impl Context {
     /// The cluster for a release: as its service account if it has one.
@@ -219,26 +227,27 @@ impl Pass<'_> {
         }
     }
 
-    /// Deletes what may be deleted; gives what may not.
+    /// Deletes what may be deleted.
     pub(super) async fn delete_allowed(
         &self,
         entries: Vec<InventoryEntry>,
         owner_uid: &str,
-    ) -> Result<Vec<ObjectId>, Error> {
+    ) -> Result<Left, Error> {
         let asked_at = self.release.metadata.deletion_timestamp.as_ref().map(|at| at.0);
         let deadline = asked_at.and_then(|at| at.checked_add(self.settings.uninstall.timeout).ok());
         let late = deadline.is_some_and(|deadline| deadline <= self.now);
-        let mut left = Vec::new();
+        let mut left = Left::default();
         for entry in plan::deletion_order(entries) {
-            match self.delete_ours(&entry, owner_uid).await {
-                Ok(_) => {}
+            match self.take_away(&entry, owner_uid).await {
+                Ok(Away::Stays) => left.kept.push(entry.id),
+                Ok(Away::Going | Away::NotOurs) => {}
                 // Nobody is going to mend it, so nothing waits for that. Longer than an uninstall may take nothing waits
                 // for anything.
                 Err(error) if late || error.class() != crate::api::Class::Retry => {
                     tracing::debug!(release = %self.key, %error, "an object is left behind");
                     // Whoever may not look learns from the operator's watch that it went before.
                     if !self.ctx.objects.table().is_gone(&entry.id) {
-                        left.push(entry.id);
+                        left.refused.push(entry.id);
                     }
                 }
                 Err(error) => return Err(error),
@@ -255,7 +264,7 @@ impl Pass<'_> {
             _ => self.mem.departed.as_deref(),
         };
         let private = head.and_then(|head| head.private.clone());
-        let mut left = Vec::new();
+        let mut left = Left::default();
         let mut all = 0;
         if let Some(private) = private.filter(|private| self.owns(&private.owner)) {
             let goes = |entry: &&InventoryEntry| {
@@ -271,9 +280,12 @@ impl Pass<'_> {
             self.ctx.objects.table().wake_on(&self.key, &std::collections::BTreeSet::new());
             left = match self.cluster.account() {
                 Some(_) => self.delete_allowed(entries, &private.owner.uid).await?,
-                None => entries.into_iter().map(|entry| entry.id).collect(),
+                None => {
+                    let refused = entries.into_iter().map(|entry| entry.id).collect();
+                    Left { refused, kept: Vec::new() }
+                }
             };
-            if left.is_empty() {
+            if left.refused.is_empty() {
                 self.remove_records().await?;
             }
         }
@@ -281,25 +293,22 @@ impl Pass<'_> {
             Some(account) => format!("the service account {account} does not exist"),
             None => "no service account acts for the release".to_owned(),
         };
-        let note = if left.is_empty() {
+        let Left { refused, kept } = left;
+        let what = if refused.is_empty() {
             format!(
                 "{gone}: the release is gone without hooks, and so is every object of it that is not kept"
             )
         } else {
-            let named: Vec<String> = left.iter().take(NAMED).map(ToString::to_string).collect();
-            let more = left.len().saturating_sub(NAMED);
-            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
             format!(
-                "{gone}: the release is gone, and {} of its {all} objects could not be deleted and stay, with its revisions: {}{more}",
-                left.len(),
-                named.join(", ")
+                "{gone}: the release is gone, and {} of its {all} objects could not be deleted and stay, with its revisions",
+                refused.len()
             )
         };
         let reason = match self.cluster.account() {
             Some(_) => reasons::SERVICE_ACCOUNT_NOT_FOUND,
             None => reasons::SERVICE_ACCOUNT_REQUIRED,
         };
-        self.ctx.report.event(self.release, true, reason, "Uninstall", note);
+        self.tell_remaining(true, reason, &what, refused.into_iter().chain(kept).collect(), "");
         Ok(())
     }
 }

@@ -3,21 +3,74 @@
 //! Its `ttlSecondsAfterFinished` is left out of its apply until the record says how it ended. So nobody can take the result
 //! away before it is written down, and afterwards it does not matter who takes the Job away: it is not made again. A revision
 //! whose Job has the same body takes over that it succeeded; another body is another Job.
+//!
+//! Which Jobs an operation has made stands in its checkpoint. One that is gone without an end that is written down has failed,
+//! also for a process that has not seen it go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::memory::{Running, Stage, Waiting};
 use super::prepare::stored_objects;
+use super::steps::Step;
+use super::wait::DELETED;
 use super::{Error, Pass};
-use crate::api::names;
+use crate::api::{names, reasons};
 use crate::cluster::Applied;
 use crate::health::{self, Status};
 use crate::manifest::{InventoryEntry, Object, ObjectId, Ran};
 use crate::plan;
-use crate::release::Private;
+use crate::release::{Begun, Operation, OperationPhase, Private};
 use crate::storage::{Head, Stored};
 
 impl Pass<'_> {
+    /// Writes down which Jobs an operation has made. Until then their marks tell: who finds one of them goes on with it.
+    pub(super) async fn note_jobs(&mut self, running: &mut Running, wave: i32) -> Result<(), Error> {
+        let known =
+            |id: &ObjectId, uid: &String| begun(running).any(|begun| begun.id == *id && begun.uid == *uid);
+        let open = jobs(running.stored.private.as_ref()).filter(|entry| entry.ran.is_none());
+        let made = open.filter_map(|entry| {
+            let uid = running.applied.get(&entry.id)?.uid()?;
+            (!known(&entry.id, &uid)).then(|| Begun { id: entry.id.clone(), uid })
+        });
+        let jobs: Vec<Begun> = made.collect();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let operation = Operation { phase: OperationPhase::Apply, wave, step: 0, hook: None, jobs };
+        self.checkpoint_with(running, operation, None).await
+    }
+
+    /// A Job among those that are about to be applied, which this operation has made and which is there no more: nobody knows
+    /// how it ended, and it runs only once.
+    pub(super) async fn lost_job(
+        &self,
+        running: &Running,
+        groups: &[Vec<usize>],
+    ) -> Result<Option<Step>, Error> {
+        let objects = groups.iter().flatten().filter_map(|index| running.parts.objects.get(*index));
+        for object in objects.filter(|object| !running.applied.contains_key(&object.id)) {
+            let id = &object.id;
+            let Some(uid) = self.awaited_run(running, id) else { continue };
+            let live = self.cluster.metadata(&object.api_version, id).await?;
+            if live.is_none_or(|live| live.uid.as_ref() != Some(&uid) || live.deletion_timestamp.is_some()) {
+                let message = format!("{id}: {DELETED}");
+                return Ok(Some(Step::Failed { reason: reasons::HEALTH_FAILED, message, undo: false }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The Job of this name that the operation has made and waits for. One that nobody waits for is put back like all else.
+    pub(super) fn awaited_run(&self, running: &Running, id: &ObjectId) -> Option<String> {
+        let uid = run_of(running, id)?;
+        let named = |index: &usize| running.parts.objects.get(*index).is_some_and(|object| object.id == *id);
+        let waits = running.plan.steps.iter().any(|step| match step {
+            plan::Step::Wait { objects, wait, .. } => self.waits(*wait) && objects.iter().any(named),
+            _ => false,
+        });
+        (waits && !running.hasty).then_some(uid)
+    }
+
     /// Jobs of a wait that have ended and whose end is not written down, or that have no ttl yet. Writes it down, then gives
     /// them their ttl.
     pub(super) async fn settle_jobs(&mut self, running: &mut Running) -> Result<(), Error> {
@@ -183,6 +236,25 @@ fn end_of(live: &Applied, entry: &InventoryEntry, uid: &str, now: jiff::Timestam
 fn jobs(private: Option<&Private>) -> impl Iterator<Item = &InventoryEntry> {
     let entries = private.into_iter().flat_map(|private| &private.inventory);
     entries.filter(|entry| plan::is_job(&entry.id) && entry.skipped.is_empty())
+}
+
+fn begun(running: &Running) -> impl Iterator<Item = &Begun> {
+    let private = running.stored.private.iter();
+    private.flat_map(|private| &private.operation).flat_map(|operation| &operation.jobs)
+}
+
+/// The uid of the Job of this name that the operation has made, as long as it has no end that is written down.
+pub(super) fn run_of(running: &Running, id: &ObjectId) -> Option<String> {
+    let open = jobs(running.stored.private.as_ref()).any(|entry| entry.id == *id && entry.ran.is_none());
+    begun(running).find(|begun| open && begun.id == *id).map(|begun| begun.uid.clone())
+}
+
+/// The Jobs of a checkpoint without those whose end is written down; of one name the last counts.
+pub(super) fn still_open(made: impl Iterator<Item = Begun>, inventory: &[InventoryEntry]) -> Vec<Begun> {
+    let ended = |id: &ObjectId| inventory.iter().any(|entry| entry.id == *id && entry.ran.is_some());
+    let open: BTreeMap<ObjectId, String> =
+        made.filter(|begun| !ended(&begun.id)).map(|begun| (begun.id, begun.uid)).collect();
+    open.into_iter().map(|(id, uid)| Begun { id, uid }).collect()
 }
 
 /// Those of these Jobs that have no end that is written down, or no ttl yet.

@@ -86,6 +86,8 @@ pub struct Remembered {
     pub conflicts: u32,
     /// Objects that an operation waits for; see [`Remembered::going_of`].
     pub going: Option<Going>,
+    /// What an uninstall has left where it is.
+    pub stays: BTreeSet<ObjectId>,
     /// The wait of a release that is being deleted for those that depend on it.
     pub awaited: Option<Awaited>,
     /// The last try failed because a kind could not be watched.
@@ -123,6 +125,8 @@ pub struct Going {
     pub of: Leaves,
     /// What was still there when it was last looked for.
     pub remaining: Vec<InventoryEntry>,
+    /// What is kept, or was handed back.
+    pub kept: BTreeSet<ObjectId>,
     pub looks: u32,
     pub look_at: Timestamp,
 }
@@ -224,6 +228,8 @@ pub struct Waiting {
     /// What was wrong with them then.
     pub pods: Option<Health>,
     pub probe: Option<Probing>,
+    /// Of a Job: which one it is. Another of its name is not waited for.
+    pub uid: Option<String>,
     /// When it was looked at last.
     pub looked_at: Timestamp,
 }
@@ -248,6 +254,7 @@ impl Waiting {
             pods_at: now,
             pods: None,
             probe: None,
+            uid: None,
             looked_at: Timestamp::MIN,
         }
     }

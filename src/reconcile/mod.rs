@@ -49,6 +49,7 @@ mod status;
 mod stays;
 mod steps;
 mod successor;
+mod sweep;
 mod tally;
 mod testing;
 mod uninstall;
@@ -426,9 +427,14 @@ impl Pass<'_> {
         self.ctx.fetcher.leave(&self.key);
         self.observe_head().await?;
         let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
-        let decision = decide::decide(&self.observation(None, None, taken));
+        // Only a person can mend it, and until then nothing takes the place of what failed.
+        let mut seen = Observation { unreadable: true, ..self.observation(None, None, taken) };
+        let decision = decide::decide(&seen);
         // An operation that has begun goes on to its end with what its record says.
         let outcome = match &decision.operation {
+            Operation::Rollback { .. } if seen.rollback_to.is_none() => {
+                self.undo_refused(&mut seen, &decision.operation).await
+            }
             Operation::Resume => match self.require_account().await {
                 Ok(()) => self.resume().await,
                 Err(error) => Err(error),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Pass;
 use super::handover::Found;
 use crate::api::Adopt;
-use crate::cluster::{Applied, Error, Holder, Meta, Mode};
+use crate::cluster::{Applied, Error, Holder, Meta, Mode, fingerprint_of};
 use crate::manifest::{Object, ObjectId, defining};
 use crate::plan;
 use crate::release::Private;
@@ -35,21 +35,32 @@ pub(super) struct Survey {
 
 impl Pass<'_> {
     /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
-    /// applied cost a call, and those that this very line of revisions marked pass. `before`: in which revision the objects
-    /// that the records know last changed, if records can say.
+    /// applied cost a call, and all of them as long as none was deployed; what this very line of revisions made passes. `before`: in
+    /// which revision the objects that the records know last changed, if records can say.
     pub(super) async fn check_ownership(
         &self,
         objects: &[Object],
         private: &Private,
         before: Option<&BTreeMap<ObjectId, u32>>,
     ) -> Result<Survey, Error> {
-        let known: BTreeSet<&ObjectId> =
-            private.inventory.iter().filter(|entry| entry.uid.is_some()).map(|entry| &entry.id).collect();
+        // Nothing locked what a failed first install had made: others may have made it anew.
+        let doubted = private.last_deployed.is_none() && private.unreachable.is_none();
+        let inventory = private.inventory.iter();
+        let made: &BTreeMap<&ObjectId, &str> =
+            &inventory.clone().filter_map(|entry| Some((&entry.id, entry.uid.as_deref()?))).collect();
+        let trusted: BTreeSet<&ObjectId> = inventory
+            .filter(|entry| entry.uid.is_some() && (!doubted || entry.ran.is_some()))
+            .map(|entry| &entry.id)
+            .collect();
         // Definitions were judged before.
         let unknown =
-            objects.iter().filter(|object| !known.contains(&object.id) && !object.id.is_definition());
+            objects.iter().filter(|object| !trusted.contains(&object.id) && !object.id.is_definition());
         let checks = unknown.map(|object| async move {
-            let meta = match self.present(object).await {
+            let meta = match made.get(&object.id) {
+                Some(_) => self.cluster.metadata(&object.api_version, &object.id).await,
+                None => self.present(object).await,
+            };
+            let meta = match meta {
                 // What this revision defines itself cannot be there yet.
                 Err(Error::UnknownKind { .. })
                     if defining(objects, &object.api_version, &object.id.kind).is_some() =>
@@ -68,10 +79,15 @@ impl Pass<'_> {
                 survey.absent.insert(object.id.clone());
                 continue;
             };
+            let made = made.get(&object.id).copied();
+            let ours = is_made_by(&private.owner.uid, made, object, &meta, before);
+            if ours && made.is_some() {
+                continue;
+            }
             if let Some(obstacle) = self.obstacle(&object.id, &meta, &private.owner.uid) {
                 return Err(obstacle);
             }
-            if !is_made(object, &meta, &private.owner.uid, before) {
+            if !ours {
                 survey.adopted.insert(object.id.clone());
             }
             survey.found.push((object.id.clone(), meta.managed_fields.unwrap_or_default()));
@@ -137,14 +153,24 @@ impl Pass<'_> {
     }
 }
 
-/// Whether this line of revisions made an object that is there. Its mark alone does not say so: a revision whose record is
-/// lost may have adopted it. What was left in the cluster because its policy says so is in no record.
-fn is_made(object: &Object, live: &Meta, uid: &str, before: Option<&BTreeMap<ObjectId, u32>>) -> bool {
+/// Whether the line of revisions `uid` made a live object, of which its record knows the uid `made`, or none. Where it knows
+/// another, somebody made the object anew: a process of ours that died before that was written down has applied it, and a copy
+/// that carries our marks nobody of us has. Where it knows none the marks count, as far as a record explains them: a revision
+/// whose record is lost may have adopted the object. What was left in the cluster because its policy says so is in no record.
+fn is_made_by(
+    uid: &str,
+    made: Option<&str>,
+    object: &Object,
+    live: &Meta,
+    before: Option<&BTreeMap<ObjectId, u32>>,
+) -> bool {
     let Some(before) = before else { return false };
     let annotations = live.annotations.as_ref();
+    let same = made.is_some() && made == live.uid.as_deref();
     let known = before.get(&object.id).is_some_and(|changed_in| plan::explains(*changed_in, annotations));
     let kept = object.keep() && plan::is_kept(annotations);
-    plan::is_marked(annotations, uid) && (known || kept)
+    let marked = plan::is_marked(annotations, uid) && (known || kept);
+    same || (marked && (made.is_none() || fingerprint_of(live).is_some()))
 }
 
 /// Objects that no revision is known to have applied. Definitions are judged in their own way.
@@ -154,4 +180,45 @@ pub(super) fn never_applied(stored: &Stored) -> BTreeSet<ObjectId> {
         .filter(|entry| entry.uid.is_none() && entry.adopted.is_none() && !entry.id.is_definition())
         .map(|entry| entry.id.clone())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_others_made_anew_is_not_made_by_us_whatever_marks_it_copies() {
+        let meta = |uid: &str, marked: bool, applied: bool| -> Meta {
+            let mut meta = json!({"uid": uid});
+            if marked {
+                meta["annotations"] = json!({"sherpack.io/applied": "line.1"});
+            }
+            let manager = if applied { "sherpack" } else { "kubectl-create" };
+            meta["managedFields"] = json!([{"manager": manager, "operation": "Apply", "apiVersion": "v1",
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:data": Value::Null}}]);
+            serde_json::from_value(meta).unwrap()
+        };
+        let object =
+            Object::from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
+        let object = object.unwrap();
+        let before = BTreeMap::from([(object.id.clone(), 1)]);
+        let ours = |made: Option<&str>, meta: &Meta| is_made_by("line", made, &object, meta, Some(&before));
+        assert!(ours(Some("a"), &meta("a", true, true)));
+        assert!(ours(Some("a"), &meta("a", false, false)), "somebody took our marks off");
+        assert!(!ours(Some("a"), &meta("b", false, false)));
+        assert!(!ours(Some("a"), &meta("b", true, false)), "a copy");
+        assert!(ours(Some("a"), &meta("b", true, true)), "made by a process that could not write it down");
+        assert!(ours(None, &meta("b", true, false)) && !ours(None, &meta("b", false, false)));
+        assert!(!is_made_by("another", None, &object, &meta("b", true, true), Some(&before)));
+        let older = BTreeMap::from([(object.id.clone(), 0)]);
+        let marked = meta("b", true, true);
+        assert!(
+            !is_made_by("line", None, &object, &marked, Some(&older)),
+            "of a revision whose record is lost"
+        );
+        assert!(!is_made_by("line", None, &object, &marked, Some(&BTreeMap::new())), "in no record");
+        assert!(!is_made_by("line", None, &object, &marked, None));
+    }
 }

@@ -175,6 +175,7 @@ impl Pass<'_> {
             definitions: judged.shipped,
             ignore: self.written_rules(),
             secrets: rendered.secrets,
+            adopts: past.private.as_ref().is_some_and(Private::has_adopted),
         };
         let before = (!start_over).then(|| past.objects());
         Ok(Prepared { record, private, parts, plan, before })

@@ -52,6 +52,22 @@ impl Pass<'_> {
         Ok(false)
     }
 
+    /// Undoes what failed while the spec cannot be acted on.
+    pub(super) async fn undo_refused(
+        &mut self,
+        seen: &mut Observation,
+        operation: &decide::Operation,
+    ) -> Result<Progress, Error> {
+        let decide::Operation::Rollback { revision, target, attempt } = *operation else {
+            return Ok(Progress::Nothing);
+        };
+        self.require_account().await?;
+        if !self.has_way_back(seen, target).await? {
+            return Ok(Progress::Nothing);
+        }
+        self.launch_rollback(revision, target, attempt).await
+    }
+
     /// A revision of ours that was deployed once.
     async fn target(&self, revision: u32) -> Result<(Stored, Private), Error> {
         let invalid = |problem: String| Error::RollbackTarget { revision, problem };
@@ -161,6 +177,7 @@ impl Pass<'_> {
             tested: None,
             definitions,
             ignore: self.written_rules(),
+            adopts: past.private.as_ref().is_some_and(Private::has_adopted),
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: past.private.map_or(of_target.secrets, |private| private.secrets),
         };

@@ -116,6 +116,7 @@ impl Pass<'_> {
                 continue;
             }
             let Some(object) = objects.iter().find(|object| object.id == entry.id) else { continue };
+            self.mark_adopted(&private.definitions, &[object]).await?;
             let applied = self.apply_one(object, entry, &[], &uid).await.1?;
             entry.uid = applied.uid();
             entry.fingerprint.clone_from(&applied.fingerprint);

@@ -1,16 +1,36 @@
 //! What a release leaves behind when it goes.
 
+use std::collections::BTreeSet;
+
 use super::Pass;
 use crate::api::reasons;
 use crate::manifest::ObjectId;
+use crate::release::{Private, Shipped};
 use crate::storage::Head;
 
 /// So many objects are named; of the others only the number is told.
 const NAMED: usize = 10;
 
 impl Pass<'_> {
-    /// Says by an Event and in the log which objects and records stay, if any do. Nothing of this may hold the release
-    /// back: what cannot be read is told as such.
+    /// Says by an Event, and so in the log, how a release goes and what stays of it. Every way in which its finalizer goes
+    /// leads through here.
+    pub(super) fn tell_remaining(
+        &self,
+        warning: bool,
+        reason: &str,
+        what: &str,
+        stays: Vec<ObjectId>,
+        more: &str,
+    ) {
+        let note = match named(&stays) {
+            Some(named) => format!("{what}; what stays: {named}{more}"),
+            None => format!("{what}{more}"),
+        };
+        self.ctx.report.event(self.release, warning, reason, "Uninstall", note);
+    }
+
+    /// [`Pass::tell_remaining`] of a release that touches nothing when it goes, unless nothing stays. Nothing of this may hold
+    /// the release back: what cannot be read is told as such.
     pub(super) async fn tell_what_stays(&self) {
         let nothing_left = {
             let table = self.ctx.objects.table();
@@ -34,24 +54,51 @@ impl Pass<'_> {
         let seen = || self.ctx.objects.table().tracked(&self.key).into_iter().collect();
         let ids: Vec<ObjectId> = if ids.is_empty() { seen() } else { ids };
         let more = if whole { "" } else { "; which others of it there are is not known" };
-        let note = match named(&ids) {
-            Some(named) => format!("the release is gone; its records stay, and so do {named}{more}"),
-            None => format!("the release is gone; its objects and records stay as they are{more}"),
-        };
-        self.ctx.report.event(self.release, true, reasons::ORPHANED, "Uninstall", note);
+        let what = "the release is gone; its objects and records stay as they are";
+        self.tell_remaining(true, reasons::ORPHANED, what, ids, more);
+    }
+
+    /// The definitions that an uninstall leaves where they are.
+    pub(super) async fn kept_definitions(&self, shipped: &[Shipped]) -> Vec<ObjectId> {
+        let mut kept = Vec::new();
+        for one in shipped.iter().filter(|one| one.written && !one.deleted) {
+            let id = ObjectId::definition(&one.name);
+            // Only what is known to be gone is not named.
+            if !matches!(self.cluster.metadata("apiextensions.k8s.io/v1", &id).await, Ok(None)) {
+                kept.push(id);
+            }
+        }
+        kept
     }
 }
 
-fn inventory(private: Option<&crate::release::Private>) -> Vec<ObjectId> {
+fn inventory(private: Option<&Private>) -> Vec<ObjectId> {
     let entries = private.iter().flat_map(|private| private.inventory.iter().chain(&private.leftovers));
     entries.map(|entry| entry.id.clone()).collect()
 }
 
 fn named(ids: &[ObjectId]) -> Option<String> {
-    let first: Vec<String> = ids.iter().take(NAMED).map(ToString::to_string).collect();
-    match ids.len().saturating_sub(NAMED) {
+    let all: BTreeSet<String> = ids.iter().map(ToString::to_string).collect();
+    let first: Vec<&str> = all.iter().take(NAMED).map(String::as_str).collect();
+    match all.len().saturating_sub(NAMED) {
         _ if first.is_empty() => None,
         0 => Some(first.join(", ")),
         more => Some(format!("{} and {more} more", first.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_by_name_are_named_and_the_others_counted() {
+        let id = |name: String| ObjectId { kind: "ConfigMap".to_owned(), name, ..ObjectId::default() };
+        assert_eq!(named(&[]), None);
+        let two = vec![id("b".to_owned()), id("a".to_owned()), id("b".to_owned())];
+        assert_eq!(named(&two).unwrap(), "ConfigMap a, ConfigMap b");
+        let many: Vec<ObjectId> = (0..14).rev().map(|n| id(format!("m{n:02}"))).collect();
+        let many = named(&many).unwrap();
+        assert!(many.starts_with("ConfigMap m00, ") && many.ends_with("ConfigMap m09 and 4 more"), "{many}");
     }
 }

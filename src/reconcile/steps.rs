@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 
 use super::immutable::skipped;
-use super::jobs::{ended, unsettled};
+use super::jobs::{ended, run_of, still_open, unsettled};
 use super::memory::{Running, Stage, Waiting};
 use super::probes::probing;
 use super::wait::{LOOK_ANYWAY, bearable, describe};
@@ -72,7 +72,13 @@ impl Pass<'_> {
             // What was waited for is not waited for again.
             self.checkpoint(running, OperationPhase::Apply, wave, None).await?;
         }
-        self.apply_rounds(running, groups).await
+        if let Some(lost) = self.lost_job(running, groups).await? {
+            return Ok(lost);
+        }
+        let result = self.apply_rounds(running, groups).await;
+        // However the others fared: a Job that was made is not made again.
+        self.note_jobs(running, wave).await?;
+        result
     }
 
     /// Applies groups; waits for what has to be gone first.
@@ -170,7 +176,8 @@ impl Pass<'_> {
         for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
             looked_at = Timestamp::MIN;
             let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
-            let unseen = Waiting { probe: probing(object, revision), ..unseen };
+            let unseen =
+                Waiting { probe: probing(object, revision), uid: run_of(running, &object.id), ..unseen };
             waiting.insert(object.id.clone(), unseen);
         }
         self.wake_on(&waiting);
@@ -188,10 +195,10 @@ impl Pass<'_> {
         wave: i32,
         hook: Option<HookRun>,
     ) -> Result<(), Error> {
-        self.checkpoint_with(running, Operation { phase, wave, step: 0, hook }, None).await
+        self.checkpoint_with(running, Operation { phase, wave, step: 0, hook, jobs: Vec::new() }, None).await
     }
 
-    /// [`Pass::checkpoint`], with the result of a hook. Nothing counts as written down, in memory neither, unless it is.
+    /// [`Pass::checkpoint`], with the result of a hook. Jobs are added to those of before. Nothing counts as written down, in memory neither, unless it is.
     pub(super) async fn checkpoint_with(
         &mut self,
         running: &mut Running,
@@ -201,7 +208,9 @@ impl Pass<'_> {
         let mut next = running.stored.clone();
         if let Some(private) = next.private.as_mut() {
             let step = u32::try_from(running.at).unwrap_or(u32::MAX);
-            private.operation = Some(Operation { step, ..operation });
+            let before = private.operation.take().map(|before| before.jobs).unwrap_or_default();
+            let jobs = still_open(before.into_iter().chain(operation.jobs), &private.inventory);
+            private.operation = Some(Operation { step, jobs, ..operation });
             private.hooks.extend(result);
             let surplus = private.hooks.len().saturating_sub(HOOK_RESULTS);
             private.hooks.drain(..surplus);

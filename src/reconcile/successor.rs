@@ -18,32 +18,47 @@ const TRY_SOON: Duration = Duration::from_secs(2);
 
 /// A try to prepare what is wanted instead of the newest revision.
 pub(super) struct Tried {
-    /// Of the inputs, or the revision to go back to.
-    wanted: String,
-    generation: Option<i64>,
+    wish: Wish,
     /// Why it cannot take over.
     refusal: Option<String>,
     again: Timestamp,
 }
 
+/// What was prepared, and from what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wish {
+    /// Of the inputs, or the revision to go back to.
+    wanted: String,
+    generation: Option<i64>,
+    /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said.
+    references: u64,
+}
+
+impl Tried {
+    /// What is known of a wish without another try. What is ready stays ready as long as it only waits for its turn: when that
+    /// comes it is prepared from what is there then.
+    fn answers(&self, wish: &Wish, waits: bool, now: Timestamp) -> Option<Successor> {
+        match &self.refusal {
+            _ if self.wish != *wish => None,
+            Some(_) => (now < self.again).then_some(Successor::Refused),
+            None => waits.then_some(Successor::Ready),
+        }
+    }
+}
+
 impl Pass<'_> {
-    /// Prepares what is wanted instead of the newest revision, unless that was tried a moment ago.
+    /// Prepares what is wanted instead of the newest revision, unless enough is known of that.
     pub(super) async fn successor(
         &mut self,
         seen: &Observation,
         wanted: Option<&Wanted>,
     ) -> (Successor, Option<Prepared>) {
         let Some(name) = name_of(seen) else { return (Successor::Unknown, None) };
-        let known = self.mem.successor.as_ref().filter(|tried| {
-            tried.wanted == name
-                && tried.generation == self.release.metadata.generation
-                && self.now < tried.again
-        });
-        match known {
-            Some(tried) if tried.refusal.is_some() => return (Successor::Refused, None),
-            // It is prepared for the moment when it begins.
-            Some(_) if waits_for_its_turn(seen) => return (Successor::Ready, None),
-            _ => {}
+        let wish = self.wish(name.clone());
+        let known = self.mem.successor.as_ref();
+        if let Some(known) = known.and_then(|tried| tried.answers(&wish, waits_for_its_turn(seen), self.now))
+        {
+            return (known, None);
         }
         let prepared = match (&seen.rollback_to, wanted) {
             (Some(to), _) => self.prepare_rollback(revision_after(seen), to.revision, 1).await,
@@ -93,8 +108,13 @@ impl Pass<'_> {
     }
 
     fn tried(&mut self, wanted: String, refusal: Option<String>, again: Duration) {
-        let (generation, again) = (self.release.metadata.generation, self.later(again));
-        self.mem.successor = Some(Tried { wanted, generation, refusal, again });
+        let (wish, again) = (self.wish(wanted), self.later(again));
+        self.mem.successor = Some(Tried { wish, refusal, again });
+    }
+
+    fn wish(&self, wanted: String) -> Wish {
+        let references = self.ctx.references.changes(&self.key);
+        Wish { wanted, generation: self.release.metadata.generation, references }
     }
 
     /// Why what is wanted now does not take over from what runs.
@@ -163,4 +183,28 @@ fn revision_after(seen: &Observation) -> u32 {
 /// A hook that runs, or a rollback under way, comes first.
 fn waits_for_its_turn(seen: &Observation) -> bool {
     matches!(&seen.head, Seen::Ours(head) if head.hook_running || head.target.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_its_turn_is_prepared_again_only_when_something_changed() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let wish = Wish { wanted: "a".to_owned(), generation: Some(1), references: 7 };
+        let ready = Tried { wish: wish.clone(), refusal: None, again: at(2) };
+        assert_eq!(ready.answers(&wish, true, at(3600)), Some(Successor::Ready));
+        assert_eq!(ready.answers(&wish, false, at(1)), None, "it begins with what is there now");
+        let refused = Tried { refusal: Some("no".to_owned()), ..ready };
+        assert_eq!(refused.answers(&wish, true, at(1)), Some(Successor::Refused));
+        assert_eq!(refused.answers(&wish, true, at(2)), None, "it may be taken by now");
+        for other in [
+            Wish { wanted: "b".to_owned(), ..wish.clone() },
+            Wish { generation: Some(2), ..wish.clone() },
+            Wish { references: 8, ..wish.clone() },
+        ] {
+            assert_eq!(refused.answers(&other, true, at(1)), None, "{other:?}");
+        }
+    }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
+use super::apply::Away;
+use super::identity::Left;
 use super::memory::{Going, Leaves, Running};
 use super::status::Run;
 use super::steps::Step;
@@ -89,7 +91,7 @@ impl Pass<'_> {
                     checkpoint.and_then(|operation| operation.hook.clone().map(|run| (operation, run)))
                 {
                     let attempt = run.attempt.saturating_add(1);
-                    let again = HookRun { attempt, first: attempt, failed: None };
+                    let again = HookRun { attempt, first: attempt, failed: None, uid: None };
                     self.checkpoint(&mut running, operation.phase, operation.wave, Some(again)).await?;
                 }
                 self.mem.running = Some(running);
@@ -105,17 +107,20 @@ impl Pass<'_> {
     }
 
     async fn uninstalled(&mut self, mut running: Box<Running>) -> Result<Progress, Error> {
+        let mut stays: Vec<ObjectId> = self.mem.stays.iter().cloned().collect();
         if let Some(private) = &running.stored.private {
-            self.delete_hook_objects(private).await?;
+            stays.extend(self.delete_hook_objects(private).await?);
+            stays.extend(self.kept_definitions(&private.definitions).await);
         }
-        let note = format!("release {} is uninstalled", self.settings.release_name);
-        self.ctx.report.event(self.release, false, reasons::UNINSTALL_SUCCEEDED, "Uninstall", note);
+        let what = format!("release {} is uninstalled", self.settings.release_name);
+        self.tell_remaining(false, reasons::UNINSTALL_SUCCEEDED, &what, stays, "");
         if self.settings.uninstall.keep_history {
             running.stored.record.state = State::Uninstalled;
             running.stored.record.updated_at = self.now;
             empty(&mut running.stored);
             let stored = self.save(&running.stored, true).await?;
             self.wrote(&stored);
+            self.sweep_kept(stored.private.as_ref()).await;
         }
         self.records_go().await
     }
@@ -153,6 +158,7 @@ impl Pass<'_> {
             Some(going) => self.look_for(going, &uid).await?,
             None => self.delete_all(of, entries, &uid).await?,
         };
+        self.mem.stays.extend(going.kept.iter().cloned());
         if self.settings.uninstall.wait && !going.remaining.is_empty() {
             return Ok(self.await_gone(going));
         }
@@ -191,6 +197,7 @@ impl Pass<'_> {
         }
         let stored = self.save(&whole, true).await?;
         self.wrote(&stored);
+        self.sweep_kept(stored.private.as_ref()).await;
         self.ctx.objects.table().forget_all(&self.key);
         self.release_unused_kinds(&stored);
         Ok(None)
@@ -210,6 +217,7 @@ impl Pass<'_> {
 
     /// Oldest first: as long as the newest is there, a later process knows what this is about.
     pub(super) async fn remove_records(&self) -> Result<(), Error> {
+        self.sweep_all_kept().await?;
         self.records().remove_all(&self.settings.target_namespace, &self.settings.release_name).await?;
         self.ctx.record_watch.removed(&self.records_of());
         Ok(())
@@ -233,26 +241,28 @@ impl Pass<'_> {
     async fn delete_all(&self, of: Leaves, entries: &[InventoryEntry], uid: &str) -> Result<Going, Error> {
         // Nothing of this may be put back while it goes.
         self.ctx.objects.table().wake_on(&self.key, &BTreeSet::new());
-        let mut remaining = Vec::new();
+        let (mut remaining, mut kept) = (Vec::new(), BTreeSet::new());
         for entry in plan::deletion_order(entries.to_vec()) {
-            if self.delete_ours(&entry, uid).await? {
-                remaining.push(entry);
+            match self.take_away(&entry, uid).await? {
+                Away::Going => remaining.push(entry),
+                Away::Stays => drop(kept.insert(entry.id)),
+                Away::NotOurs => {}
             }
         }
         if self.settings.uninstall.wait {
             // Most objects are gone with the answer.
             remaining = self.still_there(remaining, uid).await?;
         }
-        Ok(self.going(of, remaining, 1))
+        Ok(self.going(of, remaining, kept, 1))
     }
 
     /// Looks for what was still there: for all of it from time to time, and between that for what the watch saw go.
     /// Nothing else of the release costs a call any more.
     async fn look_for(&self, going: Going, uid: &str) -> Result<Going, Error> {
-        let Going { of, remaining, looks, look_at } = going;
+        let Going { of, remaining, kept, looks, look_at } = going;
         if look_at <= self.now {
             let remaining = self.still_there(remaining, uid).await?;
-            return Ok(self.going(of, remaining, looks.saturating_add(1)));
+            return Ok(self.going(of, remaining, kept, looks.saturating_add(1)));
         }
         let (gone, mut remaining): (Vec<_>, Vec<_>) = {
             let table = self.ctx.objects.table();
@@ -260,12 +270,18 @@ impl Pass<'_> {
         };
         // It may only be out of the watch's sight.
         remaining.extend(self.still_there(gone, uid).await?);
-        Ok(Going { of, remaining, looks, look_at })
+        Ok(Going { of, remaining, kept, looks, look_at })
     }
 
-    fn going(&self, of: Leaves, remaining: Vec<InventoryEntry>, looks: u32) -> Going {
+    fn going(
+        &self,
+        of: Leaves,
+        remaining: Vec<InventoryEntry>,
+        kept: BTreeSet<ObjectId>,
+        looks: u32,
+    ) -> Going {
         let look_at = self.later(backoff::going(looks));
-        Going { of, remaining, looks, look_at }
+        Going { of, remaining, kept, looks, look_at }
     }
 
     /// Which of these objects exist and are ours. One that was not told to go yet is.
@@ -287,17 +303,26 @@ impl Pass<'_> {
     /// elsewhere are deleted as far as that is still possible.
     pub(super) async fn let_go(&mut self) -> Result<(), Error> {
         let target = &self.settings.target_namespace;
-        let note = format!("the namespace {target} is going away: what the release has in it goes with it");
-        self.ctx.report.event(self.release, true, reasons::NAMESPACE_TERMINATING, "Uninstall", note);
+        let what = format!("the namespace {target} is going away: what the release has in it goes with it");
+        let stays = self.delete_elsewhere().await?;
+        self.tell_remaining(true, reasons::NAMESPACE_TERMINATING, &what, stays, "");
+        Ok(())
+    }
+
+    /// Deletes what the release has outside its namespace; gives what stays of it.
+    async fn delete_elsewhere(&self) -> Result<Vec<ObjectId>, Error> {
+        let target = Some(self.settings.target_namespace.clone());
         let head = match &self.mem.head {
             Some((Head::Ours(head), _)) => Some(head),
             _ => self.mem.departed.as_ref(),
         };
-        let Some(private) = head.and_then(|head| head.private.clone()) else { return Ok(()) };
-        if !self.owns(&private.owner) {
-            return Ok(());
-        }
-        let target = Some(self.settings.target_namespace.clone());
+        let private = head.and_then(|head| head.private.clone());
+        let Some(private) = private.filter(|private| self.owns(&private.owner)) else {
+            // Of what no record tells nothing is deleted.
+            let mut tracked = self.ctx.objects.table().tracked(&self.key);
+            tracked.retain(|id| id.namespace != target);
+            return Ok(tracked.into_iter().collect());
+        };
         let entries: Vec<InventoryEntry> = private
             .inventory
             .iter()
@@ -305,7 +330,7 @@ impl Pass<'_> {
             .filter(|entry| entry.id.namespace != target)
             .cloned()
             .collect();
-        self.delete_allowed(entries, &private.owner.uid).await?;
+        let Left { refused, kept } = self.delete_allowed(entries, &private.owner.uid).await?;
         let settings = &self.settings;
         if settings.history_storage == HistoryStorage::File
             || settings.history_namespace != settings.target_namespace
@@ -313,7 +338,7 @@ impl Pass<'_> {
             // Records that do not go with the namespace.
             self.remove_records().await?;
         }
-        Ok(())
+        Ok(refused.into_iter().chain(kept).collect())
     }
 }
 

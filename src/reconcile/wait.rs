@@ -15,6 +15,7 @@ use crate::api::{duration, reasons};
 use crate::cluster::Applied;
 use crate::health::{self, Health, Status};
 use crate::manifest::{Object, ObjectId};
+use crate::plan;
 
 /// Looks in flight for one release.
 const PARALLEL: usize = 8;
@@ -31,6 +32,8 @@ const LOOK_AT_ALL: Duration = Duration::from_secs(1);
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The pods of a workload are looked at after this time, and so often.
 pub(super) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
+/// What is said of an object that is there no more, or of whose name another one is.
+pub(super) const DELETED: &str = "the object was deleted while it was waited for";
 /// A lost watch event must not make a release wait for ever.
 pub(super) const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 
@@ -90,6 +93,7 @@ impl Pass<'_> {
                 pods_at: self.later(LOOK_AT_PODS),
                 pods: None,
                 probe: probing(object, revision),
+                uid: done.uid().filter(|_| plan::is_job(&object.id)),
                 looked_at: self.now,
             };
             if !settled(entry.health.status) || !self.probed(&object.id, &mut entry, &live) {
@@ -147,16 +151,15 @@ impl Pass<'_> {
         });
         let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
         for (id, live) in seen {
-            let Some(live) = live? else {
-                if let Some(object) = waiting.get_mut(&id) {
-                    "the object was deleted while it was waited for".clone_into(&mut object.health.message);
-                    object.health.status = Status::Failed;
-                    object.health.terminal = true;
-                    object.failed_since.get_or_insert(self.now);
-                }
+            let live = live?;
+            let Some(object) = waiting.get_mut(&id) else { continue };
+            let Some(live) = live.filter(|live| object.uid.is_none() || object.uid == live.uid()) else {
+                DELETED.clone_into(&mut object.health.message);
+                object.health.status = Status::Failed;
+                object.health.terminal = true;
+                object.failed_since.get_or_insert(self.now);
                 continue;
             };
-            let Some(object) = waiting.get_mut(&id) else { continue };
             self.ctx.objects.table().looked(&id, live.version);
             let live = live.value();
             let mut health = health::assess(&live, object.generation, self.now);

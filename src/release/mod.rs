@@ -19,8 +19,8 @@ pub use hook::{Cleanup, Hook, OnFailure, Phase};
 pub use key::ReleaseKey;
 pub use past::Past;
 pub use private::{
-    Action, FAILURES, HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase, Owner, PRIVATE_VERSION,
-    Private, Shipped, Tested, Undone,
+    Action, Begun, FAILURES, HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase, Owner,
+    PRIVATE_VERSION, Private, Shipped, Tested, Undone,
 };
 pub use record::{PackIdentity, Person, Record, State, ValuesProvenance, revision_of};
 pub use retention::{FAILED_KEPT, Retained, surplus};

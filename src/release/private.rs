@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::api::{CrdUninstall, DriftIgnore, ImmutableFields};
 use crate::crd::policy::{Count, Leaving, Policy};
-use crate::manifest::InventoryEntry;
+use crate::manifest::{InventoryEntry, ObjectId};
 use crate::render::Secrets;
 
 /// The version of [`Private`] that this program writes. A higher one is refused, never guessed at. Beside what is here,
@@ -99,6 +99,9 @@ pub struct Private {
     /// What `generate_secret` gave, for the revisions to come.
     #[serde(default, skip_serializing_if = "Secrets::is_empty")]
     pub secrets: Secrets,
+    /// This revision or one before it adopted something, so there may be Secrets that keep what it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopts: bool,
 }
 
 /// A CustomResourceDefinition of the pack of a revision.
@@ -143,6 +146,21 @@ pub struct Shipped {
 }
 
 impl Private {
+    /// Whether there may be Secrets that keep what adopted objects were.
+    #[must_use]
+    pub fn has_adopted(&self) -> bool {
+        self.adopts || self.entries().any(|entry| entry.adopted.is_some())
+    }
+
+    /// Digests of what is kept of adopted objects, as far as this revision knows.
+    pub fn kept(&self) -> impl Iterator<Item = &str> {
+        self.entries().filter_map(|entry| entry.adopted.as_ref()?.kept.as_deref())
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &InventoryEntry> {
+        self.inventory.iter().chain(&self.leftovers)
+    }
+
     /// Takes note that these inputs failed, once more or for the first time; the oldest failure makes room.
     pub fn note_failure(&mut self, failed: Undone) {
         self.failures.retain(|known| known.inputs != failed.inputs);
@@ -232,6 +250,16 @@ pub struct Operation {
     /// The run of the hook that this step is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<HookRun>,
+    /// Jobs that it has made: none of them is made again in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<Begun>,
+}
+
+/// A Job that an operation has made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    pub id: ObjectId,
+    pub uid: String,
 }
 
 impl Operation {
@@ -254,6 +282,9 @@ pub struct HookRun {
     /// Whether it failed; unset until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<bool>,
+    /// `metadata.uid` of its object, once it was seen and as long as it has not ended: a run that is gone is not begun again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// Most entries of [`Private::failures`].
@@ -379,7 +410,7 @@ mod tests {
     #[test]
     fn a_part_without_what_is_new_reads_and_writes_as_before() {
         let json = serde_json::to_value(private()).unwrap();
-        for new in ["failures", "spec", "replaces", "startedOver"] {
+        for new in ["failures", "spec", "replaces", "startedOver", "adopts"] {
             assert!(json.get(new).is_none(), "{new}");
         }
     }

@@ -29,6 +29,7 @@ mod finalized;
 mod head;
 mod helm;
 mod helm_records;
+mod kept;
 mod key;
 mod memory;
 mod page;
@@ -50,6 +51,7 @@ pub use self::{
     head::{Head, Meta, Stored},
     helm::{HelmRelease, helm_key, helm_revision},
     helm_records::{HelmFound, HelmNewest, HelmRecords},
+    kept::kept_secrets,
     key::{
         Kept, RECORD_KEY_DATA, RECORD_KEY_SECRET, RECORD_KEYS_SECRET, add_key, keep_keys, keys_are_missing,
         make_key, random, read_keys,

@@ -45,7 +45,13 @@ pub(crate) fn private(revision: u32) -> Private {
         }],
         leftovers: Vec::new(),
         hook_objects: Vec::new(),
-        operation: Some(Operation { phase: OperationPhase::Apply, wave: -1, step: 2, hook: None }),
+        operation: Some(Operation {
+            phase: OperationPhase::Apply,
+            wave: -1,
+            step: 2,
+            hook: None,
+            jobs: Vec::new(),
+        }),
         last_deployed: Some(1),
         unreachable: None,
         accepted: false,
@@ -62,5 +68,6 @@ pub(crate) fn private(revision: u32) -> Private {
         definitions: Vec::new(),
         ignore: Vec::new(),
         secrets: Default::default(),
+        adopts: false,
     }
 }

@@ -9,7 +9,7 @@ use crate::support::harness::{PERSON, condition};
 use crate::support::kills::in_each_operation;
 use crate::support::objects::uid;
 use crate::support::packs::{config_map, deployment, hook, secret, with_annotation, with_pod_annotation};
-use crate::support::wait::wait_for;
+use crate::support::wait::{eventually, wait_for};
 use crate::support::wire::Request;
 use crate::support::{Effect, Fault, Harness, Pack};
 
@@ -135,6 +135,77 @@ async fn a_first_install_that_is_taken_away_gives_back_what_it_adopted() {
         h.records_show("web", &["1 uninstalled"]).await;
         handed_back(&h, &before).await;
         told(&h, 3).await;
+    }
+}
+
+async fn kept(h: &Harness) -> usize {
+    h.objects.list("Secret", "sherpack.io/kept").await.len()
+}
+
+/// A process dies before the record names what is kept, and the object is another when the next one looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_and_named_by_no_record_goes_unless_a_record_cannot_be_read() {
+    let h = Harness::new("adopt-sweep").await;
+    let pack = |version: &str, color: &str| {
+        Pack::new("web", version).object(config_map("settings", json!({"color": color})))
+    };
+    h.objects.create("kubectl-create", config_map("settings", json!({"color": "red"}))).await;
+    let keeps = |request: &Request| request.verb == "create" && request.body["type"] == "sherpack.io/kept.v1";
+    h.wire.fault(Fault::new(Effect::KillAfter, keeps).once());
+    h.apply("web", &pack("1.0.0", "blue"), adopting(json!({}))).await;
+    h.wire.killed().await;
+    assert_eq!(kept(&h).await, 1);
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "pink"}})).await;
+    h.start();
+    h.ready("web").await;
+    eventually("nothing is kept", async || kept(&h).await == 0).await;
+
+    h.pack("web-pack", &pack("2.0.0", "green")).await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+    let unnamed = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "sherpack.io/kept.v1",
+        "metadata": {"name": "sh.sherpack.kept.v1.web.0", "labels": {
+            "sherpack.io/kept": "web", "sherpack.io/release-namespace": h.namespace,
+        }},
+    });
+    h.objects.create("test", unnamed).await;
+    h.damage("web", 1, |bytes| bytes.truncate(bytes.len() / 8 * 4)).await;
+    h.pack("web-pack", &pack("3.0.0", "white")).await;
+    h.ready("web").await;
+    assert_eq!(kept(&h).await, 1, "a record that cannot be read may name it");
+    h.lose_record("web", 1).await;
+    h.pack("web-pack", &pack("4.0.0", "black")).await;
+    h.ready("web").await;
+    assert_eq!(kept(&h).await, 0);
+
+    // Who never adopted anything asks for nothing.
+    let mark = h.wire.mark();
+    h.deploy("plain", &Pack::new("plain", "1.0.0").object(config_map("plain", json!({}))), json!({})).await;
+    h.uninstall("plain").await;
+    let asked = h.wire.since(mark).into_iter().filter(|request| request.query.contains("kept"));
+    assert_eq!(asked.map(|request| request.line()).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// Nothing locks what a failed first install has made. What somebody makes there instead is theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_made_anew_between_two_tries_of_a_first_install_is_theirs() {
+    for (name, adopt) in [("adopt-anew", "Unowned"), ("adopt-anew-never", "Never")] {
+        let h = Harness::new(name).await;
+        let install = json!({"adopt": adopt, "retries": 0});
+        let spec = json!({"timeout": "3s", "install": install});
+        h.apply("web", &taking("1.0.0").object(bad()), spec).await;
+        h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+        h.objects.delete("ConfigMap/settings").await;
+        let theirs = config_map("settings", json!({"color": "red", "size": "big"}));
+        let theirs = [h.objects.create("kubectl-create", theirs).await];
+        h.edit_spec("web", json!({"install": {"onFailure": "Uninstall"}})).await;
+        if adopt == "Never" {
+            h.condition("web", "Ready", "False", Some("ObjectNotOwned")).await;
+        } else {
+            h.records_show("web", &["1 failed", "2 uninstalled"]).await;
+            h.gone("Secret/password").await;
+        }
+        handed_back(&h, &theirs).await;
     }
 }
 

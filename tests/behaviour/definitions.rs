@@ -4,6 +4,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
 
 use crate::support::harness::condition;
+use crate::support::objects::uid;
 use crate::support::packs::{config_map, with_annotation};
 use crate::support::{Effect, Fault, Harness, Pack};
 
@@ -255,6 +256,28 @@ async fn a_definition_goes_only_when_asked_and_with_objects_only_when_confirmed(
     let pack = shipping("1.0.0", "blue", &shared(widgets(&h, &size())));
     h.deploy("shared", &pack, json!({"crds": {"onUninstall": "Delete"}})).await;
     h.uninstall("shared").await;
+    h.objects.delete(&what(&h)).await;
+}
+
+/// The definition says it itself, so nothing that happens to releases and records makes it theirs to delete.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_adopted_definition_stays_adopted_when_no_record_knows_it() {
+    let h = Harness::new("definitions-adopted").await;
+    let theirs = uid(&h.objects.create("kubectl-create", widgets(&h, &size())).await);
+    let pack = shipping("1.0.0", "blue", &widgets(&h, &size()));
+    let delete = json!({"onUninstall": "Delete"});
+    h.deploy("web", &pack, json!({"install": {"adopt": "Unowned"}, "crds": delete})).await;
+    let live = h.shows(&what(&h), "/metadata/annotations/sherpack.io~1adopted", "true").await;
+    assert_eq!(live["metadata"]["annotations"]["sherpack.io/owner"], "definitions-adopted/web");
+    h.lose_record("web", 1).await;
+    h.condition("web", "Ready", "False", Some("RecordLost")).await;
+    h.annotate("web", "sherpack.io/reset-at", "now").await;
+    h.shows_states("web", &["2 deployed"]).await;
+    h.uninstall("web").await;
+    assert_eq!(uid(&h.objects.get(&what(&h)).await), theirs, "after its record was lost");
+    h.deploy("web", &pack, json!({"crds": delete})).await;
+    h.uninstall("web").await;
+    assert_eq!(uid(&h.objects.get(&what(&h)).await), theirs, "after the release was made anew");
     h.objects.delete(&what(&h)).await;
 }
 

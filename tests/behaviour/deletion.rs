@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::harness::condition;
-use crate::support::packs::{config_map, deployment, service};
+use crate::support::packs::{config_map, deployment, service, with_annotation};
 use crate::support::wait::{eventually, wait_for};
 use crate::support::wire::Request;
 use crate::support::{Effect, Fault, Harness, Pack};
@@ -19,6 +19,54 @@ fn pack() -> Pack {
 
 async fn told(h: &Harness, name: &str, reason: &str) {
     eventually(&format!("an Event {reason}"), async || !h.events(name, reason).await.is_empty()).await;
+}
+
+async fn told_of(h: &Harness, reason: &str, what: &str) {
+    wait_for(&format!("an Event {reason} with {what}"), async || {
+        let notes = h.events("web", reason).await;
+        if notes.iter().any(|note| note.contains(what)) { Ok(()) } else { Err(format!("{notes:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uninstall_names_what_stays() {
+    let h = Harness::new("uninstall-stays").await;
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "annotations": {"sherpack.io/skip-wait": "true"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    h.objects.create("kubectl-create", claim.clone()).await;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.uninstall-stays.example.com"},
+        "spec": {
+            "group": "uninstall-stays.example.com", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let kept =
+        |name: &str| with_annotation(config_map(name, json!({})), "sherpack.io/resource-policy", "keep");
+    let pack = pack().objects([claim, definition, kept("zeal")]);
+    h.deploy("web", &pack, json!({"install": {"adopt": "Unowned"}})).await;
+    // A person keeps one more.
+    let keep = json!({"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}});
+    h.objects.edit("ConfigMap/settings", "kubectl-annotate", keep).await;
+    h.uninstall("web").await;
+    let stays = [
+        "ConfigMap uninstall-stays/settings",
+        "ConfigMap uninstall-stays/zeal",
+        "CustomResourceDefinition widgets.uninstall-stays.example.com",
+        "PersistentVolumeClaim uninstall-stays/data",
+    ];
+    told_of(
+        &h,
+        "UninstallSucceeded",
+        &format!("release web is uninstalled; what stays: {}", stays.join(", ")),
+    )
+    .await;
+    for what in &OBJECTS[1..] {
+        assert!(h.objects.find(what).await.is_none(), "{what}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +169,8 @@ async fn an_orphaning_release_leaves_objects_and_records_and_takes_them_back_whe
     h.objects.edit("Service/web", "kubectl-label", no_label).await;
     let (before, mark) = (h.objects.uids(&OBJECTS).await, h.wire.mark());
     h.uninstall("web").await;
-    told(&h, "web", "Orphaned").await;
+    let all = "what stays: ConfigMap orphan/settings, Deployment orphan/web, Service orphan/web";
+    told_of(&h, "Orphaned", all).await;
     for kind in ["configmaps", "services", "deployments", "secrets"] {
         assert!(h.wire.writes_to(kind, mark).is_empty(), "{kind} were written by an orphaning release");
     }
@@ -216,7 +265,10 @@ async fn objects_outside_a_target_namespace_that_goes_are_deleted_and_nothing_is
     let target = "target-goes-there";
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}});
     h.objects.create("test-person", namespace).await;
-    h.deploy("web", &pack().object(role), json!({"targetNamespace": target})).await;
+    let kept = with_annotation(config_map("kept", json!({})), "sherpack.io/resource-policy", "keep");
+    let mut kept = kept;
+    kept["metadata"]["namespace"] = json!(h.namespace);
+    h.deploy("web", &pack().objects([role, kept]), json!({"targetNamespace": target})).await;
     // Keeps the record, and with it the namespace, on its way out.
     let there = h.objects.elsewhere(target);
     let record = "Secret/sh.sherpack.release.v1.web.v1";
@@ -229,7 +281,7 @@ async fn objects_outside_a_target_namespace_that_goes_are_deleted_and_nothing_is
     assert!(h.objects.find("ClusterRole/target-goes").await.is_none());
     let inside = h.wire.writes_since(mark).into_iter().filter(|request| request.is_about(target));
     assert_eq!(inside.map(|request| request.line()).collect::<Vec<_>>(), Vec::<String>::new());
-    told(&h, "web", "NamespaceTerminating").await;
+    told_of(&h, "NamespaceTerminating", "what stays: ConfigMap target-goes/kept").await;
     there.edit(record, "test", json!({"metadata": {"finalizers": null}})).await;
     h.gone(&format!("Namespace/{target}")).await;
 }

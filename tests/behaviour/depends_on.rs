@@ -166,6 +166,23 @@ async fn an_operation_that_has_begun_goes_on_when_a_dependency_fails_even_with_a
     h.shows_states("web", &["1 deployed"]).await;
 }
 
+/// Nothing can take the place of what fails meanwhile, so that is undone, and locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_while_its_release_is_in_a_cycle_is_undone() {
+    let h = Harness::new("depends-undone").await;
+    h.deploy("a", &pack("a"), json!({"timeout": "8s"})).await;
+    let slow = with_pod_annotation(deployment("slow", 1), "devcluster/unready", "true");
+    h.pack("a-pack", &pack("a").object(slow)).await;
+    h.shows("SherpackRelease/a", "/status/operation/phase", "Wait").await;
+    h.apply("b", &pack("b"), on(&["a"])).await;
+    h.edit_spec("a", on(&["b"])).await;
+    h.condition("a", "Stalled", "True", Some("DependencyCycle")).await;
+    h.shows_states("a", &["1 superseded", "2 failed", "3 deployed"]).await;
+    h.gone("Deployment/slow").await;
+    h.objects.edit("ConfigMap/a", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/a", "/data/color", "blue").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cycle_is_reported_on_every_member_and_over_when_it_is_broken() {
     let h = Harness::new("depends-cycle").await;

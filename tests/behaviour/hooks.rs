@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, hook, with_annotation, with_pod_annotation};
 use crate::support::wait::wait_for;
-use crate::support::{Harness, Pack};
+use crate::support::wire::Request;
+use crate::support::{Effect, Fault, Harness, Pack};
 
 fn pack() -> Pack {
     Pack::new("web", "1.0.0")
@@ -181,6 +182,42 @@ async fn a_hook_that_never_ends_is_bounded_by_its_timeout() {
     assert!(message(&held, "Ready").contains("did not end within 1s"), "{held}");
     let results = h.decoded("web", 1).await.private.unwrap().hooks;
     assert!(results[0].failure.as_ref().is_some_and(|(reason, _)| reason == "HookTimeout"), "{results:?}");
+}
+
+/// The process dies before it makes the hook's object, and something else is wanted when the next one begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_that_never_began_has_no_result_and_runs_in_the_next_revision() {
+    let h = Harness::new("hook-unbegun").await;
+    let hooked = || pack().object(hook("migrate", "pre-install"));
+    let makes = |request: &Request| request.verb == "create" && request.is_about("jobs");
+    h.wire.fault(Fault::new(Effect::KillBefore, makes).once());
+    h.apply("web", &hooked(), json!({})).await;
+    h.wire.killed().await;
+    h.wire.heal();
+    h.pack("web-pack", &hooked().values("color: green\n")).await;
+    h.start();
+    h.ready("web").await;
+    h.shows_states("web", &["1 failed", "2 deployed"]).await;
+    assert_eq!(h.decoded("web", 1).await.private.unwrap().hooks, []);
+    let results = h.decoded("web", 2).await.private.unwrap().hooks;
+    assert!(results.len() == 1 && results[0].failure.is_none(), "{results:?}");
+    let told = h.metric("sherpack_hook_results_total", &["outcome=\"failure\""]).await;
+    assert!(told < 1.0, "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_whose_object_vanishes_while_no_operator_runs_is_not_run_again_unasked() {
+    let h = Harness::new("hook-vanished").await;
+    let hooked = pack().object(hanging(hook("migrate", "pre-install")));
+    h.apply("web", &hooked, json!({"install": {"retries": 0}})).await;
+    h.shows("SherpackRelease/web", "/status/operation/phase", "pre-install").await;
+    h.kill();
+    h.objects.delete("Job/migrate").await;
+    h.gone("Job/migrate").await;
+    h.start();
+    let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+    assert!(message(&held, "Ready").contains("was deleted while it ran"), "{held}");
+    assert_eq!(story(&h, 0), ["create migrate"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -168,6 +168,45 @@ async fn a_job_that_is_deleted_before_its_end_fails_the_operation() {
     assert!(!ran(&h, 1).await);
 }
 
+/// Nobody saw it go, and perhaps another one of its name come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_deleted_unfinished_while_no_operator_runs_is_not_made_again_by_the_same_operation() {
+    for (name, replaced) in [("job-lost", false), ("job-replaced", true)] {
+        let h = Harness::new(name).await;
+        let running = with_pod_annotation(job("once"), "devcluster/unready", "true");
+        h.apply("web", &Pack::new("web", "1.0.0").object(running), json!({"install": {"retries": 0}})).await;
+        h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
+        h.kill();
+        h.objects.delete("Job/once").await;
+        h.gone("Job/once").await;
+        if replaced {
+            h.objects.create("kubectl-create", without_ttl(job("once"))).await;
+        }
+        h.start();
+        let failed = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
+        let told = condition(&failed, "Ready")["message"].as_str().unwrap().to_owned();
+        assert!(told.contains("was deleted while it was waited for"), "{told}");
+        assert_eq!((h.objects.find("Job/once").await.is_some(), made(&h, "once")), (replaced, 1));
+        assert!(!ran(&h, 1).await);
+    }
+}
+
+/// The process dies before the record says which Job it made: the marks of the Job do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_was_made_and_not_yet_written_down_is_gone_on_with() {
+    let h = Harness::new("job-unwritten").await;
+    let running = with_pod_annotation(job("once"), "devcluster/unready", "true");
+    h.wire.fault(Fault::on_writes(Effect::KillAfter, "jobs/once").once());
+    h.apply("web", &Pack::new("web", "1.0.0").object(running), json!({})).await;
+    h.wire.killed().await;
+    let before = uid(&h.objects.get("Job/once").await);
+    h.start();
+    h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
+    assert_eq!(uid(&h.objects.get("Job/once").await), before);
+    h.heal("Job/once").await;
+    h.ready("web").await;
+}
+
 /// Without its ttl it would stand in the way of every attempt to come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_failed_goes_as_its_ttl_says_and_runs_again_with_the_next_attempt() {

@@ -255,7 +255,7 @@ proptest! {
     ) {
         let compression = [Compression::Zstd, Compression::Gzip, Compression::None][which];
         let written = Record { values, manifest, notes, ..record(revision) };
-        let operation = Some(Operation { phase: OperationPhase::Prune, wave: 3, step, hook: None });
+        let operation = Some(Operation { phase: OperationPhase::Prune, wave: 3, step, hook: None, jobs: Vec::new() });
         let sealed = Private { holder, operation, ..private(revision) };
         let secret = encode(&written, Some(&sealed), compression, &KEY, false).unwrap();
         // As it travels: the API server's JSON.
