@@ -17,6 +17,10 @@ pub struct Adopted {
     /// A revision with it was deployed: what it holds is the release's, but the release may not delete it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deployed: bool,
+    /// It carried the mark of its release already, and no record explains that: the revision that adopted it first may be lost,
+    /// and what was kept then stays kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unexplained: bool,
 }
 
 /// What a release changed of an object that was there before it.

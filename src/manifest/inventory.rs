@@ -58,11 +58,11 @@ pub struct Ran {
 
 impl InventoryEntry {
     /// Takes note that the object was there before `revision` writes it. The marker names that very revision from now on.
-    pub fn adopt(&mut self, revision: u32) {
+    pub fn adopt(&mut self, revision: u32, unexplained: bool) {
         if self.adopted.is_none() {
             self.changed_in = revision;
         }
-        self.adopted.get_or_insert_default();
+        self.adopted.get_or_insert_default().unexplained |= unexplained;
         // Whatever an earlier try made under this name is gone.
         (self.uid, self.fingerprint) = (None, None);
     }
@@ -104,7 +104,7 @@ mod tests {
             ignored: vec!["/data/a".into()],
             replicas: Some(2),
             skipped: vec!["spec.selector".into()],
-            adopted: Some(Adopted { kept: Some("sha256:11".into()), deployed: false }),
+            adopted: Some(Adopted { kept: Some("sha256:11".into()), deployed: false, unexplained: true }),
             ran: Some(Ran { failed: false, ttl_due: true }),
         };
         let json = serde_json::to_value(&entry).unwrap();

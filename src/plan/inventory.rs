@@ -348,7 +348,7 @@ mod tests {
         entry.uid = Some("77".to_owned());
         assert!(may(&entry, "u.3", "77"), "this very object was applied before");
         assert!(!may(&entry, "u.3", "78"));
-        entry.adopt(2);
+        entry.adopt(2, false);
         assert!(!may(&entry, "u.2", "77"));
     }
 

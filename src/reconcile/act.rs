@@ -32,10 +32,10 @@ impl Pass<'_> {
             self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
         }
         let Prepared { record, mut private, parts, plan, before } = prepared;
-        let Survey { found, adopted, absent } =
+        let Survey { found, adopted, unexplained, absent } =
             self.check_ownership(&parts.objects, &private, before.as_ref()).await?;
         for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
-            entry.adopt(record.version);
+            entry.adopt(record.version, unexplained.contains(&entry.id));
         }
         private.adopts = private.has_adopted();
         self.expect_wanted(&private.inventory).await?;
@@ -261,7 +261,9 @@ impl Pass<'_> {
         let mut stored = self.save(&stored, true).await?;
         self.wrote(&stored);
         self.release_failed_jobs(&mut stored, &waiting).await;
-        self.mem.ailing = Some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
+        // Where nothing was waited for yet, nothing is known of the objects.
+        let known = !waiting.is_empty();
+        self.mem.ailing = known.then(|| Ailing { revision, waiting, looked_at: self.now, look_at: None });
         self.retain_if_possible(revision).await;
         self.sweep_kept(stored.private.as_ref()).await;
         let (manifest_digest, values_digest) = status::digests(&stored);

@@ -65,11 +65,9 @@ impl Pass<'_> {
             } else {
                 Some(self.store_before(&uid, &object.id, &before).await?)
             };
-            let known = entry
-                .adopted
-                .replace(Adopted { kept: kept.clone(), deployed: false })
-                .and_then(|adopted| adopted.kept);
-            replaced.extend(known.filter(|known| Some(known) != kept.as_ref()));
+            let known = entry.adopted.take().unwrap_or_default();
+            replaced.extend(known.kept.filter(|known| Some(known) != kept.as_ref()));
+            entry.adopted = Some(Adopted { kept, deployed: false, unexplained: known.unexplained });
         }
         if stored.private.as_ref() != Some(&next) {
             let mut whole = stored.clone();

@@ -127,7 +127,7 @@ impl Pass<'_> {
                     Err(error @ cluster::Error::Appeared { .. }) => {
                         // Nothing of it is touched before that is written down.
                         let entry = private.inventory.iter_mut().find(|entry| entry.id == id);
-                        entry.into_iter().for_each(|entry| entry.adopt(revision));
+                        entry.into_iter().for_each(|entry| entry.adopt(revision, false));
                         private.adopts = true;
                         absent.remove(&id);
                         appeared = true;

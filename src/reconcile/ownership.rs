@@ -29,6 +29,8 @@ pub(super) struct Survey {
     pub(super) found: Vec<Found>,
     /// Those of them that this line of revisions has not made.
     pub(super) adopted: BTreeSet<ObjectId>,
+    /// Those of the latter that carry its mark all the same.
+    pub(super) unexplained: BTreeSet<ObjectId>,
     /// Those that are not there.
     pub(super) absent: BTreeSet<ObjectId>,
 }
@@ -89,6 +91,9 @@ impl Pass<'_> {
             }
             if !ours {
                 survey.adopted.insert(object.id.clone());
+                if plan::is_marked(meta.annotations.as_ref(), &private.owner.uid) {
+                    survey.unexplained.insert(object.id.clone());
+                }
             }
             survey.found.push((object.id.clone(), meta.managed_fields.unwrap_or_default()));
         }

@@ -2,7 +2,8 @@
 //! that no longer names it and its deletion.
 //!
 //! A release that never adopted anything asks for nothing. As long as any record of the release cannot be read, or is not proved to
-//! be ours, it may name anything, and everything stays.
+//! be ours, it may name anything, and everything stays. So it does while a record knows of an object that no record explains: the
+//! one that did may be lost, and what was kept then is nowhere else.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +63,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The Secrets that records of this release name. `None`: one of them may name what nobody can read.
+    /// The Secrets that records of this release name. `None`: there may be one that names others.
     async fn named_by_records(&self) -> Result<Option<BTreeSet<String>>, Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let records = self.records();
@@ -73,6 +74,10 @@ impl Pass<'_> {
             let Some(private) = stored.private.as_ref().filter(|private| self.owns(&private.owner)) else {
                 return Ok(None);
             };
+            let entries = private.inventory.iter().chain(&private.leftovers);
+            if entries.flat_map(|entry| &entry.adopted).any(|adopted| adopted.unexplained) {
+                return Ok(None);
+            }
             named.extend(private.kept().map(|digest| self.kept_secret(digest).name));
         }
         Ok(Some(named))

@@ -40,7 +40,7 @@ pub(crate) fn private(revision: u32) -> Private {
             ignored: vec!["/data/a".into()],
             replicas: Some(2),
             skipped: vec!["spec.selector".into()],
-            adopted: Some(Adopted { kept: Some("sha256:ee".into()), deployed: false }),
+            adopted: Some(Adopted { kept: Some("sha256:ee".into()), deployed: false, unexplained: false }),
             ran: None,
         }],
         leftovers: Vec::new(),
