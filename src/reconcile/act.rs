@@ -252,7 +252,7 @@ impl Pass<'_> {
             Stage::Begin | Stage::Leaving { .. } | Stage::Hook(_) => BTreeMap::new(),
         };
         // Only an operation asks; from now on the objects' own health counts.
-        waiting.values_mut().for_each(|object| (object.probe, object.uid) = (None, None));
+        waiting.values_mut().for_each(|object| object.probe = None);
         self.wake_on(&waiting);
         let action = action_of(&stored);
         let revision = stored.record.version;

@@ -13,6 +13,8 @@ use super::status::failure;
 use super::wait::{LOOK_AGAIN, bearable};
 use super::{Error, Pass};
 use crate::api::reasons;
+use crate::manifest::Object;
+use crate::plan;
 use crate::release::State;
 use crate::storage::Head;
 
@@ -71,14 +73,18 @@ impl Pass<'_> {
         let stored = self.read_head_whole().await?;
         let inventory = stored.private.as_ref().map(|private| private.inventory.clone()).unwrap_or_default();
         self.watch(&inventory).await?;
-        let unseen = |api_version: &str| Waiting {
+        let unseen = |object: &Object| Waiting {
             pods_at: Timestamp::MAX,
-            ..Waiting::unseen(api_version, "", self.now)
+            // Another Job of its name is not the one that failed.
+            uid: inventory
+                .iter()
+                .find(|entry| entry.id == object.id && plan::is_job(&entry.id))
+                .and_then(|entry| entry.uid.clone()),
+            ..Waiting::unseen(&object.api_version, "", self.now)
         };
-        let waiting: BTreeMap<_, _> = stored_objects(&stored)?
-            .into_iter()
-            .map(|object| (object.id, unseen(&object.api_version)))
-            .collect();
+        let objects = stored_objects(&stored)?;
+        let waiting: BTreeMap<_, _> =
+            objects.into_iter().map(|object| (object.id.clone(), unseen(&object))).collect();
         Ok(Ailing { revision, waiting, looked_at: self.now, look_at: None })
     }
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::memory::{Running, Stage, Waiting};
 use super::prepare::stored_objects;
 use super::steps::Step;
-use super::wait::DELETED;
+use super::wait::{DELETED, describe};
 use super::{Error, Pass};
 use crate::api::{names, reasons};
 use crate::cluster::Applied;
@@ -44,16 +44,26 @@ impl Pass<'_> {
     /// how it ended, and it runs only once.
     pub(super) async fn lost_job(
         &self,
-        running: &Running,
+        running: &mut Running,
         groups: &[Vec<usize>],
     ) -> Result<Option<Step>, Error> {
-        let objects = groups.iter().flatten().filter_map(|index| running.parts.objects.get(*index));
-        for object in objects.filter(|object| !running.applied.contains_key(&object.id)) {
+        for index in groups.iter().flatten() {
+            let Some(object) = running.parts.objects.get(*index) else { continue };
             let id = &object.id;
             let Some(uid) = self.awaited_run(running, id) else { continue };
+            if running.applied.contains_key(id) {
+                continue;
+            }
             let live = self.cluster.metadata(&object.api_version, id).await?;
             if live.is_none_or(|live| live.uid.as_ref() != Some(&uid) || live.deletion_timestamp.is_some()) {
-                let message = format!("{id}: {DELETED}");
+                let mut lost = Waiting::unseen(&object.api_version, DELETED, self.now);
+                (lost.uid, lost.failed_since) = (Some(uid), Some(self.now));
+                (lost.health.status, lost.health.terminal) = (Status::Failed, true);
+                let message = describe(id, &lost);
+                // What it failed for, so that nothing else heals it.
+                let waiting = BTreeMap::from([(id.clone(), lost)]);
+                let (looked_at, deadline) = (self.now, running.deadline);
+                running.stage = Stage::Wait { waiting, looked_at, deadline, jobs: BTreeSet::new() };
                 return Ok(Some(Step::Failed { reason: reasons::HEALTH_FAILED, message, undo: false }));
             }
         }

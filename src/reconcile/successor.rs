@@ -202,7 +202,7 @@ mod tests {
         for other in [
             Wish { wanted: "b".to_owned(), ..wish.clone() },
             Wish { generation: Some(2), ..wish.clone() },
-            Wish { references: 8, ..wish.clone() },
+            Wish { references: 8, ..wish },
         ] {
             assert_eq!(refused.answers(&other, true, at(1)), None, "{other:?}");
         }
