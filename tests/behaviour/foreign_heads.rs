@@ -24,7 +24,7 @@ fn bad(color: &str) -> Pack {
 
 fn doomed() -> Value {
     json!({
-        "timeout": "1s",
+        "timeout": "6s",
         "install": {"retries": 0, "onFailure": "Uninstall"},
         "upgrade": {"retries": 0, "onFailure": "Rollback"},
     })
