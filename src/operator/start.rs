@@ -21,7 +21,7 @@ use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
 use crate::pack::Limits;
 use crate::probe::Prober;
-use crate::reconcile::{Calm, Context, Memory, Packs, Rights, Sharing, ValuesKept, Walks, slim_head};
+use crate::reconcile::{Calm, Context, LetGo, Memory, Packs, Rights, Sharing, ValuesKept, Walks, slim_head};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
@@ -136,6 +136,7 @@ pub(super) async fn work(
         releases: releases.clone(),
         dependencies,
         memory: Memory::default(),
+        let_go: LetGo::default(),
         calm: Calm::default(),
         preloaded: Mutex::new(preloaded),
         outdated: Mutex::new(outdated),

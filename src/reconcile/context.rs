@@ -1,4 +1,4 @@
-//! What every pass shares, and the writes to the `SherpackRelease` itself.
+//! What every pass shares.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -6,20 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::Api;
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Client, ResourceExt};
-use serde_json::json;
+use kube::ResourceExt;
 
 use super::calm::Calm;
 use super::evidence::Walks;
-use super::memory::{Memory, Remembered};
+use super::let_go::LetGo;
+use super::memory::Memory;
 use super::packs::Packs;
+use super::release_writes::own;
 use super::rights::Rights;
 use super::sharing::Sharing;
 use super::values::ValuesKept;
-use super::{Error, has_finalizer, status};
-use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus, conditions, names};
+use super::{Error, has_finalizer};
+use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus};
 use crate::cluster::{Cluster, version_of};
 use crate::probe::Prober;
 use crate::release::{Action, Owner, ReleaseKey};
@@ -27,8 +28,6 @@ use crate::render::Capabilities;
 use crate::source::http::Fetcher;
 use crate::storage::{Head, Stores};
 use crate::watch::{Dependencies, ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
-
-const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Shared by all passes.
 pub struct Context {
@@ -51,6 +50,8 @@ pub struct Context {
     /// Who waits for whom among them.
     pub dependencies: Arc<Dependencies>,
     pub memory: Memory,
+    /// Releases that are gone, as long as the watch does not know that.
+    pub let_go: LetGo,
     /// Whether reports about drift may be made.
     pub calm: Calm,
     /// Who leaves a shared definition to whom.
@@ -134,101 +135,6 @@ impl Context {
         let found = own("state", self.api(cached).get_opt(&name)).await?;
         // One of the same name that was made anew is another release.
         Ok(found.filter(|found| found.uid() == cached.uid()).map(Arc::new))
-    }
-
-    pub(super) async fn add_finalizer(
-        &self,
-        release: &SherpackRelease,
-        mem: &mut Remembered,
-    ) -> Result<Arc<SherpackRelease>, Error> {
-        let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
-        finalizers.push(names::FINALIZER.to_owned());
-        self.set_finalizers(release, mem, &finalizers).await.map(Arc::new)
-    }
-
-    pub(super) async fn drop_finalizer(
-        &self,
-        release: &SherpackRelease,
-        mem: &mut Remembered,
-    ) -> Result<(), Error> {
-        let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
-        finalizers.retain(|finalizer| finalizer != names::FINALIZER);
-        match self.set_finalizers(release, mem, &finalizers).await {
-            Ok(_) => Ok(()),
-            Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(404) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn set_finalizers(
-        &self,
-        release: &SherpackRelease,
-        mem: &mut Remembered,
-        finalizers: &[String],
-    ) -> Result<SherpackRelease, Error> {
-        // The resourceVersion keeps a finalizer that somebody else added meanwhile. Ours may be newer than the
-        // object at hand: this pass may have written the status.
-        let version = mem.own_version.max(version_of(&release.metadata)).to_string();
-        let patch = serde_json::from_value(json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
-        ]))
-        .unwrap_or_default();
-        let params =
-            PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
-        let written = own(
-            "finalizer",
-            self.api(release).patch(&release.name_any(), &params, &Patch::Json::<()>(patch)),
-        )
-        .await?;
-        mem.own_version = version_of(&written.metadata);
-        Ok(written)
-    }
-
-    /// Writes the status unless nothing but times differ. `true`: it was written.
-    pub(super) async fn write_status(
-        &self,
-        release: &SherpackRelease,
-        key: &ReleaseKey,
-        mem: &mut Remembered,
-        status: SherpackReleaseStatus,
-    ) -> Result<bool, Error> {
-        let owns = |owner: &Owner| owner.namespace == key.namespace && owner.name == key.name;
-        let head = mem.head.as_ref().and_then(|(head, _)| head.stored());
-        let head = head.filter(|stored| stored.private.as_ref().is_none_or(|private| owns(&private.owner)));
-        let state = head.map(|stored| stored.record.state.name());
-        self.report.release(key, Snapshot { status: &status, state });
-        let before = release.status.clone().unwrap_or_default();
-        if conditions::same_but_time(&before, &status) {
-            return Ok(false);
-        }
-        let body = json!({
-            "apiVersion": names::API_VERSION, "kind": names::KIND,
-            "metadata": {"name": release.name_any(), "uid": release.uid()},
-            "status": without_empty_parts(&status),
-        });
-        let params = PatchParams::apply(names::MANAGER_OWN).force();
-        let written =
-            own("status", self.api(release).patch_status(&release.name_any(), &params, &Patch::Apply(&body)))
-                .await?;
-        mem.own_version = version_of(&written.metadata);
-        Ok(true)
-    }
-
-    pub(super) async fn checkpoint_records(
-        &self,
-        release: &SherpackRelease,
-        key: &ReleaseKey,
-        mem: &mut Remembered,
-        now: jiff::Timestamp,
-    ) -> Result<(), Error> {
-        let status = status::records_going(release, now);
-        self.write_status(release, key, mem, status).await.map(drop)
-    }
-
-    fn api(&self, release: &SherpackRelease) -> Api<SherpackRelease> {
-        let client: Client = self.as_operator.client().clone();
-        Api::namespaced(client, release.namespace().as_deref().unwrap_or_default())
     }
 
     /// Ends everything that is kept for a release that is gone, and wakes those that waited for its name.
@@ -376,23 +282,5 @@ impl ReleaseKey {
     #[must_use]
     pub fn of(release: &SherpackRelease) -> Self {
         Self { namespace: release.namespace().unwrap_or_default(), name: release.name_any() }
-    }
-}
-
-/// The status as it can be applied: an empty map in place of one that had fields of ours comes out of the API
-/// server's merge as null, which the schema refuses, and with it the whole status.
-fn without_empty_parts(status: &SherpackReleaseStatus) -> serde_json::Value {
-    let mut status = json!(status);
-    if let Some(parts) = status.as_object_mut() {
-        parts.retain(|_, part| part.as_object().is_none_or(|part| !part.is_empty()));
-    }
-    status
-}
-
-async fn own<T>(what: &'static str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-    match tokio::time::timeout(DEADLINE, call).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(source)) => Err(Error::Own { what, source: Box::new(source) }),
-        Err(_) => Err(Error::OwnTimeout { what, after: DEADLINE }),
     }
 }

@@ -30,6 +30,7 @@ mod immutable;
 mod jobs;
 mod kept;
 mod known;
+mod let_go;
 mod lookup;
 mod memory;
 mod observe;
@@ -40,6 +41,7 @@ mod past;
 mod prepare;
 mod probes;
 mod references;
+mod release_writes;
 mod requests;
 mod rights;
 mod rollback;
@@ -67,6 +69,7 @@ pub use context::{Context, Report, Snapshot};
 pub use error::Error;
 pub use evidence::Walks;
 pub(crate) use handover::left_to_others;
+pub use let_go::LetGo;
 pub(crate) use lookup::Seen;
 pub use memory::Memory;
 pub use observe::slim_head;
@@ -114,6 +117,12 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     let key = ReleaseKey::of(&release);
     let memory = ctx.memory.of(&key);
     let mut mem = memory.lock().await;
+    if ctx.let_go.contains(&key, release.metadata.uid.as_deref()) {
+        // The watch has not seen it go yet.
+        drop(mem);
+        ctx.memory.forget(&key);
+        return Ok(None);
+    }
     let Some(release) = ctx.current(&release, mem.own_version).await? else {
         ctx.forget(&key, &release);
         return Ok(None);

@@ -442,3 +442,27 @@ async fn a_release_that_is_gone_takes_no_record_of_whoever_has_its_name_now() {
     eventually("the late pass is over", async || h.wire.since(last).iter().any(ends)).await;
     h.records_show("web", &["1 deployed"]).await;
 }
+
+/// Somebody tears the finalizer off and makes the release anew, while a status of the one before is on its way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_is_written_on_the_release_that_it_is_about_and_on_no_other_of_its_name() {
+    let h = Harness::new("status-anew").await;
+    h.deploy("web", &pack(), json!({})).await;
+    let status = |request: &Request| request.path.ends_with("/sherpackreleases/web/status");
+    h.wire.fault(Fault::new(Effect::Hold, status).once());
+    let mark = h.wire.mark();
+    h.pack("web-pack", &Pack::new("web", "2.0.0").object(config_map("settings", json!({"color": "red"}))))
+        .await;
+    eventually("a status", async || h.wire.since(mark).iter().any(status)).await;
+    h.objects.edit("SherpackRelease/web", "kubectl-edit", json!({"metadata": {"finalizers": null}})).await;
+    h.objects.delete("SherpackRelease/web").await;
+    h.gone("SherpackRelease/web").await;
+    let other = Pack::new("other", "1.0.0").object(config_map("other", json!({})));
+    h.pack("other-pack", &other).await;
+    let spec = json!({"pack": {"configMap": {"name": "other-pack"}}, "releaseName": "other"});
+    h.release("web", spec).await;
+    h.wire.release();
+    let release = h.ready("web").await;
+    assert_eq!(release["status"]["revision"], 1, "{release}");
+    assert_eq!(release["status"]["history"].as_array().map(Vec::len), Some(1), "{release}");
+}
