@@ -34,6 +34,11 @@ impl Pass<'_> {
         let Some(mut private) = private.filter(|_| named.is_some() && named == wanted) else {
             return Err(self.record_changed(revision));
         };
+        let (known, writes) = self.known();
+        if stored.record.state.is_pending() && revision == known && private.writes < writes {
+            // What became of it since is lost: it may have been deployed.
+            private.unreachable = private.unreachable.max(revision.checked_sub(1));
+        }
         if stored.provenance != Provenance::Foreign(Because::Older) {
             self.strip(&mut private).await?;
             private.accepted = true;
@@ -47,7 +52,7 @@ impl Pass<'_> {
                 private.operation = None;
             }
         }
-        private.writes = private.writes.max(self.known().1);
+        private.writes = private.writes.max(writes);
         let written = self.records().update(&stored, &stored.record, Some(&private), true).await;
         let written: Stored = match written {
             Ok(written) => written,

@@ -34,8 +34,13 @@ impl Pass<'_> {
         let Prepared { record, mut private, parts, plan, before } = prepared;
         let Survey { found, adopted, unexplained, absent } =
             self.check_ownership(&parts.objects, &private, before.as_ref()).await?;
+        self.check_hooks(&parts.hooks, &private.owner.uid, before.as_ref()).await?;
         for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
             entry.adopt(record.version, unexplained.contains(&entry.id));
+        }
+        for entry in private.inventory.iter_mut().filter(|entry| absent.contains(&entry.id)) {
+            // What comes there is another object, and may be somebody else's.
+            (entry.uid, entry.fingerprint) = (None, None);
         }
         private.adopts = private.has_adopted();
         self.expect_wanted(&private.inventory).await?;
@@ -107,7 +112,10 @@ impl Pass<'_> {
                 _ => plan::roll_out(&parts, occasion(action_of(&stored)))?,
             };
             // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
-            let absent = never_applied(&stored);
+            let mut absent = never_applied(&stored);
+            if !matches!(stored.record.state, State::Deployed | State::PendingUninstall { .. }) {
+                absent.extend(self.made_anew(&stored).await?);
+            }
             let running = self.running(stored, parts, plan, absent);
             if running.at > 0
                 && let Some(private) = private(&running.stored)

@@ -333,6 +333,7 @@ impl Pass<'_> {
                     match launched {
                         Ok(progress) => progress,
                         Err(error) => {
+                            self.stay_locked().await;
                             self.goes_on_instead(&seen, error)?;
                             continue;
                         }
@@ -426,7 +427,8 @@ impl Pass<'_> {
 
     /// Puts drift back unless an operation of ours has begun, whatever is wanted next.
     async fn correct_deployed(&mut self, name_taken_by: Option<String>) -> Result<(), Error> {
-        let seen = self.observation(None, None, name_taken_by);
+        // Where it is pinned to is wanted next, too.
+        let seen = Observation { rollback_to: None, ..self.observation(None, None, name_taken_by) };
         if decide::decide(&seen).correct { self.correct().await } else { Ok(()) }
     }
 
@@ -437,19 +439,22 @@ impl Pass<'_> {
         self.observe_head().await?;
         let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
         // Only a person can mend it, and until then nothing takes the place of what failed.
-        let mut seen = Observation { unreadable: true, ..self.observation(None, None, taken) };
+        let mut seen =
+            Observation { unreadable: true, rollback_to: None, ..self.observation(None, None, taken) };
         let decision = decide::decide(&seen);
         // An operation that has begun goes on to its end with what its record says.
         let outcome = match &decision.operation {
-            Operation::Rollback { .. } if seen.rollback_to.is_none() => {
-                self.undo_refused(&mut seen, &decision.operation).await
-            }
+            Operation::Rollback { .. } => self.undo_refused(&mut seen, &decision.operation).await,
             Operation::Resume => match self.require_account().await {
                 Ok(()) => self.resume().await,
                 Err(error) => Err(error),
             },
             _ if decision.correct => self.correct().await.map(|()| Progress::Nothing),
             _ => Ok(Progress::Nothing),
+        };
+        let outcome = match outcome {
+            Ok(Progress::Nothing) if self.rests_deployed(&decision) => self.catch_up().await,
+            outcome => outcome,
         };
         let outcome = outcome.map(|progress| Outcome { decision, progress });
         self.settle_refused(invalid, outcome).await

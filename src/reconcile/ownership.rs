@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::Pass;
 use super::handover::Found;
-use crate::api::Adopt;
+use crate::api::{Adopt, names};
 use crate::cluster::{Applied, Error, Holder, Meta, Mode, fingerprint_of};
 use crate::manifest::{Object, ObjectId, defining};
-use crate::plan;
+use crate::plan::{self, Hook};
 use crate::release::Private;
 use crate::storage::Stored;
 
@@ -98,6 +98,46 @@ impl Pass<'_> {
             survey.found.push((object.id.clone(), meta.managed_fields.unwrap_or_default()));
         }
         Ok(survey)
+    }
+
+    /// Objects that an operation has made before this process began, and in whose place there is nothing or another object now.
+    /// Once a revision was deployed the lock would put them back; before that they may be somebody else's.
+    pub(super) async fn made_anew(&self, stored: &Stored) -> Result<BTreeSet<ObjectId>, Error> {
+        let first = |private: &&Private| private.last_deployed.is_none() && private.unreachable.is_none();
+        let inventory = stored.private.as_ref().filter(first).map_or(&[][..], |private| &private.inventory);
+        let mut anew = BTreeSet::new();
+        for entry in inventory.iter().filter(|entry| entry.uid.is_some() && !plan::is_job(&entry.id)) {
+            let live = self.cluster.metadata(&entry.api_version, &entry.id).await?;
+            if live.is_none_or(|live| live.uid != entry.uid) {
+                anew.insert(entry.id.clone());
+            }
+        }
+        Ok(anew)
+    }
+
+    /// Refuses a hook in whose place an ordinary object of this line of revisions stands that no record explains: a revision
+    /// whose record is lost may have adopted it, and then it does not make way.
+    pub(super) async fn check_hooks(
+        &self,
+        hooks: &[Hook],
+        uid: &str,
+        before: Option<&BTreeMap<ObjectId, u32>>,
+    ) -> Result<(), Error> {
+        for Hook { object, .. } in hooks {
+            let meta = match self.cluster.metadata(&object.api_version, &object.id).await {
+                // What the revision defines itself cannot be there yet.
+                Err(Error::UnknownKind { .. }) => None,
+                meta => meta?,
+            };
+            let Some(meta) = meta else { continue };
+            let annotations = meta.annotations.as_ref();
+            let ran = annotations.is_some_and(|all| all.contains_key(names::HOOK_RUN));
+            let ordinary = !ran && plan::is_marked(annotations, uid);
+            if ordinary && !is_made_by(uid, None, object, &meta, before) {
+                return Err(Error::NotOwned { id: object.id.clone(), holder: Holder::Unknown });
+            }
+        }
+        Ok(())
     }
 
     /// The metadata of an object, if it is there. That it is not may be out of date, see [`Pass::apply_absent`]; not where

@@ -32,7 +32,8 @@ impl Pass<'_> {
         let mut history = std::pin::pin!(records.history(namespace, name));
         let mut past = Past::default();
         while let Some(head) = history.try_next().await? {
-            let (Head::Ours(stored) | Head::Foreign(stored)) = head else { continue };
+            // An older state of a record below another tool's says as little as one that is the newest.
+            let (Head::Ours(stored) | Head::Foreign(stored)) = self.judged(head) else { continue };
             if let Some(doubtful) = self.doubtful(&stored) {
                 past.add_doubtful(stored.record.version, doubtful.message);
             }

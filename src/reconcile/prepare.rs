@@ -108,16 +108,16 @@ impl Pass<'_> {
         let plan = plan::roll_out(&parts, occasion(action))?;
         let objects = &parts.objects;
         let inventory = if start_over { Vec::new() } else { past.inventory() };
-        let leftovers = before.map_or(&[][..], |private| &private.leftovers[..]);
+        let leftovers = if start_over { Vec::new() } else { past.leftovers() };
         if objects.is_empty() && !inventory.is_empty() {
             return Err(Error::EmptyRender { before: inventory.len() });
         }
         let hooks_before = before.map_or(&[][..], |private| &private.hook_objects[..]);
-        let mut next = plan::next_inventory(objects, revision, &inventory, leftovers)
+        let mut next = plan::next_inventory(objects, revision, &inventory, &leftovers)
             .with_hooks(&parts.hooks, hooks_before);
         if before.is_none() {
-            // Read, and not ours to take away.
-            next.leftovers.clear();
+            // Read, and not ours to take away; what was adopted is handed back.
+            next.leftovers.retain(|entry| entry.adopted.is_some());
         }
         let bodies: Vec<Value> =
             in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();

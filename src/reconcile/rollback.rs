@@ -119,14 +119,14 @@ impl Pass<'_> {
             self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
         let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
         let past = self.past(revision, false).await?;
-        let leftovers = past.prunes().map_or(&[][..], |private| &private.leftovers[..]);
+        let leftovers = past.leftovers();
         let inventory = past.inventory();
         let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
-        let mut next = plan::next_inventory(&parts.objects, revision, &inventory, leftovers)
+        let mut next = plan::next_inventory(&parts.objects, revision, &inventory, &leftovers)
             .with_hooks(&parts.hooks, hooks_before);
         if past.prunes().is_none() {
-            // Read, and not ours to take away.
-            next.leftovers.clear();
+            // Read, and not ours to take away; what was adopted is handed back.
+            next.leftovers.retain(|entry| entry.adopted.is_some());
         }
         let timeout = self.settings.timeout.as_secs().max(1);
         let known = past.objects();

@@ -84,6 +84,14 @@ impl Past {
         known.map(|entry| InventoryEntry { uid: None, fingerprint: None, ..entry.clone() }).collect()
     }
 
+    /// What the record of ours left over, as far as that is still to be seen to: beside others only what it adopted, which is
+    /// handed back and never deleted.
+    #[must_use]
+    pub fn leftovers(&self) -> Vec<InventoryEntry> {
+        let known = self.private.iter().flat_map(|private| &private.leftovers);
+        known.filter(|entry| self.newest || entry.adopted.is_some()).cloned().collect()
+    }
+
     /// In which revision each object that the record of ours knows of last changed.
     #[must_use]
     pub fn objects(&self) -> BTreeMap<ObjectId, u32> {
@@ -100,5 +108,37 @@ impl Past {
     #[must_use]
     pub fn prunes(&self) -> Option<&Private> {
         self.private.as_ref().filter(|_| self.newest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn private(leftovers: &serde_json::Value) -> Private {
+        let private = json!({
+            "version": 2, "owner": {"namespace": "apps", "name": "web", "uid": "6f1c"}, "holder": "o", "action": "Upgrade",
+            "attempt": 1, "inputs": "a", "packDigest": "p", "inventory": [], "leftovers": leftovers,
+        });
+        serde_json::from_value(private).unwrap()
+    }
+
+    #[test]
+    fn below_a_record_of_others_only_what_was_adopted_is_left_over() {
+        let entry = |name: &str| {
+            json!({
+                "id": {"kind": "ConfigMap", "name": name}, "apiVersion": "v1", "digest": "", "changedIn": 1,
+            })
+        };
+        let mut adopted = entry("adopted");
+        adopted["adopted"] = json!({});
+        let private = private(&json!([entry("made"), adopted]));
+        assert_eq!(Past::of_newest(&private).leftovers().len(), 2);
+        let mut past = Past::default();
+        past.add(1, &State::Superseded, Some(private));
+        let left: Vec<String> = past.leftovers().into_iter().map(|entry| entry.id.name).collect();
+        assert_eq!(left, ["adopted"]);
     }
 }
