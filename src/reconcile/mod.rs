@@ -115,8 +115,15 @@ struct Pass<'a> {
 /// Only what could not be told in the release's own status.
 pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<Option<Duration>, Error> {
     let key = ReleaseKey::of(&release);
-    let memory = ctx.memory.of(&key);
-    let mut mem = memory.lock().await;
+    let mut memory = ctx.memory.of(&key);
+    let mut mem = Arc::clone(&memory).lock_owned().await;
+    if mem.told.as_ref().is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref()) {
+        // What is remembered is of another release of this name, whose finalizer somebody tore off.
+        drop(mem);
+        ctx.forget_key(&key);
+        memory = ctx.memory.of(&key);
+        mem = memory.lock_owned().await;
+    }
     if ctx.let_go.contains(&key, release.metadata.uid.as_deref()) {
         // The watch has not seen it go yet.
         drop(mem);
