@@ -14,6 +14,8 @@ CLUSTER ?= own
 TARGET ?= archive
 TIME ?= 600
 MINUTES ?= 30
+STORIES ?= 100000
+STORY_SEED ?= 0
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 devcluster := tests/devcluster
@@ -58,6 +60,10 @@ compare: ## the last scale run beside the figures of other systems, with their s
 soak: ## a long random story of many releases while everything around them fails. MINUTES=30 SEED=n RELEASES=30
 	$(beside) control-plane stage
 	@MINUTES=$(MINUTES) $(if $(SEED),SEED=$(SEED)) $(if $(RELEASES),RELEASES=$(RELEASES)) $(stage) soak
+
+.PHONY: stories
+stories: ## random stories of one release on a model of the cluster; a few minutes. STORIES=100000 STORY_SEED=n
+	STORIES=$(STORIES) STORY_SEED=$(STORY_SEED) cargo test --lib release::story
 
 .PHONY: cluster cluster-stop clean-cluster
 cluster: ## leave a control plane running and print its KUBECONFIG

@@ -24,3 +24,6 @@ pub use private::{
 };
 pub use record::{PackIdentity, Person, Record, State, ValuesProvenance, revision_of};
 pub use retention::{FAILED_KEPT, Retained, surplus};
+
+#[cfg(test)]
+mod story;
