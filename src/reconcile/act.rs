@@ -271,7 +271,7 @@ impl Pass<'_> {
         self.release_failed_jobs(&mut stored, &waiting).await;
         // Where nothing was waited for yet, nothing is known of the objects.
         let known = !waiting.is_empty();
-        self.mem.ailing = known.then(|| Ailing { revision, waiting, looked_at: self.now, look_at: None });
+        self.mem.ailing = known.then_some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
         self.retain_if_possible(revision).await;
         self.sweep_kept(stored.private.as_ref()).await;
         let (manifest_digest, values_digest) = status::digests(&stored);

@@ -119,7 +119,7 @@ fn weighted(place: usize, number: u8, on: bool) -> [(u16, Event); 29] {
         (8, Event::Suspend(on)),
         (16, Event::Pin(on.then_some(1 + u32::from(number % 5)))),
         (8, Event::Adopt(on)),
-        (8, Event::OnFailure { uninstall: on, rollback: number % 2 == 0 }),
+        (8, Event::OnFailure { uninstall: on, rollback: number.is_multiple_of(2) }),
         (8, Event::Create),
         (8, Event::Delete),
         (16, Event::Reset),

@@ -85,7 +85,7 @@ impl Shell<'_> {
         let action = if installs { Action::Install } else { Action::Upgrade };
         let past = self.past(revision, start_over)?;
         let known = past.private.as_ref().filter(|_| !start_over);
-        let uid = known.map_or(&self.release().uid, |private| &private.owner.uid).clone();
+        let uid = known.map_or_else(|| &self.release().uid, |private| &private.owner.uid).clone();
         let parts = parts_of(spec.items);
         let plan = plan::roll_out(&parts, occasion(action)).unwrap();
         let inventory = if start_over { Vec::new() } else { past.inventory() };
