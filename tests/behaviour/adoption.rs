@@ -329,7 +329,8 @@ async fn what_comes_meanwhile_is_adopted_before_it_is_changed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hook_never_takes_the_place_of_what_was_there_before() {
     let h = Harness::new("adopt-in-hook").await;
-    let mut job = hook("check", "pre-install");
+    // It stays when it has run.
+    let mut job = without_ttl(hook("check", "pre-install"));
     job["metadata"].as_object_mut().unwrap().remove("annotations");
     h.objects.create("kubectl-create", job).await;
     let before = h.objects.uids(&["Job/check"]).await;
