@@ -183,9 +183,16 @@ impl Context {
         self.report.forget(key);
     }
 
+    /// Our finalizer is gone from this very release, and the watch does not know that yet.
+    pub(super) fn was_let_go(&self, release: &SherpackRelease) -> bool {
+        self.let_go.contains(&ReleaseKey::of(release), release.metadata.uid.as_deref())
+    }
+
     /// The living release with this uid.
     pub(super) fn living(&self, uid: &str) -> Option<ReleaseKey> {
-        let found = self.releases.find(|release| release.metadata.uid.as_deref() == Some(uid));
+        let found = self
+            .releases
+            .find(|release| release.metadata.uid.as_deref() == Some(uid) && !self.was_let_go(release));
         found.map(|release| ReleaseKey::of(&release))
     }
 
@@ -208,7 +215,9 @@ impl Context {
 
     /// A release that we do not watch may be there all the same, so about what the cache does not show the API server is asked.
     async fn whereabouts(&self, key: &ReleaseKey) -> Result<Whereabouts, Error> {
-        if self.releases.find(|release| ReleaseKey::of(release) == *key).is_some() {
+        let watched =
+            |release: &SherpackRelease| ReleaseKey::of(release) == *key && !self.was_let_go(release);
+        if self.releases.find(watched).is_some() {
             return Ok(Whereabouts::Watched);
         }
         let api: Api<SherpackRelease> = Api::namespaced(self.as_operator.client().clone(), &key.namespace);
@@ -248,6 +257,7 @@ impl Context {
                 && other.target_namespace() == settings.target_namespace
                 && other.spec.lock.is_none()
                 && ReleaseKey::of(other) != me
+                && !self.was_let_go(other)
         };
         let state = self.releases.state();
         let mut rivals: Vec<&Arc<SherpackRelease>> = state.iter().filter(same).collect();

@@ -124,7 +124,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         memory = ctx.memory.of(&key);
         mem = memory.lock_owned().await;
     }
-    if ctx.let_go.contains(&key, release.metadata.uid.as_deref()) {
+    if ctx.was_let_go(&release) {
         // The watch has not seen it go yet.
         drop(mem);
         ctx.memory.forget(&key);
