@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::bulk::Bulk;
 use super::hooks::operation_phase;
 use super::memory::{Ailing, Running, Stage};
 use super::ownership::{Survey, never_applied};
@@ -100,17 +101,7 @@ impl Pass<'_> {
                 self.interrupt(stored.record.version - 1).await?;
             }
             let parts = stored_parts(&stored)?;
-            let plan = match (&stored.record.state, private(&stored)) {
-                (State::Deployed, _) => plan::tests(&parts.hooks),
-                (State::PendingUninstall { .. }, Some(private)) => plan::deletion(
-                    &parts,
-                    &private.inventory,
-                    &private.leftovers,
-                    &private.definitions.iter().filter(|one| one.deleted).map(|one| &*one.name).collect(),
-                    private.last_deployed.is_some(),
-                )?,
-                _ => plan::roll_out(&parts, occasion(action_of(&stored)))?,
-            };
+            let plan = plan_of(&stored, &parts)?;
             // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
             let mut absent = never_applied(&stored);
             if !matches!(stored.record.state, State::Deployed | State::PendingUninstall { .. }) {
@@ -151,6 +142,7 @@ impl Pass<'_> {
             plan,
             deadline,
             started,
+            bulk: Bulk::Here,
             applied: HashMap::new(),
             absent,
             handed_over: false,
@@ -173,7 +165,7 @@ impl Pass<'_> {
             Ok(Step::Done) => self.finish(running).await,
             Ok(Step::Wait { until }) => {
                 let progress = Progress::Running(status::Run::of(&running, until));
-                self.mem.running = Some(running);
+                self.keep_running(running);
                 Ok(progress)
             }
             Ok(Step::Failed { reason, message, undo }) => {
@@ -194,10 +186,16 @@ impl Pass<'_> {
                 self.fail(running, error.reason(), message).await
             }
             Err(error) => {
-                self.mem.running = Some(running);
+                self.keep_running(running);
                 Err(error)
             }
         }
+    }
+
+    /// Keeps an operation until the next pass, without its bulk.
+    pub(super) fn keep_running(&mut self, mut running: Box<Running>) {
+        Self::pack(&mut running);
+        self.mem.running = Some(running);
     }
 
     /// A refusal that is not final yet: an operation does not fail for an API server that is starting.
@@ -215,7 +213,7 @@ impl Pass<'_> {
             // The objects are applied and healthy; what could not be pruned is tried again until the deadline.
             let passes = error.class() == Class::Retry || self.bears(&error, &mut running);
             if passes && self.now < running.deadline {
-                self.mem.running = Some(running);
+                self.keep_running(running);
                 return Err(error);
             }
             let (reason, message) = (error.reason(), error.to_string());
@@ -254,6 +252,11 @@ impl Pass<'_> {
         message: String,
     ) -> Result<Progress, Error> {
         let message = self.hidden(message);
+        let mut running = running;
+        if let Err(error) = self.unpack(&mut running).await {
+            self.keep_running(running);
+            return Err(error);
+        }
         let Running { mut stored, started, stage, .. } = *running;
         let mut waiting = match stage {
             Stage::Wait { waiting, .. } => waiting,
@@ -324,8 +327,29 @@ impl Pass<'_> {
     }
 }
 
+/// The steps of the operation that a record is about.
+pub(super) fn plan_of(stored: &Stored, parts: &plan::Parts) -> Result<plan::Plan, plan::Error> {
+    match (&stored.record.state, private(stored)) {
+        (State::Deployed, _) => Ok(plan::tests(&parts.hooks)),
+        (State::PendingUninstall { .. }, Some(private)) => plan::deletion(
+            parts,
+            &private.inventory,
+            &private.leftovers,
+            &private.definitions.iter().filter(|one| one.deleted).map(|one| &*one.name).collect(),
+            private.last_deployed.is_some(),
+        ),
+        _ => plan::roll_out(parts, occasion(action_of(stored))),
+    }
+}
+
 /// A record without manifest and values: what stays in memory.
 pub(super) fn slim(mut stored: Stored) -> Stored {
+    lighten(&mut stored);
+    stored
+}
+
+/// Takes manifest and values out of a record.
+pub(super) fn lighten(stored: &mut Stored) {
     stored.record.manifest = String::new();
     stored.record.values = serde_json::Value::Null;
     stored.record.values_provenance = crate::release::ValuesProvenance::default();
@@ -337,7 +361,6 @@ pub(super) fn slim(mut stored: Stored) -> Stored {
     for shipped in stored.private.iter_mut().flat_map(|private| &mut private.definitions) {
         shipped.body = None;
     }
-    stored
 }
 
 pub(super) fn private(stored: &Stored) -> Option<&Private> {

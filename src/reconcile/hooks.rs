@@ -89,6 +89,7 @@ impl Pass<'_> {
     pub(super) async fn await_hook(&mut self) -> Result<Option<Progress>, Error> {
         self.load_running().await?;
         let Some(mut running) = self.mem.running.take() else { return Ok(None) };
+        self.unpack(&mut running).await?;
         let checkpoint = running.stored.private.as_ref().and_then(|private| private.operation.clone());
         let step = running.plan.steps.get(running.at).cloned();
         let attempt = checkpoint.and_then(|operation| operation.hook).filter(|run| run.failed.is_none());
@@ -111,7 +112,7 @@ impl Pass<'_> {
         match self.look_at(&mut running, &run, false).await? {
             Seen::Running { until } => {
                 let progress = Progress::Running(status::Run::of(&running, until));
-                self.mem.running = Some(running);
+                self.keep_running(running);
                 Ok(Some(progress))
             }
             Seen::NotBegun => {

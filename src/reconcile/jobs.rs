@@ -89,6 +89,7 @@ impl Pass<'_> {
         if ended.is_empty() {
             return Ok(());
         }
+        self.unpack(running).await?;
         let mut next = running.stored.clone();
         if self.record_ends(&mut next, &ended).await? {
             running.stored = self.save(&next, true).await?;

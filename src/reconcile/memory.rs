@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use super::bulk::Bulk;
 use super::calm::Busy;
 use super::guard::Guard;
 use super::kept::Kept;
@@ -160,9 +161,11 @@ impl Remembered {
 
 /// An operation between two passes.
 pub struct Running {
+    /// Without manifest and values unless `bulk` says that they are here.
     pub stored: Stored,
-    /// Emptied once nothing is left to do but wait.
+    /// Empty unless `bulk` says that it is here.
     pub parts: Parts,
+    pub bulk: Bulk,
     pub plan: Plan,
     pub deadline: Timestamp,
     pub started: Timestamp,

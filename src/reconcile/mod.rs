@@ -9,6 +9,7 @@ mod adoption;
 mod apply;
 mod approval;
 mod archives;
+mod bulk;
 mod calm;
 mod claimant;
 mod context;

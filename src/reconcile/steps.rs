@@ -12,7 +12,7 @@ use super::wait::{LOOK_ANYWAY, bearable, describe};
 use super::{Error, Pass};
 use crate::api::WAVE_TIMEOUT;
 use crate::manifest::Object;
-use crate::plan::{self, Parts, Wait};
+use crate::plan::{self, Wait};
 use crate::release::{HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase};
 
 /// In one pass: one that deletes what is to be created anew, one that creates it, and one to spare.
@@ -36,6 +36,9 @@ impl Pass<'_> {
     /// Goes through the steps until one has to wait, fails, or the last is done.
     pub(super) async fn steps(&mut self, running: &mut Running) -> Result<Step, Error> {
         while let Some(step) = running.plan.steps.get(running.at).cloned() {
+            if needs_bulk(running) {
+                self.unpack(running).await?;
+            }
             let outcome = match step {
                 plan::Step::Hook { phase, hook } => self.hook(running, phase, hook).await?,
                 plan::Step::Apply { wave, groups } => self.apply_step(running, wave, &groups).await?,
@@ -55,6 +58,8 @@ impl Pass<'_> {
                 other => return Ok(other),
             }
         }
+        // What follows writes the record.
+        self.unpack(running).await?;
         Ok(Step::Done)
     }
 
@@ -142,12 +147,7 @@ impl Pass<'_> {
             self.wake_on(&BTreeMap::new());
             return Ok(Step::Done);
         }
-        let verdict = self.judge(waiting, deadline);
-        if running.at + 1 == running.plan.steps.len() {
-            // Nothing is applied any more. Hundreds of releases may wait here, and the record has it all.
-            running.parts = Parts::default();
-        }
-        Ok(verdict)
+        Ok(self.judge(waiting, deadline))
     }
 
     /// Whether the spec wants such a wait.
@@ -205,6 +205,7 @@ impl Pass<'_> {
         operation: Operation,
         result: Option<HookResult>,
     ) -> Result<(), Error> {
+        self.unpack(running).await?;
         let mut next = running.stored.clone();
         if let Some(private) = next.private.as_mut() {
             let step = u32::try_from(running.at).unwrap_or(u32::MAX);
@@ -219,5 +220,14 @@ impl Pass<'_> {
         self.wrote(&running.stored);
         running.saved = running.at;
         Ok(())
+    }
+}
+
+/// Whether the step under way works with manifest and objects. A look at what is waited for, and a deletion, do not.
+fn needs_bulk(running: &Running) -> bool {
+    match running.plan.steps.get(running.at) {
+        Some(plan::Step::Wait { .. }) => !matches!(running.stage, Stage::Wait { .. }),
+        Some(plan::Step::Delete { .. } | plan::Step::Undefine { .. }) => false,
+        _ => true,
     }
 }

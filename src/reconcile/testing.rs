@@ -30,7 +30,7 @@ impl Pass<'_> {
         match self.steps(&mut running).await {
             Ok(Step::Wait { until }) => {
                 let progress = Progress::Testing { run: Run::of(&running, until), blocked: None };
-                self.mem.running = Some(running);
+                self.keep_running(running);
                 Ok(progress)
             }
             Ok(Step::Done | Step::Failed { .. }) => {
@@ -39,7 +39,7 @@ impl Pass<'_> {
             }
             Err(error) => {
                 if !error.is_conflict() {
-                    self.mem.running = Some(running);
+                    self.keep_running(running);
                 }
                 Err(error)
             }
@@ -47,6 +47,7 @@ impl Pass<'_> {
     }
 
     async fn tested(&mut self, mut running: Box<Running>) -> Result<(), Error> {
+        self.unpack(&mut running).await?;
         if let Some(private) = running.stored.private.as_mut() {
             // Of a test that ran more than once the last run counts.
             let mut last = std::collections::BTreeMap::new();

@@ -80,7 +80,7 @@ impl Pass<'_> {
             Ok(Step::Done) => self.uninstalled(running).await,
             Ok(Step::Wait { until }) => {
                 let progress = self.uninstalling(&running, until);
-                self.mem.running = Some(running);
+                self.keep_running(running);
                 Ok(progress)
             }
             Ok(Step::Failed { reason, message, .. }) => {
@@ -94,12 +94,12 @@ impl Pass<'_> {
                     let again = HookRun { attempt, first: attempt, failed: None, uid: None };
                     self.checkpoint(&mut running, operation.phase, operation.wave, Some(again)).await?;
                 }
-                self.mem.running = Some(running);
+                self.keep_running(running);
                 Err(Error::Hook { reason, message })
             }
             Err(error) => {
                 if !error.is_conflict() {
-                    self.mem.running = Some(running);
+                    self.keep_running(running);
                 }
                 Err(error)
             }
