@@ -13,7 +13,6 @@ NOISE ?= 0
 CLUSTER ?= own
 TARGET ?= archive
 TIME ?= 600
-MINUTES ?= 30
 STORIES ?= 100000
 STORY_SEED ?= 0
 
@@ -59,7 +58,13 @@ compare: ## the last scale run beside the figures of other systems, with their s
 .PHONY: soak
 soak: ## a long random story of many releases while everything around them fails. MINUTES=30 SEED=n RELEASES=30
 	$(beside) control-plane stage
-	@MINUTES=$(MINUTES) $(if $(SEED),SEED=$(SEED)) $(if $(RELEASES),RELEASES=$(RELEASES)) $(stage) soak
+	@MINUTES=$(or $(MINUTES),30) $(if $(SEED),SEED=$(SEED)) $(if $(RELEASES),RELEASES=$(RELEASES)) $(stage) soak
+
+.PHONY: attack
+attack: ## a tenant does all that it can to the operator, beside 20 releases of others. MINUTES=5
+	$(beside) control-plane stage
+	@cargo build --release
+	@SHERPACK_OPERATOR=$${SHERPACK_OPERATOR:-$(target)/release/sherpack-operator} MINUTES=$(or $(MINUTES),5) $(stage) attack
 
 .PHONY: stories
 stories: ## random stories of one release on a model of the cluster; a few minutes. STORIES=100000 STORY_SEED=n

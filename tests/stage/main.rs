@@ -3,12 +3,13 @@
 //! It drives the built binary, a kubeconfig and the API server, as a user's cluster would. It uses nothing of
 //! the operator's library: what is judged here must be visible from outside.
 //!
-//! `cargo test --test stage -- demo | scale | soak | compare | cluster-check`. Environment: `CLUSTER=current` (demo only) uses
-//! the cluster of `KUBECONFIG`; `SEED` repeats the demo's kills and the soak's story; `N`, `IDLE_S` shape the scale run, `MINUTES`, `RELEASES` the soak;
+//! `cargo test --test stage -- demo | scale | soak | attack | compare | cluster-check`. Environment: `CLUSTER=current` (demo only) uses
+//! the cluster of `KUBECONFIG`; `SEED` repeats the demo's kills and the soak's story; `N`, `IDLE_S` shape the scale run, `MINUTES`, `RELEASES` the soak and `MINUTES` the attack;
 //! `SHERPACK_OPERATOR` names another binary.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command line: stdout is the result, stderr the story
 
+mod attack;
 mod cluster;
 mod compare;
 mod demo;
@@ -27,7 +28,8 @@ use std::process::ExitCode;
 use failure::{Failure, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-const USAGE: &str = "usage: cargo test --test stage -- demo | scale | soak | compare | cluster-check";
+const USAGE: &str =
+    "usage: cargo test --test stage -- demo | scale | soak | attack | compare | cluster-check";
 
 fn main() -> ExitCode {
     // Fails only when a provider is installed already, and this is the first line of the process.
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         match command.as_str() {
             "demo" => demo::run(asked_to_stop()?).await,
             "scale" => or_stopped(scale::run(), asked_to_stop()?).await,
+            "attack" => or_stopped(attack::run(), asked_to_stop()?).await,
             "soak" => or_stopped(soak::run(), asked_to_stop()?).await,
             "compare" => compare::run(),
             "cluster-check" => or_stopped(cluster::check(), asked_to_stop()?).await,

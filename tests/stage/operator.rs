@@ -175,6 +175,11 @@ impl Operator {
         Ok(body)
     }
 
+    /// Where it serves.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn pid(&self) -> Result<u32> {
         self.child.id().ok_or_else(|| Failure::new("the operator has ended"))
     }

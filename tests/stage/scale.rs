@@ -10,11 +10,11 @@
 //! With SERVICE_ACCOUNT=1 every release but the first few is worked on as one account, with SERVICE_ACCOUNT=n as one of n. CRDS=500 NOISE=10000:
 //! beside so many definitions, ConfigMaps and Secrets of others.
 
-mod accounts;
+pub(crate) mod accounts;
 mod counts;
 mod crowd;
 mod depends;
-mod drift;
+pub(crate) mod drift;
 mod noise;
 pub(crate) mod process;
 mod report;

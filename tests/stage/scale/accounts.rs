@@ -19,6 +19,16 @@ pub(crate) async fn make(client: &Client, namespace: &str, accounts: usize) -> R
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": verbs},
         {"apiGroups": ["networking.k8s.io"], "resources": ["ingresses"], "verbs": verbs},
     ]);
+    make_with(client, namespace, accounts, &rules).await
+}
+
+/// Makes so many accounts with these rights.
+pub(crate) async fn make_with(
+    client: &Client,
+    namespace: &str,
+    accounts: usize,
+    rules: &Value,
+) -> Result<()> {
     for index in 0..accounts {
         let name = account(index);
         let binding = json!({
