@@ -18,6 +18,7 @@ mod depends;
 mod error;
 mod evidence;
 mod failures;
+mod fair;
 mod guard;
 mod handover;
 mod heal;
