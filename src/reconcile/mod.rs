@@ -19,6 +19,7 @@ mod depends;
 mod error;
 mod evidence;
 mod failures;
+mod fair;
 mod guard;
 mod handover;
 mod heal;
