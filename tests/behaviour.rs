@@ -51,6 +51,7 @@ mod behaviour {
     mod lock_rivals;
     mod lock_strict;
     mod lost_records;
+    mod memory_budget;
     mod own_crd;
     mod ownership;
     mod pending_records;

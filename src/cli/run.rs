@@ -87,6 +87,13 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_DRIFT_IGNORE", value_name = "RULES", value_parser = ignore_rules)]
     drift_ignore: Option<IgnoreRules>,
 
+    /// Memory that running operations may use together for manifests and objects, at least 16Mi
+    ///
+    /// An operation that needs more than is free waits for it, and one that needs more than all of it works alone. Half of it is
+    /// for one namespace. An operation that waits for health holds nothing.
+    #[arg(long, env = "SHERPACK_MEMORY_BUDGET", value_name = "SIZE", default_value = "128Mi", value_parser = memory_budget)]
+    memory_budget: u64,
+
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
     concurrency: NonZeroUsize,
@@ -197,6 +204,7 @@ fn config(
         tenancy,
         trust_pack_crds,
         drift_ignore,
+        memory_budget,
         concurrency,
         listen,
         log_format: _,
@@ -240,6 +248,7 @@ fn config(
         },
         trust_pack_crds,
         ignore: drift_ignore.map(|rules| rules.0).unwrap_or_default(),
+        memory_budget,
         concurrency,
         listen,
         leader_election: leader_elect.then_some(timing),
@@ -321,8 +330,19 @@ enum Tenancy {
 /// Room for a few of the largest packs.
 const CACHE_MIN: u64 = 32 << 20;
 
-/// A number of bytes, in Ki, Mi, Gi or Ti if that is said.
 fn cache_size(text: &str) -> Result<u64, String> {
+    size(text, CACHE_MIN)
+}
+
+/// Room for the largest manifest that is not worked with alone by design.
+const MEMORY_MIN: u64 = 16 << 20;
+
+fn memory_budget(text: &str) -> Result<u64, String> {
+    size(text, MEMORY_MIN)
+}
+
+/// A number of bytes, in Ki, Mi, Gi or Ti if that is said.
+fn size(text: &str, least: u64) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
         "" => 0,
@@ -334,8 +354,8 @@ fn cache_size(text: &str) -> Result<u64, String> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
     match bytes {
-        Some(bytes) if bytes >= CACHE_MIN => Ok(bytes),
-        Some(_) => Err("it must be at least 32Mi".to_owned()),
+        Some(bytes) if bytes >= least => Ok(bytes),
+        Some(_) => Err(format!("it must be at least {}Mi", least >> 20)),
         None => Err("a size is a number of bytes, such as 268435456, 256Mi or 2Gi".to_owned()),
     }
 }

@@ -30,6 +30,7 @@ fn every_flag_reaches_its_setting() {
         "--allow-lookup=*",
         "--default-service-account=deployer",
         "--tenancy=multi",
+        "--memory-budget=64Mi",
         "--concurrency=3",
         "--listen=127.0.0.1:0",
         "--kubeconfig=/kube",
@@ -54,6 +55,7 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(config.allow_lookup, ["shared", "infra", "*"]);
     assert_eq!(config.default_service_account.as_deref(), Some("deployer"));
     assert_eq!(config.tenancy, api::Tenancy::Multi);
+    assert_eq!(config.memory_budget, 64 << 20);
     assert_eq!(config.concurrency.get(), 3);
     assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
     assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
@@ -80,6 +82,7 @@ fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
     assert!(config.allow_lookup.is_empty());
     assert_eq!(config.default_service_account, None);
     assert_eq!(config.tenancy, api::Tenancy::Single);
+    assert_eq!(config.memory_budget, 128 << 20);
     assert_eq!(config.concurrency.get(), 10);
     assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
     assert_eq!(config.leader_election, None);
@@ -99,6 +102,7 @@ fn values_that_cannot_work_are_refused() {
         "--default-service-account=",
         "--default-service-account=apps/deployer",
         "--tenancy=none",
+        "--memory-budget=1Mi",
         "--concurrency=0",
         "--worker-threads=0",
         "--listen=8080",

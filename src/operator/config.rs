@@ -42,6 +42,8 @@ pub struct Config {
     pub trust_pack_crds: bool,
     /// What of all releases is left to others, before what each says itself.
     pub ignore: Vec<Arc<IgnoreRule>>,
+    /// Bytes that running operations may use together for manifests and objects.
+    pub memory_budget: u64,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -79,6 +81,7 @@ impl fmt::Debug for Config {
             tenancy,
             trust_pack_crds,
             ignore,
+            memory_budget,
             concurrency,
             listen,
             leader_election,
@@ -99,6 +102,7 @@ impl fmt::Debug for Config {
             .field("tenancy", tenancy)
             .field("trust_pack_crds", trust_pack_crds)
             .field("ignore", ignore)
+            .field("memory_budget", memory_budget)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("leader_election", leader_election)

@@ -21,7 +21,9 @@ use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe};
 use crate::pack::Limits;
 use crate::probe::Prober;
-use crate::reconcile::{Calm, Context, LetGo, Memory, Packs, Rights, Sharing, ValuesKept, Walks, slim_head};
+use crate::reconcile::{
+    Budget, Calm, Context, LetGo, Memory, Packs, Rights, Sharing, ValuesKept, Walks, slim_head,
+};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
@@ -118,6 +120,7 @@ pub(super) async fn work(
     let fetcher = fetcher(config, metrics, wake_tx.clone()).await;
     let prober = Prober::new(StatusClient::new(&config.sources.allow), wake_tx.clone());
     let walks = Walks::new(wake_tx.clone());
+    let budget = Budget::new(config.memory_budget, wake_tx.clone());
     let ctx = Arc::new(Context {
         as_operator: Arc::new(Cluster::new(client.clone())),
         rights: Rights::default(),
@@ -130,6 +133,7 @@ pub(super) async fn work(
         sharing: Sharing::default(),
         walks,
         values: ValuesKept::default(),
+        budget,
         fetcher,
         prober,
         pack_dir: config.pack_dir.clone(),

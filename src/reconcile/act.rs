@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::budget::busy;
 use super::bulk::Bulk;
 use super::hooks::operation_phase;
 use super::memory::{Ailing, Running, Stage};
@@ -100,7 +101,7 @@ impl Pass<'_> {
                 // The process before may have died when it had stored this and not yet ended what it replaces.
                 self.interrupt(stored.record.version - 1).await?;
             }
-            let parts = stored_parts(&stored)?;
+            let parts = busy(stored.weight, || stored_parts(&stored))?;
             let plan = plan_of(&stored, &parts)?;
             // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
             let mut absent = never_applied(&stored);
@@ -149,6 +150,7 @@ impl Pass<'_> {
             hasty: false,
             ailing: None,
             refused_since: None,
+            queued_at: None,
             stage: Stage::Begin,
             untold: Some(self.ctx.calm.operation()),
         })
@@ -179,6 +181,10 @@ impl Pass<'_> {
             Err(error) if error.class() != Class::Retry && !self.bears(&error, &mut running) => {
                 let (reason, message) = (error.reason(), error.to_string());
                 self.fail(running, reason, message).await
+            }
+            Err(error @ Error::Queued { .. }) => {
+                self.keep_running(running);
+                Err(error)
             }
             Err(error) if self.now >= running.deadline => {
                 let message =

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::act::{lighten, plan_of};
+use super::budget::busy;
+use super::kept::LONGEST;
 use super::memory::Running;
 use super::prepare::stored_parts;
 use super::{Error, Pass};
@@ -16,8 +18,6 @@ use crate::storage::Stored;
 
 /// Compressed bytes that one waiting operation may keep.
 const MOST: usize = 24 << 10;
-/// A longer manifest is not even compressed.
-const LONGEST: usize = 1 << 20;
 /// The best of the quick levels: most of a manifest repeats itself.
 const LEVEL: i32 = 3;
 
@@ -116,7 +116,7 @@ impl Pass<'_> {
             }
         };
         whole.restore(&mut running.stored);
-        running.parts = stored_parts(&running.stored)?;
+        running.parts = busy(running.stored.weight, || stored_parts(&running.stored))?;
         debug_assert_eq!(plan_of(&running.stored, &running.parts).ok().as_ref(), Some(&running.plan));
         running.bulk = Bulk::Here;
         Ok(())

@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use kube::api::Api;
 use kube::runtime::reflector::{ObjectRef, Store};
 
+use super::budget::Budget;
 use super::calm::Calm;
 use super::evidence::Walks;
 use super::let_go::LetGo;
@@ -42,6 +43,8 @@ pub struct Context {
     pub references: ReferenceWatch,
     pub packs: Packs,
     pub values: ValuesKept,
+    /// Memory for what passes work with.
+    pub budget: Budget,
     pub fetcher: Fetcher,
     pub prober: Prober,
     pub pack_dir: Option<PathBuf>,
@@ -180,6 +183,7 @@ impl Context {
         self.memory.forget(key);
         self.sharing.forget(key);
         self.walks.forget(key);
+        self.budget.turns.forget(key);
         self.report.forget(key);
     }
 

@@ -7,6 +7,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
+use super::budget::busy;
 use super::handover::left_to_others;
 use super::ignore::{Left, of_new};
 use super::memory::{DriftAction, Drifted, Unreported};
@@ -136,7 +137,7 @@ impl Pass<'_> {
             None => {
                 let stored = self.read_head_whole().await?;
                 self.keep_manifest(&stored);
-                let objects = stored_objects(&stored)?;
+                let objects = busy(stored.weight, || stored_objects(&stored))?;
                 (stored, objects)
             }
         };

@@ -52,7 +52,7 @@ impl Pass<'_> {
 
     /// Whether any revision of this release was deployed, although the newest record knows of none: then a failed install
     /// is not the first one, and what it applied is not all its own.
-    pub(super) async fn was_deployed_before(&self, seen: &mut Observation) -> Result<bool, Error> {
+    pub(super) async fn was_deployed_before(&mut self, seen: &mut Observation) -> Result<bool, Error> {
         let Past { deployed, unreachable, .. } = self.past_records().await?;
         let before = deployed || unreachable.is_some();
         if let decide::Head::Ours(head) = &mut seen.head {

@@ -89,7 +89,10 @@ impl Pass<'_> {
     pub(super) async fn await_hook(&mut self) -> Result<Option<Progress>, Error> {
         self.load_running().await?;
         let Some(mut running) = self.mem.running.take() else { return Ok(None) };
-        self.unpack(&mut running).await?;
+        if let Err(error) = self.unpack(&mut running).await {
+            self.keep_running(running);
+            return Err(error);
+        }
         let checkpoint = running.stored.private.as_ref().and_then(|private| private.operation.clone());
         let step = running.plan.steps.get(running.at).cloned();
         let attempt = checkpoint.and_then(|operation| operation.hook).filter(|run| run.failed.is_none());

@@ -8,6 +8,8 @@ use crate::storage::{Head, Stored};
 
 /// A larger manifest is read again when it is needed.
 const MOST: usize = 24 << 10;
+/// A longer manifest is not even compressed: to work with it takes more than a pass has for nothing.
+pub(super) const LONGEST: usize = 256 << 10;
 /// The best of the quick levels: most of a manifest repeats itself.
 const LEVEL: i32 = 3;
 
@@ -25,6 +27,9 @@ impl Kept {
             return None;
         }
         let manifest = &stored.record.manifest;
+        if manifest.len() > LONGEST {
+            return None;
+        }
         let mut compressed = zstd::bulk::compress(manifest.as_bytes(), LEVEL).ok()?;
         // It has room for what cannot be compressed.
         compressed.shrink_to_fit();

@@ -107,6 +107,8 @@ pub struct Remembered {
     pub counted: BTreeMap<String, String>,
     /// The plan that waits for approval.
     pub plan: Option<PlanStatus>,
+    /// What it took to work with the revision that was prepared last.
+    pub prepared_weight: usize,
     /// What is wanted instead of a revision under way, as it was prepared last.
     pub(super) successor: Option<Tried>,
     /// Why that does not begin.
@@ -185,9 +187,26 @@ pub struct Running {
     pub ailing: Option<String>,
     /// Since when the API server refuses what may be refused for a moment only.
     pub refused_since: Option<Timestamp>,
+    /// Since when it waits for a turn.
+    pub queued_at: Option<Timestamp>,
     pub stage: Stage,
     /// Until the status has told of it.
     pub untold: Option<Busy>,
+}
+
+impl Running {
+    /// Moves its deadlines by the time that it has waited for a turn.
+    pub(super) fn add_time(&mut self, now: Timestamp) {
+        let Some(since) = self.queued_at.take() else { return };
+        let waited = now.duration_since(since);
+        let later = |deadline: Timestamp| deadline.checked_add(waited).unwrap_or(Timestamp::MAX);
+        self.deadline = later(self.deadline);
+        match &mut self.stage {
+            Stage::Wait { deadline, .. } => *deadline = later(*deadline),
+            Stage::Hook(watch) => watch.deadline = later(watch.deadline),
+            Stage::Begin | Stage::Leaving { .. } => {}
+        }
+    }
 }
 
 /// How far the step under way is.

@@ -9,6 +9,7 @@ mod adoption;
 mod apply;
 mod approval;
 mod archives;
+mod budget;
 mod bulk;
 mod calm;
 mod claimant;
@@ -66,6 +67,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+pub use budget::Budget;
 pub use calm::Calm;
 pub use context::{Context, Report, Snapshot};
 pub use error::Error;
@@ -88,6 +90,7 @@ use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey, State};
 use crate::storage::{self, Head};
 use crate::watch::RecordsOf;
+use fair::Turn;
 use memory::Remembered;
 use status::{Finished, Outcome, Progress};
 
@@ -109,6 +112,8 @@ struct Pass<'a> {
     decided: &'static str,
     /// The values that come from Secrets.
     secrets: Vec<Layer>,
+    /// The memory that it may use.
+    claimed: Option<Turn>,
 }
 
 /// Reconciles one release; gives when to come back, besides when something changes.
@@ -173,6 +178,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     };
     let uid = release.metadata.uid.clone().unwrap_or_default();
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
+    let _claims = ctx.budget.turns.in_pass(&key);
     let mut pass = Pass {
         ctx,
         key,
@@ -184,6 +190,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         now,
         decided: "None",
         secrets: Vec::new(),
+        claimed: None,
     };
     let result = match &invalid {
         Some(invalid) => pass.refuse(invalid).await,

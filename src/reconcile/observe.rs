@@ -73,6 +73,7 @@ impl Pass<'_> {
 
     /// The newest record with manifest and values, verified again.
     pub(super) async fn read_head_whole(&mut self) -> Result<Stored, Error> {
+        self.claim(self.head_weight())?;
         let revision = match &self.mem.head {
             Some((Head::Ours(stored), _)) => stored.record.version,
             _ => 0,

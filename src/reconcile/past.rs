@@ -8,7 +8,7 @@ use crate::storage::{Head, Records};
 
 impl Pass<'_> {
     /// The past of `revision`. Costs nothing when the newest record is ours, else one read of all records.
-    pub(super) async fn past(&self, revision: u32, start_over: bool) -> Result<Past, Error> {
+    pub(super) async fn past(&mut self, revision: u32, start_over: bool) -> Result<Past, Error> {
         if let Some(private) = self.own_private().filter(|_| !start_over) {
             return Ok(Past::of_newest(private));
         }
@@ -26,7 +26,8 @@ impl Pass<'_> {
     }
 
     /// What the records say that are there.
-    pub(super) async fn past_records(&self) -> Result<Past, Error> {
+    pub(super) async fn past_records(&mut self) -> Result<Past, Error> {
+        self.claim(self.head_weight())?;
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let records = self.records();
         let mut history = std::pin::pin!(records.history(namespace, name));

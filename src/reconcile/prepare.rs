@@ -88,6 +88,7 @@ impl Pass<'_> {
         attempt: u32,
         start_over: bool,
     ) -> Result<Prepared, Error> {
+        self.claim(self.mem.prepared_weight)?;
         let past = self.past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let mut rendered = self.render(wanted, action, revision, kept).await?;
@@ -177,6 +178,8 @@ impl Pass<'_> {
             secrets: rendered.secrets,
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
         };
+        self.mem.prepared_weight = record.weight();
+        self.claim(self.mem.prepared_weight)?;
         let before = (!start_over).then(|| past.objects());
         Ok(Prepared { record, private, parts, plan, before })
     }

@@ -17,7 +17,7 @@ use crate::storage::{Head, Provenance, Records, Stored};
 impl Pass<'_> {
     /// Whether the revision to which the release is pinned can be gone back to. Costs a read unless it is there or on
     /// its way.
-    pub(super) async fn observe_rollback(&self, seen: &mut Observation) -> Result<(), Error> {
+    pub(super) async fn observe_rollback(&mut self, seen: &mut Observation) -> Result<(), Error> {
         let Some(RollbackTo { revision, problem }) = &mut seen.rollback_to else { return Ok(()) };
         let back = match &self.mem.head {
             Some((Head::Ours(head), _)) => {
@@ -69,7 +69,9 @@ impl Pass<'_> {
     }
 
     /// A revision of ours that was deployed once.
-    async fn target(&self, revision: u32) -> Result<(Stored, Private), Error> {
+    async fn target(&mut self, revision: u32) -> Result<(Stored, Private), Error> {
+        // It is about as large as the newest one; what it really takes is known when it was read.
+        self.claim(self.head_weight())?;
         let invalid = |problem: String| Error::RollbackTarget { revision, problem };
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let stored = match self.records().get(namespace, name, revision).await? {
@@ -86,6 +88,7 @@ impl Pass<'_> {
         };
         let private = stored.private.clone().filter(|private| self.owns(&private.owner));
         let private = private.ok_or_else(|| invalid("it belongs to another release".to_owned()))?;
+        self.claim(stored.weight)?;
         match stored.record.state {
             State::Deployed | State::Superseded => Ok((stored, private)),
             ref state => Err(invalid(format!("it is {}: only what was deployed can be", state.name()))),

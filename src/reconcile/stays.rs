@@ -31,7 +31,7 @@ impl Pass<'_> {
 
     /// [`Pass::tell_remaining`] of a release that touches nothing when it goes, unless nothing stays. Nothing of this may hold
     /// the release back: what cannot be read is told as such.
-    pub(super) async fn tell_what_stays(&self) {
+    pub(super) async fn tell_what_stays(&mut self) {
         let nothing_left = {
             let table = self.ctx.objects.table();
             !table.tracked(&self.key).is_empty() && table.all_gone(&self.key)

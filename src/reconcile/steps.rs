@@ -33,8 +33,16 @@ pub(super) enum Step {
 }
 
 impl Pass<'_> {
-    /// Goes through the steps until one has to wait, fails, or the last is done.
+    /// Goes through the steps until one has to wait, fails, or the last is done. The time in which the operation waits for its
+    /// turn is not its own.
     pub(super) async fn steps(&mut self, running: &mut Running) -> Result<Step, Error> {
+        running.add_time(self.now);
+        let outcome = self.go_through(running).await;
+        running.queued_at = matches!(outcome, Err(Error::Queued { .. })).then_some(self.now);
+        outcome
+    }
+
+    async fn go_through(&mut self, running: &mut Running) -> Result<Step, Error> {
         while let Some(step) = running.plan.steps.get(running.at).cloned() {
             if needs_bulk(running) {
                 self.unpack(running).await?;

@@ -47,7 +47,6 @@ impl Pass<'_> {
     }
 
     async fn tested(&mut self, mut running: Box<Running>) -> Result<(), Error> {
-        self.unpack(&mut running).await?;
         if let Some(private) = running.stored.private.as_mut() {
             // Of a test that ran more than once the last run counts.
             let mut last = std::collections::BTreeMap::new();

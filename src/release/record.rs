@@ -15,6 +15,12 @@ use serde_json::Value;
 
 use super::hook::Hook;
 use crate::api::names::RECORD_PREFIX;
+use crate::pack;
+
+/// So often a text is in memory while objects are made of it and applied.
+const TEXT: usize = 5;
+/// What one scalar, list or map takes, in bytes.
+const NODE: usize = 250;
 
 /// How long a `recovering` record is left alone: the state has no `timeout` field, readers agree on 120 s.
 const RECOVERING_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
@@ -117,6 +123,17 @@ impl Record {
     /// Name of the stored object that holds this revision; see [`Record::key_of`].
     pub fn key(&self) -> String {
         Self::key_of(&self.name, self.version)
+    }
+
+    /// About how many bytes it takes to work with: its texts, the objects that are made of them, and what is sent and
+    /// answered of these.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let hooks = self.hooks.iter().map(|hook| hook.resource.as_str());
+        let texts = hooks.chain([self.manifest.as_str()]);
+        // A line is a value, or a few, wherever it stands.
+        let text = |text: &str| TEXT * text.len() + NODE * text.bytes().filter(|byte| *byte == b'\n').count();
+        texts.map(text).sum::<usize>() + NODE * pack::values::nodes(&self.values)
     }
 
     /// `sh.sherpack.release.v1.<release>.v<revision>`.

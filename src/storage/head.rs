@@ -47,6 +47,8 @@ pub struct Stored {
     pub secret_name: String,
     /// Namespace of the Secret.
     pub namespace: String,
+    /// What it takes to work with all of it; see [`Record::weight`].
+    pub weight: usize,
     /// Marked as the newest revision. A hint only: see [`Records::newest`](super::Records::newest).
     pub head: bool,
     /// Names of the objects that hold parts of it, as far as it lists them.
@@ -135,6 +137,7 @@ impl Stored {
     pub(super) fn new(decoded: Decoded, meta: &ObjectMeta, parts: Vec<String>) -> Self {
         let Decoded { record, private, provenance, unproved, digest } = decoded;
         Self {
+            weight: record.weight(),
             record,
             private,
             provenance,

@@ -166,6 +166,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         default_service_account: None,
         tenancy: sherpack_operator::api::Tenancy::Single,
         drift_ignore: json!([]),
+        memory_budget: 128 << 20,
         holder: "deployed".to_owned(),
     };
     let h = Harness::of(control_plane, "deployed", settings).await;

@@ -70,6 +70,7 @@ impl Harness {
             default_service_account: None,
             tenancy: Tenancy::Single,
             drift_ignore: json!([]),
+            memory_budget: 128 << 20,
             holder: format!("{name}-1"),
         };
         Self::of(control_plane, name, settings).await

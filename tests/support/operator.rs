@@ -37,6 +37,7 @@ pub struct Settings {
     pub tenancy: Tenancy,
     /// Rules of what is left to others, as in `spec.drift.ignore`.
     pub drift_ignore: Value,
+    pub memory_budget: u64,
     pub holder: String,
 }
 
@@ -72,6 +73,7 @@ impl Operator {
             tenancy: settings.tenancy,
             trust_pack_crds: false,
             ignore: rules(&settings.drift_ignore),
+            memory_budget: settings.memory_budget,
             concurrency: NonZeroUsize::new(4).unwrap(),
             listen: address,
             leader_election: settings.leader_election,

@@ -104,8 +104,20 @@ pub(super) async fn reconcile(
     }
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
     let uid = release.metadata.uid.clone().unwrap_or_default();
-    let mut pass =
-        Pass { ctx, key, release, uid, settings, cluster, mem, now, decided: "Guard", secrets: Vec::new() };
+    let _claims = ctx.budget.turns.in_pass(&key);
+    let mut pass = Pass {
+        ctx,
+        key,
+        release,
+        uid,
+        settings,
+        cluster,
+        mem,
+        now,
+        decided: "Guard",
+        secrets: Vec::new(),
+        claimed: None,
+    };
     let result = pass.guard(invalid).await;
     let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
     ctx.report.decided(pass.decided, took);

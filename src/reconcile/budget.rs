@@ -1,0 +1,65 @@
+//! The memory for manifests and objects that the passes of all releases may use at once.
+//!
+//! A pass claims what its work takes before it reads or renders, and gives it back when it ends. What waits for health holds
+//! nothing. Small work, which is that of most releases, needs no claim: the number of workers bounds it.
+
+use std::time::Duration;
+
+use futures::channel::mpsc::UnboundedSender;
+
+use super::fair::{FairTurns, Shares};
+use super::{Error, Pass};
+use crate::release::ReleaseKey;
+use crate::storage::Head;
+
+/// Work that takes less is done without a claim.
+const SMALL: usize = 2 << 20;
+/// So long the bytes are kept for a release that was woken for them.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The bytes of all releases.
+pub struct Budget {
+    bytes: u64,
+    pub(super) turns: FairTurns,
+}
+
+impl Budget {
+    /// So many bytes, half of them for one namespace. The releases whose turn has come are sent to `wake_tx`.
+    #[must_use]
+    pub fn new(bytes: u64, wake_tx: UnboundedSender<ReleaseKey>) -> Self {
+        let shares = Shares { capacity: bytes, each: bytes / 2, patience: PATIENCE };
+        Self { bytes, turns: FairTurns::new(shares, wake_tx) }
+    }
+}
+
+/// Work with a record of this weight that keeps a thread busy. Large work leaves the other tasks of the thread to another one.
+pub(super) fn busy<T>(weight: usize, work: impl FnOnce() -> T) -> T {
+    if weight < SMALL { work() } else { tokio::task::block_in_place(work) }
+}
+
+impl Pass<'_> {
+    /// Has so many bytes until this pass ends. What needs more than there are works alone.
+    ///
+    /// # Errors
+    /// Others have them: the pass is to end, and the release is woken when they are there for it.
+    pub(super) fn claim(&mut self, weight: usize) -> Result<(), Error> {
+        let wanted = u64::try_from(weight).unwrap_or(u64::MAX).min(self.ctx.budget.bytes);
+        let has = self.claimed.as_ref().map_or(0, |claimed| claimed.weight());
+        if weight < SMALL || wanted <= has {
+            return Ok(());
+        }
+        // All of it at once: two that each wait for the rest of the other would wait for ever.
+        self.claimed = None;
+        let claimed = self.ctx.budget.turns.take(&self.key, wanted);
+        self.claimed = Some(claimed.map_err(|since| Error::Queued { since })?);
+        Ok(())
+    }
+
+    /// What it takes to work with the newest record.
+    pub(super) fn head_weight(&self) -> usize {
+        match &self.mem.head {
+            Some((Head::Ours(stored), _)) => stored.weight,
+            _ => 0,
+        }
+    }
+}
