@@ -180,6 +180,7 @@ impl Context {
         self.memory.forget(key);
         self.sharing.forget(key);
         self.walks.forget(key);
+        self.packs.turns.forget(key);
         self.report.forget(key);
     }
 

@@ -78,6 +78,11 @@ pub enum Error {
     Hidden { reason: &'static str, class: Class, message: String },
     #[error("the objects of {name} are being looked at before it changes")]
     Walking { name: String, since: Instant },
+    /// No turn at decoding or rendering is free for its namespace.
+    #[error(
+        "waiting for a turn to be rendered: the releases of a namespace are rendered one after the other"
+    )]
+    Queued { since: Instant },
     #[error("the pack is being fetched from {url}")]
     Fetching { url: String, since: Instant },
     /// What the fetcher says; it tries again by itself.
@@ -149,6 +154,7 @@ impl Error {
             | Self::CredentialsUnreadable { .. }
             | Self::Fetching { .. }
             | Self::Walking { .. }
+            | Self::Queued { .. }
             | Self::NoRandomness { .. }
             | Self::RecordChanged { .. }
             | Self::Undecided
@@ -188,7 +194,7 @@ impl Error {
             Self::NoAccount => reasons::SERVICE_ACCOUNT_REQUIRED,
             Self::Hidden { reason, .. } => reason,
             Self::Fetching { .. } => "Fetching",
-            Self::Walking { .. } => reasons::PROGRESSING,
+            Self::Walking { .. } | Self::Queued { .. } => reasons::PROGRESSING,
             Self::CredentialsNotFound { .. } => "CredentialsNotFound",
             Self::CredentialsUnreadable { .. } => "CredentialsUnreadable",
             Self::CredentialsInvalid { .. } => "CredentialsInvalid",
