@@ -61,10 +61,10 @@ soak: ## a long random story of many releases while everything around them fails
 	@MINUTES=$(or $(MINUTES),30) $(if $(SEED),SEED=$(SEED)) $(if $(RELEASES),RELEASES=$(RELEASES)) $(stage) soak
 
 .PHONY: attack
-attack: ## a tenant does all that it can to the operator, beside 20 releases of others. MINUTES=5
+attack: ## a tenant does all that it can to the operator, beside 20 releases of others. MINUTES=5 DEEDS=renders,waits: only these
 	$(beside) control-plane stage
 	@cargo build --release
-	@SHERPACK_OPERATOR=$${SHERPACK_OPERATOR:-$(target)/release/sherpack-operator} MINUTES=$(or $(MINUTES),5) $(stage) attack
+	@SHERPACK_OPERATOR=$${SHERPACK_OPERATOR:-$(target)/release/sherpack-operator} MINUTES=$(or $(MINUTES),5) DEEDS=$(DEEDS) $(stage) attack
 
 .PHONY: stories
 stories: ## random stories of one release on a model of the cluster; a few minutes. STORIES=100000 STORY_SEED=n

@@ -1,19 +1,20 @@
 //! Runs passes: kube's controller over the releases, fed by our own watches.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures::channel::mpsc::UnboundedReceiver;
+use futures::channel::mpsc::{self, UnboundedReceiver};
 use futures::{StreamExt, TryStreamExt};
 use kube::runtime::controller::{Action, Config as Limits, Error};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Config;
 use super::metrics::Metrics;
+use super::reserve::{Queue, Reserve};
 use crate::api::{Policy, SherpackRelease};
 use crate::reconcile::{self, Context};
 use crate::release::ReleaseKey;
@@ -65,12 +66,11 @@ pub(super) async fn run(
     metrics: Arc<Metrics>,
     shutdown: CancellationToken,
 ) {
-    let queue = Arc::new(Queue { metrics, waiting: Mutex::default() });
-    let woken = Arc::clone(&queue);
-    let wake = wake_rx.map(move |key| {
-        woken.enter(&key);
-        ObjectRef::new(&key.name).within(&key.namespace)
-    });
+    let queue = Arc::new(Queue::new(metrics));
+    let reserve = Reserve::new(Arc::clone(&ctx), Arc::clone(&queue), shutdown.clone());
+    let (work_tx, work_rx) = mpsc::unbounded();
+    let _standing_by = AbortOnDropHandle::new(tokio::spawn(reserve.clone().stand_by(wake_rx, work_tx)));
+    let wake = work_rx.map(|key: ReleaseKey| ObjectRef::new(&key.name).within(&key.namespace));
     let (shared, left) = (Arc::clone(&ctx), Arc::clone(&queue));
     let passes =
         controller.reconcile_on(wake).graceful_shutdown_on(async move { shutdown.cancelled().await }).run(
@@ -103,35 +103,10 @@ pub(super) async fn run(
             std::future::ready(())
         })
         .await;
+    reserve.end().await;
 }
 
 async fn pass(release: Arc<SherpackRelease>, ctx: Arc<Context>) -> Result<Action, reconcile::Error> {
     let again = reconcile::reconcile(release, &ctx).await?;
     Ok(again.map_or_else(Action::await_change, Action::requeue))
-}
-
-/// Releases that a watch woke and that wait for a free worker.
-struct Queue {
-    metrics: Arc<Metrics>,
-    waiting: Mutex<HashMap<ReleaseKey, Instant>>,
-}
-
-impl Queue {
-    fn enter(&self, key: &ReleaseKey) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.entry(key.clone()).or_insert_with(Instant::now);
-        self.tell(&waiting);
-    }
-
-    fn leave(&self, key: &ReleaseKey) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.remove(key).is_some() {
-            self.tell(&waiting);
-        }
-    }
-
-    fn tell(&self, waiting: &HashMap<ReleaseKey, Instant>) {
-        let oldest = waiting.values().map(Instant::elapsed).max().unwrap_or_default();
-        self.metrics.queue(waiting.len(), oldest);
-    }
 }

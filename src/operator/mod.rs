@@ -9,6 +9,7 @@ mod keys;
 pub mod lease;
 pub mod metrics;
 mod report;
+mod reserve;
 pub mod server;
 pub mod shutdown;
 mod start;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::packs::{Freshness, Place};
+use super::packs::{Freshness, Place, decoded};
 use super::{Context, Error};
 use crate::api::ReferenceKind;
 use crate::cluster::{Cluster, Reference, Unread};
@@ -58,7 +58,7 @@ impl Context {
             }
             let (cache, wanted) = (self.fetcher.cache(), archive.clone());
             let decode = move || Some(read_archive(&cache.get(&wanted)?, &Limits::default()));
-            match self.blocking(decode).await? {
+            match decoded(self.packs.turn(key)?, decode).await? {
                 Some(Ok(pack)) => return Ok(self.packs.put(place, 0, pack)),
                 Some(Err(error)) => {
                     self.fetcher.rejected(&id, key, &archive);
@@ -111,18 +111,20 @@ impl Context {
 }
 
 impl Error {
-    /// Since when the pack is being fetched, if that is what is waited for.
+    /// Since when is waited for something that is under way, or that has its turn, if that is all.
     #[must_use]
     pub(super) fn fetching_since(&self) -> Option<Instant> {
         match self {
-            Self::Fetching { since, .. } | Self::Walking { since, .. } => Some(*since),
+            Self::Fetching { since, .. } | Self::Walking { since, .. } | Self::Queued { since } => {
+                Some(*since)
+            }
             _ => None,
         }
     }
 
-    /// The fetcher tries again and wakes the release: there is no need to come back.
+    /// What is waited for wakes the release: there is no need to come back.
     #[must_use]
     pub(super) fn wakes(&self) -> bool {
-        matches!(self, Self::Fetching { .. } | Self::Walking { .. } | Self::Fetch(_))
+        matches!(self, Self::Fetching { .. } | Self::Walking { .. } | Self::Queued { .. } | Self::Fetch(_))
     }
 }

@@ -55,6 +55,13 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Keeps what it has for its next pass, because it waits for something else as well.
+    pub(super) fn hold_claim(&mut self) {
+        if let Some(claimed) = self.claimed.take() {
+            claimed.hold();
+        }
+    }
+
     /// What it takes to work with the newest record.
     pub(super) fn head_weight(&self) -> usize {
         match &self.mem.head {

@@ -184,6 +184,7 @@ impl Context {
         self.sharing.forget(key);
         self.walks.forget(key);
         self.budget.turns.forget(key);
+        self.packs.turns.forget(key);
         self.report.forget(key);
     }
 

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedSender;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Error, Pass};
@@ -14,15 +13,16 @@ use crate::cluster::Cluster;
 use crate::crd::{self, Analysis, Definition, Evidence};
 use crate::manifest::Defined;
 use crate::release::ReleaseKey;
+use crate::source::http::Fair;
 
-/// Walks at the same time, of all releases.
-const WALKS: usize = 2;
+/// Walks at the same time, of all releases, and of those of one namespace.
+const WALKS: (u32, u32) = (2, 1);
 /// So long the answer of a walk is believed: objects may come meanwhile that would say otherwise.
 const BELIEVED: Duration = Duration::from_secs(60);
 
 /// The walks of all releases.
 pub struct Walks {
-    turns: Arc<Semaphore>,
+    turns: Arc<Fair>,
     state: Arc<Mutex<HashMap<ReleaseKey, HashMap<String, Walk>>>>,
     wake_tx: UnboundedSender<ReleaseKey>,
 }
@@ -39,7 +39,7 @@ type State = HashMap<ReleaseKey, HashMap<String, Walk>>;
 impl Walks {
     #[must_use]
     pub fn new(wake_tx: UnboundedSender<ReleaseKey>) -> Self {
-        Self { turns: Arc::new(Semaphore::new(WALKS)), state: Arc::default(), wake_tx }
+        Self { turns: Arc::new(Fair::new(WALKS.0, WALKS.1)), state: Arc::default(), wake_tx }
     }
 
     /// What the walk for this change found, or since when it is under way. From the first call on it is.
@@ -71,8 +71,8 @@ impl Walks {
         let task = tokio::spawn({
             let (key, token) = (key.clone(), token.clone());
             async move {
-                // Closed never.
-                let turn = turns.acquire().await;
+                // Waited for in this task: no pass does.
+                let turn = turns.acquire(&key.namespace, 1).await;
                 let found = walk(&cluster, &defined, (&old, &new), evidence).await;
                 drop(turn);
                 if let Some(walk) = lock(&shared).get_mut(&key).and_then(|walks| walks.get_mut(&token)) {

@@ -46,6 +46,7 @@ mod probes;
 mod references;
 mod release_writes;
 mod requests;
+mod reserve;
 mod rights;
 mod rollback;
 mod served;
@@ -79,6 +80,7 @@ pub use memory::Memory;
 pub use observe::slim_head;
 pub use packs::Packs;
 pub(crate) use prepare::stored_parts;
+pub use reserve::{Reserve, correct};
 pub use rights::Rights;
 pub use sharing::Sharing;
 pub use values::ValuesKept;
@@ -131,6 +133,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         memory = ctx.memory.of(&key);
         mem = memory.lock_owned().await;
     }
+    let _in_pass = ctx.packs.turns.in_pass(&key);
     if ctx.was_let_go(&release) {
         // The watch has not seen it go yet.
         drop(mem);

@@ -117,7 +117,9 @@ impl Pass<'_> {
             self.mem.conflicts = 0;
             return false;
         };
-        self.ctx.report.failed(error.reason());
+        if error.fetching_since().is_none() {
+            self.ctx.report.failed(error.reason());
+        }
         if !error.is_conflict() {
             self.mem.conflicts = 0;
             return false;

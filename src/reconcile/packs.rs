@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use futures::channel::mpsc::UnboundedSender;
 
+use super::fair::{FairTurns, Shares, Turn};
 use super::{Context, Error};
 use crate::api::PackFrom;
 use crate::cluster::{Account, Cluster, Reference, Turns, Unread};
@@ -23,8 +24,9 @@ const KEPT_BYTES: usize = 64 << 20;
 const PLACES: usize = 4096;
 /// What one scalar, list or map of the values takes, at most.
 const NODE: usize = 200;
-/// Packs that are decoded or rendered at a time. Each may take a hundred MiB while it lasts.
-const TURNS: usize = 2;
+/// Packs that are decoded or rendered at a time: each may take a hundred MiB while it lasts. One namespace never has all of
+/// them, for what runs cannot be stopped when another one comes.
+const TURNS: Shares = Shares { capacity: 2, each: 1, patience: Duration::from_secs(10) };
 
 /// Where a pack was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,13 +57,7 @@ impl Freshness {
 pub struct Packs {
     kept: Mutex<Kept>,
     reading: Turns<Place>,
-    turns: Arc<Semaphore>,
-}
-
-impl Default for Packs {
-    fn default() -> Self {
-        Self { kept: Mutex::default(), reading: Turns::default(), turns: Arc::new(Semaphore::new(TURNS)) }
-    }
+    pub(super) turns: FairTurns,
 }
 
 #[derive(Default)]
@@ -86,6 +82,13 @@ struct Decoded {
 }
 
 impl Packs {
+    /// None yet. The releases whose turn has come to have theirs decoded or rendered are sent to `wake_tx`.
+    #[must_use]
+    pub fn new(wake_tx: UnboundedSender<ReleaseKey>) -> Self {
+        let turns = FairTurns::new(TURNS, wake_tx);
+        Self { kept: Mutex::default(), reading: Turns::default(), turns }
+    }
+
     pub(super) fn get(&self, place: &Place, fresh: impl Fn(&Found) -> bool) -> Option<Arc<Pack>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let Kept { places, packs } = &mut *kept;
@@ -116,10 +119,9 @@ impl Packs {
         shared
     }
 
-    /// Waits until a pack may be decoded or rendered. The permit belongs to that work.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes the semaphore.
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+    /// A turn at decoding or rendering, if one is free for this release. It belongs to that work.
+    pub(super) fn turn(&self, key: &ReleaseKey) -> Result<Turn, Error> {
+        self.turns.take(key, 1).map_err(|since| Error::Queued { since })
     }
 }
 
@@ -182,14 +184,14 @@ impl Context {
             PackFrom::Object { kind, name, key: data_key } => {
                 let reference = Reference::new(*kind, &key.namespace, name);
                 let anyway = fresh.request.is_some();
-                (kind.as_str(), self.in_object(reader, reference, data_key.as_deref(), anyway).await)
+                (kind.as_str(), self.in_object(reader, key, reference, data_key.as_deref(), anyway).await)
             }
             // Its fetches are counted where they are made.
             PackFrom::Http { url, digest, secret } => {
                 let (digest, secret) = (digest.as_deref(), secret.as_deref());
                 return self.behind_url(url, digest, secret, reader, key, fresh).await;
             }
-            PackFrom::Path(path) => ("path", self.below_pack_dir(path, fresh.max_age()).await),
+            PackFrom::Path(path) => ("path", self.below_pack_dir(path, key, fresh.max_age()).await),
         };
         match result {
             Ok((pack, fetched)) => {
@@ -199,7 +201,9 @@ impl Context {
                 Ok(pack)
             }
             Err(error) => {
-                self.report.fetched(kind, false);
+                if !matches!(error, Error::Queued { .. }) {
+                    self.report.fetched(kind, false);
+                }
                 Err(error)
             }
         }
@@ -208,19 +212,25 @@ impl Context {
     async fn in_object(
         &self,
         reader: &Cluster,
+        key: &ReleaseKey,
         reference: Reference,
         data_key: Option<&str>,
         read_anyway: bool,
     ) -> Result<(Arc<Pack>, bool), Error> {
         let place = Place::Object(reader.account().cloned(), reference.clone(), data_key.map(str::to_owned));
-        let read = self.read_pack(reader, reference.clone(), data_key, place.clone());
-        if read_anyway {
-            return read.await;
-        }
         let known = || match self.references.seen(&reference) {
             Seen::At(version) => Some((self.packs.get(&place, |kept| kept.version == version)?, false)),
             _ => None,
         };
+        if let Some(known) = known().filter(|_| !read_anyway) {
+            return Ok(known);
+        }
+        // Before it is read, so that no read is in vain.
+        let turn = self.packs.turn(key)?;
+        let read = self.read_pack(reader, reference.clone(), data_key, place.clone(), turn);
+        if read_anyway {
+            return read.await;
+        }
         self.packs.reading.once(&place, known, read).await
     }
 
@@ -230,6 +240,7 @@ impl Context {
         reference: Reference,
         data_key: Option<&str>,
         place: Place,
+        turn: Turn,
     ) -> Result<(Arc<Pack>, bool), Error> {
         let contents = match self.read(reader, &reference).await {
             Ok(Some(contents)) => contents,
@@ -246,38 +257,41 @@ impl Context {
             return Ok((pack, true));
         }
         let wanted = data_key.map(str::to_owned);
-        let pack = self
-            .blocking(move || {
-                source::object::pack_from(&reference, &contents, wanted.as_deref(), &Limits::default())
-            })
-            .await?;
+        let decode =
+            move || source::object::pack_from(&reference, &contents, wanted.as_deref(), &Limits::default());
+        let pack = decoded(turn, decode).await?;
         Ok((self.packs.put(place, version, pack?), true))
     }
 
-    async fn below_pack_dir(&self, path: &str, max_age: Duration) -> Result<(Arc<Pack>, bool), Error> {
+    async fn below_pack_dir(
+        &self,
+        path: &str,
+        key: &ReleaseKey,
+        max_age: Duration,
+    ) -> Result<(Arc<Pack>, bool), Error> {
         let place = Place::Path(path.to_owned());
         if let Some(pack) = self.packs.get(&place, |kept| kept.read_at.elapsed() < max_age) {
             return Ok((pack, false));
         }
+        let turn = self.packs.turn(key)?;
         let dir = self.pack_dir.clone().unwrap_or_default();
         let relative = path.to_owned();
-        let pack =
-            self.blocking(move || source::path::load(Path::new(&dir), &relative, &Limits::default())).await?;
+        let load = move || source::path::load(Path::new(&dir), &relative, &Limits::default());
+        let pack = decoded(turn, load).await?;
         Ok((self.packs.put(place, 0, pack?), true))
     }
+}
 
-    /// Unpacking uses the CPU and files block: neither belongs on an async thread.
-    pub(super) async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        let turn = self.packs.turn().await;
-        let work = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            work()
-        });
-        work.await.map_err(|error| Error::PackAborted { message: error.to_string() })
-    }
+/// Unpacking uses the CPU and files block: neither belongs on an async thread. The turn is kept for the pass, which may have to
+/// render next.
+pub(super) async fn decoded<T: Send + 'static>(
+    turn: Turn,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let work = tokio::task::spawn_blocking(move || (work(), turn));
+    let (done, turn) = work.await.map_err(|error| Error::PackAborted { message: error.to_string() })?;
+    turn.keep();
+    Ok(done)
 }
 
 #[cfg(test)]
@@ -298,6 +312,10 @@ mod tests {
         Place::Path(name.to_owned())
     }
 
+    fn packs() -> Packs {
+        Packs::new(futures::channel::mpsc::unbounded().0)
+    }
+
     fn kept(packs: &Packs) -> Vec<Place> {
         let mut places: Vec<Place> = packs.kept.lock().unwrap().places.keys().cloned().collect();
         places.sort_by_key(|place| format!("{place:?}"));
@@ -306,7 +324,7 @@ mod tests {
 
     #[test]
     fn the_packs_kept_are_bounded_in_bytes_and_the_least_recently_used_goes_first() {
-        let packs = Packs::default();
+        let packs = packs();
         for name in ["a", "b", "c"] {
             packs.put(place(name), 0, pack(name, 10 << 20));
         }
@@ -322,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_packs_kept_are_bounded_in_number() {
-        let packs = Packs::default();
+        let packs = packs();
         for index in 0..KEPT + 5 {
             packs.put(place(&index.to_string()), 0, pack(&index.to_string(), 1));
         }
@@ -333,7 +351,7 @@ mod tests {
 
     #[test]
     fn one_content_is_one_pack_wherever_it_was_read() {
-        let packs = Packs::default();
+        let packs = packs();
         let same = pack("same", 10);
         let first = packs.put(place("a"), 0, same.clone());
         for index in 0..PLACES + 5 {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::act::occasion;
 use super::definitions::Candidate;
+use super::fair::Turn;
 use super::lookup::Seen;
 use super::packs::Freshness;
 use super::{Error, Pass};
@@ -89,9 +90,11 @@ impl Pass<'_> {
         start_over: bool,
     ) -> Result<Prepared, Error> {
         self.claim(self.mem.prepared_weight)?;
+        // Before anything is read for it.
+        let turn = self.ctx.packs.turn(&self.key).inspect_err(|_| self.hold_claim())?;
         let past = self.past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
-        let mut rendered = self.render(wanted, action, revision, kept).await?;
+        let mut rendered = self.render(wanted, action, revision, kept, turn).await?;
         plan::name_hooks(&mut rendered.objects, &self.settings.release_name);
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = past.prunes();
@@ -198,6 +201,7 @@ impl Pass<'_> {
         action: Action,
         revision: u32,
         kept: Secrets,
+        turn: Turn,
     ) -> Result<render::Rendered, Error> {
         let pack = Arc::clone(&wanted.pack);
         let values = wanted.user.clone();
@@ -215,7 +219,6 @@ impl Pass<'_> {
             own_namespace: self.key.namespace.clone(),
             allowed: Arc::clone(&self.ctx.allowed_lookups),
         });
-        let turn = self.ctx.packs.turn().await;
         let stop = render::Stop::default();
         let theirs = stop.clone();
         // Off the async threads: a hostile template may use all the fuel it has.

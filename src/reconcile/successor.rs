@@ -79,6 +79,8 @@ impl Pass<'_> {
                 self.tried(name, None, TRY_SOON);
                 (Successor::Ready, Some(prepared))
             }
+            // Nothing is known of it yet.
+            Err(Error::Queued { .. }) => (Successor::Unknown, None),
             Err(error) => {
                 self.refuse_successor(name, error);
                 (Successor::Refused, None)
@@ -90,7 +92,8 @@ impl Pass<'_> {
     pub(super) fn goes_on_instead(&mut self, seen: &Observation, error: Error) -> Result<(), Error> {
         // What was refused before has been told, and there is nothing else to do.
         let news = seen.successor != Successor::Refused && decide::asks_for_successor(seen);
-        let name = name_of(seen).filter(|_| news && !error.is_conflict());
+        let waits = matches!(error, Error::Queued { .. });
+        let name = name_of(seen).filter(|_| news && !waits && !error.is_conflict());
         let Some(name) = name else { return Err(error) };
         self.refuse_successor(name, error);
         Ok(())

@@ -7,11 +7,13 @@ use std::time::Instant;
 use futures::{StreamExt, stream};
 use serde_json::Value;
 
+use super::packs::decoded;
 use super::{Context, Error, Pass};
 use crate::api::{ReferenceKind, ValuesFrom};
-use crate::cluster::{Account, Cluster, Reference, Unread};
+use crate::cluster::{Account, Cluster, Contents, Reference, Unread};
 use crate::pack::layers::{self, Content, Layer, Misfit};
 use crate::pack::{self, values};
+use crate::release::ReleaseKey;
 use crate::source;
 use crate::source::values::{Parsed, content, parse};
 use crate::watch::Seen;
@@ -139,9 +141,10 @@ impl Pass<'_> {
 
     /// One for each entry of `spec.valuesFrom`.
     async fn read_layers(&self, read_anyway: bool) -> Vec<Result<Option<Layer>, Error>> {
+        let one = tokio::sync::Mutex::new(());
         let mut reads = Vec::with_capacity(self.settings.values_from.len());
         for (number, from) in self.settings.values_from.iter().enumerate() {
-            reads.push(self.layer(number, from, read_anyway));
+            reads.push(self.layer(number, from, read_anyway, &one));
         }
         stream::iter(reads).buffered(AT_ONCE).collect().await
     }
@@ -151,13 +154,19 @@ impl Pass<'_> {
         number: usize,
         from: &ValuesFrom,
         read_anyway: bool,
+        one: &tokio::sync::Mutex<()>,
     ) -> Result<Option<Layer>, Error> {
         let field = format!("spec.valuesFrom[{number}]");
         let reference = Reference::new(from.kind, &self.key.namespace, &from.name);
-        let read = self.ctx.values_in(&self.cluster, &reference, from, &field, read_anyway);
-        let Some(parsed) = read.await? else {
-            return Ok(None);
+        let read = match self.ctx.values_in(&self.cluster, &reference, from, &field, read_anyway).await? {
+            Read::Long(unparsed) => {
+                // The pass has one turn: what is parsed in it is parsed one after the other.
+                let _one = one.lock().await;
+                Some(self.ctx.parse_long(&self.key, unparsed).await?)
+            }
+            Read::Parsed(parsed) => parsed,
         };
+        let Some(parsed) = read else { return Ok(None) };
         let content = content(&reference, parsed, from, &field)?;
         let Reference { kind, namespace, name } = &reference;
         let origin = format!("{}/{namespace}/{name}#{}", kind.as_str(), from.key);
@@ -183,8 +192,23 @@ impl Pass<'_> {
     }
 }
 
+/// What was found of an entry of `spec.valuesFrom`.
+enum Read {
+    /// `None` when it is optional and not there.
+    Parsed(Option<Parsed>),
+    Long(Box<Unparsed>),
+}
+
+/// A text whose parsing takes a turn.
+struct Unparsed {
+    place: Place,
+    contents: Contents,
+    from: ValuesFrom,
+    field: String,
+}
+
 impl Context {
-    /// What an object holds under the key; `None` when it is optional and not there.
+    /// What an object holds under the key.
     async fn values_in(
         &self,
         reader: &Cluster,
@@ -192,17 +216,17 @@ impl Context {
         from: &ValuesFrom,
         field: &str,
         read_anyway: bool,
-    ) -> Result<Option<Parsed>, Error> {
+    ) -> Result<Read, Error> {
         let text = from.target_path.is_some();
         let account = reader.account().cloned();
         // That there is nothing is for those to know who may read it.
         let may_believe = account.is_none() && !read_anyway;
         let place = Place { account, reference: reference.clone(), key: from.key.clone(), text };
         match self.references.seen(reference) {
-            Seen::Absent if from.optional && may_believe => return Ok(None),
+            Seen::Absent if from.optional && may_believe => return Ok(Read::Parsed(None)),
             Seen::At(version) if !read_anyway => {
                 if let Some(parsed) = self.values.get(&place, version) {
-                    return Ok(Some(parsed));
+                    return Ok(Read::Parsed(Some(parsed)));
                 }
             }
             Seen::At(_) | Seen::Absent | Seen::Unknown => {}
@@ -210,7 +234,7 @@ impl Context {
         let (what, field) = (format!("the {reference}"), field.to_owned());
         let contents = match self.read(reader, reference).await {
             Ok(Some(contents)) => contents,
-            Ok(None) if from.optional => return Ok(None),
+            Ok(None) if from.optional => return Ok(Read::Parsed(None)),
             Ok(None) => return Err(source::Error::ValuesNotFound { what, field }.into()),
             Err(Unread { forbidden: true, message }) => {
                 return Err(Error::ReadForbidden { what: format!("{field}: {what}"), message });
@@ -220,14 +244,22 @@ impl Context {
             }
         };
         let version = contents.version;
-        let parsed = if contents.get(&from.key).is_some_and(|text| text.len() > LONG) {
-            let (reference, from) = (reference.clone(), from.clone());
-            self.blocking(move || parse(&reference, &contents, &from, &field)).await??
-        } else {
-            parse(reference, &contents, from, &field)?
-        };
+        if contents.get(&from.key).is_some_and(|text| text.len() > LONG) {
+            return Ok(Read::Long(Box::new(Unparsed { place, contents, from: from.clone(), field })));
+        }
+        let parsed = parse(reference, &contents, from, &field)?;
         self.values.put(place, version, parsed.clone());
-        Ok(Some(parsed))
+        Ok(Read::Parsed(Some(parsed)))
+    }
+
+    /// Parses a long text, if it is this release's turn.
+    async fn parse_long(&self, key: &ReleaseKey, unparsed: Box<Unparsed>) -> Result<Parsed, Error> {
+        let turn = self.packs.turn(key)?;
+        let Unparsed { place, contents, from, field } = *unparsed;
+        let (reference, version) = (place.reference.clone(), contents.version);
+        let parsed = decoded(turn, move || parse(&reference, &contents, &from, &field)).await??;
+        self.values.put(place, version, parsed.clone());
+        Ok(parsed)
     }
 }
 

@@ -14,7 +14,7 @@ use queue::{Answer, FairQueue};
 use crate::release::ReleaseKey;
 
 /// Turns at something scarce, for the passes of all releases.
-pub struct FairTurns {
+pub(in crate::reconcile) struct FairTurns {
     inner: Arc<Inner>,
 }
 
@@ -81,6 +81,15 @@ impl Turn {
     }
 }
 
+impl Turn {
+    /// The pass ends without having begun, because it waits for something else as well: the next pass of the release may have
+    /// this, if it comes soon.
+    pub(in crate::reconcile) fn hold(mut self) {
+        let weight = std::mem::take(&mut self.weight);
+        self.inner.change(|queue, now| queue.hold(&self.key, weight, now));
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.weight > 0 {
@@ -100,7 +109,7 @@ impl Inner {
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut FairQueue, Instant) -> T) -> T {
         let mut state = self.lock();
         let changed = change(&mut state.queue, Instant::now());
-        for key in state.queue.to_wake() {
+        for key in state.queue.take_woken() {
             // The receiver lives as long as the controller; afterwards no release needs waking.
             let _ = self.wake_tx.unbounded_send(key);
         }

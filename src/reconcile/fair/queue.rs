@@ -29,7 +29,7 @@ pub(in crate::reconcile) struct FairQueue {
     reserved: HashMap<ReleaseKey, Reserved>,
     /// One for each namespace in which any release waits; the next one to be served first.
     lines: VecDeque<Line>,
-    to_wake: Vec<ReleaseKey>,
+    woken: Vec<ReleaseKey>,
 }
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl FairQueue {
             by_namespace: HashMap::new(),
             reserved: HashMap::new(),
             lines: VecDeque::new(),
-            to_wake: Vec::new(),
+            woken: Vec::new(),
         }
     }
 
@@ -93,7 +93,7 @@ impl FairQueue {
         }
         self.serve(now);
         if let Some(reserved) = self.reserved.remove(key) {
-            self.to_wake.retain(|woken| woken != key);
+            self.woken.retain(|woken| woken != key);
             return Answer::Granted(reserved.weight);
         }
         Answer::Waits { since: self.claim(key).map_or(now, |claim| claim.since) }
@@ -114,6 +114,14 @@ impl FairQueue {
             self.free(&key.namespace, before.weight);
         }
         self.serve(now);
+    }
+
+    /// What was granted stays reserved after the pass, which waits for something else as well.
+    pub(in crate::reconcile) fn hold(&mut self, key: &ReleaseKey, weight: u64, now: Instant) {
+        self.keep(key, weight, now);
+        if let Some(reserved) = self.reserved.get_mut(key) {
+            reserved.asked = true;
+        }
     }
 
     /// A pass of this release is over: unless it asked and got nothing, there is nothing that it waits for.
@@ -137,7 +145,7 @@ impl FairQueue {
         if let Some(reserved) = self.reserved.remove(key) {
             self.free(&key.namespace, reserved.weight);
         }
-        self.to_wake.retain(|woken| woken != key);
+        self.woken.retain(|woken| woken != key);
         self.serve(now);
     }
 
@@ -156,17 +164,19 @@ impl FairQueue {
     }
 
     /// The releases whose turn has come since this was last asked.
-    pub(in crate::reconcile) fn to_wake(&mut self) -> Vec<ReleaseKey> {
-        std::mem::take(&mut self.to_wake)
+    pub(in crate::reconcile) fn take_woken(&mut self) -> Vec<ReleaseKey> {
+        std::mem::take(&mut self.woken)
     }
 
     /// What is taken or reserved.
-    pub(in crate::reconcile) fn in_use(&self) -> u64 {
+    #[cfg(test)]
+    fn in_use(&self) -> u64 {
         self.total
     }
 
     /// How many releases wait.
-    pub(in crate::reconcile) fn waiting(&self) -> usize {
+    #[cfg(test)]
+    fn waiting(&self) -> usize {
         self.lines.iter().map(|line| line.claims.len()).sum()
     }
 
@@ -198,7 +208,7 @@ impl FairQueue {
                 *self.by_namespace.entry(line.namespace.clone()).or_default() += weight;
                 let until = now + self.shares.patience;
                 self.reserved.insert(key.clone(), Reserved { weight, until, asked });
-                self.to_wake.push(key);
+                self.woken.push(key);
             }
             if !line.claims.is_empty() {
                 self.lines.push_back(line);

@@ -15,7 +15,7 @@ fn key(text: &str) -> ReleaseKey {
 }
 
 fn woken(queue: &mut FairQueue) -> Vec<String> {
-    queue.to_wake().iter().map(ToString::to_string).collect()
+    queue.take_woken().iter().map(ToString::to_string).collect()
 }
 
 fn waits(answer: Answer) -> bool {

@@ -125,22 +125,29 @@ impl Tenant {
             .await
     }
 
-    /// Everything, each in a task of its own.
-    pub(super) fn deeds(&self, operator: SocketAddr, closed: SocketAddr) -> Vec<BoxFuture<'static, ()>> {
-        vec![
-            self.clone().heads().boxed(),
-            self.clone().watches().boxed(),
-            self.clone().intervals().boxed(),
-            self.clone().renders().boxed(),
-            self.clone().waits().boxed(),
-            self.clone().names().boxed(),
-            self.clone().records_elsewhere().boxed(),
-            self.clone().squatter().boxed(),
-            self.clone().replays().boxed(),
-            self.clone().secrets().boxed(),
-            self.clone().fetches(closed).boxed(),
-            half_open(operator).boxed(),
-        ]
+    /// Everything, each in a task of its own; `only` names some of them.
+    pub(super) fn deeds(
+        &self,
+        operator: SocketAddr,
+        closed: SocketAddr,
+        only: &[String],
+    ) -> Vec<BoxFuture<'static, ()>> {
+        let all: [(&str, BoxFuture<'static, ()>); 12] = [
+            ("heads", self.clone().heads().boxed()),
+            ("watches", self.clone().watches().boxed()),
+            ("intervals", self.clone().intervals().boxed()),
+            ("renders", self.clone().renders().boxed()),
+            ("waits", self.clone().waits().boxed()),
+            ("names", self.clone().names().boxed()),
+            ("records", self.clone().records_elsewhere().boxed()),
+            ("squatter", self.clone().squatter().boxed()),
+            ("replays", self.clone().replays().boxed()),
+            ("secrets", self.clone().secrets().boxed()),
+            ("fetches", self.clone().fetches(closed).boxed()),
+            ("connections", half_open(operator).boxed()),
+        ];
+        let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+        all.into_iter().filter(|(name, _)| wanted(name)).map(|(_, deed)| deed).collect()
     }
 
     /// Releases whose newest record is a bomb; touched again and again.
