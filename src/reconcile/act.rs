@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use super::hooks::operation_phase;
 use super::memory::{Ailing, Running, Stage};
 use super::ownership::{Survey, never_applied};
-use super::prepare::{Prepared, stored_parts};
+use super::parsed::parts_in;
+use super::prepare::Prepared;
 use super::status::{self, Finished, Progress};
 use super::steps::Step;
 use super::{Error, Pass, failures};
@@ -99,7 +100,7 @@ impl Pass<'_> {
                 // The process before may have died when it had stored this and not yet ended what it replaces.
                 self.interrupt(stored.record.version - 1).await?;
             }
-            let parts = stored_parts(&stored)?;
+            let parts = parts_in(&stored).await?;
             let plan = match (&stored.record.state, private(&stored)) {
                 (State::Deployed, _) => plan::tests(&parts.hooks),
                 (State::PendingUninstall { .. }, Some(private)) => plan::deletion(

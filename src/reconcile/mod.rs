@@ -38,6 +38,7 @@ mod observe;
 mod own;
 mod ownership;
 mod packs;
+mod parsed;
 mod past;
 mod prepare;
 mod probes;
