@@ -90,6 +90,7 @@ mod behaviour {
         mod leader_killed;
         mod leader_woken_late;
     }
+    mod turns;
     mod unsupported;
     mod values_from;
     mod waits;

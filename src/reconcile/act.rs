@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::budget::busy;
 use super::bulk::Bulk;
 use super::hooks::operation_phase;
 use super::memory::{Ailing, Running, Stage};
 use super::ownership::{Survey, never_applied};
-use super::prepare::{Prepared, stored_parts};
+use super::parsed::parts_in;
+use super::prepare::Prepared;
 use super::status::{self, Finished, Progress};
 use super::steps::Step;
 use super::{Error, Pass, failures};
@@ -101,7 +101,7 @@ impl Pass<'_> {
                 // The process before may have died when it had stored this and not yet ended what it replaces.
                 self.interrupt(stored.record.version - 1).await?;
             }
-            let parts = busy(stored.weight, || stored_parts(&stored))?;
+            let parts = parts_in(&stored).await?;
             let plan = plan_of(&stored, &parts)?;
             // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
             let mut absent = never_applied(&stored);

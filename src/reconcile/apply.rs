@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 
 use super::memory::{Running, Waiting};
-use super::prepare::stored_objects;
+use super::parsed::objects_in;
 use super::{Error, Pass};
 use crate::api::{Adopt, IgnoreRule, names};
 use crate::cluster::{self, Applied, Holder, Mode};
@@ -311,7 +311,7 @@ impl Pass<'_> {
         }
         // As long as it was there, the autoscaler may have taken the replicas once more, and that would look as if
         // it still were.
-        let objects = stored_objects(&running.stored)?;
+        let objects = objects_in(&running.stored).await?;
         let Some(private) = running.stored.private.as_mut() else { return Ok(()) };
         let rules = self.rules(private);
         for object in objects.iter().filter(|object| freed.contains(&object.id)) {

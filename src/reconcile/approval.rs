@@ -1,6 +1,7 @@
 //! `approval: Manual`: the digest by which a plan is approved, and what it would do.
 
-use super::prepare::{Wanted, stored_objects};
+use super::parsed::objects_in;
+use super::prepare::Wanted;
 use super::{Error, Pass};
 use crate::api::conditions::clip;
 use crate::api::{Approval, PlanStatus};
@@ -96,7 +97,7 @@ impl Pass<'_> {
     async fn objects_of(&self, revision: u32) -> Result<Vec<Object>, Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         match self.records().get(namespace, name, revision).await? {
-            Head::Ours(stored) => Ok(stored_objects(&stored)?),
+            Head::Ours(stored) => objects_in(&stored).await,
             // Then everything counts as new, which is the careful side.
             Head::None | Head::Foreign(_) | Head::Unreadable(_) => Ok(Vec::new()),
         }

@@ -32,11 +32,6 @@ impl Budget {
     }
 }
 
-/// Work with a record of this weight that keeps a thread busy. Large work leaves the other tasks of the thread to another one.
-pub(super) fn busy<T>(weight: usize, work: impl FnOnce() -> T) -> T {
-    if weight < SMALL { work() } else { tokio::task::block_in_place(work) }
-}
-
 impl Pass<'_> {
     /// Has so many bytes until this pass ends. What needs more than there are works alone.
     ///

@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::act::{lighten, plan_of};
-use super::budget::busy;
 use super::kept::LONGEST;
 use super::memory::Running;
-use super::prepare::stored_parts;
+use super::parsed::parts_in;
 use super::{Error, Pass};
 use crate::plan::Parts;
 use crate::release::Record;
@@ -116,7 +115,7 @@ impl Pass<'_> {
             }
         };
         whole.restore(&mut running.stored);
-        running.parts = busy(running.stored.weight, || stored_parts(&running.stored))?;
+        running.parts = parts_in(&running.stored).await?;
         debug_assert_eq!(plan_of(&running.stored, &running.parts).ok().as_ref(), Some(&running.plan));
         running.bulk = Bulk::Here;
         Ok(())

@@ -7,11 +7,10 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use super::budget::busy;
 use super::handover::left_to_others;
 use super::ignore::{Left, of_new};
 use super::memory::{DriftAction, Drifted, Unreported};
-use super::prepare::stored_objects;
+use super::parsed::objects_in;
 use super::{Error, Pass};
 use crate::api::{DriftMode, IgnoreRule};
 use crate::cluster::{Mode, is_hidden};
@@ -130,14 +129,14 @@ impl Pass<'_> {
         if due.is_empty() {
             return Ok(());
         }
-        let kept = self.kept_objects();
+        let kept = self.kept_objects().await;
         let whole = kept.is_none();
         let (stored, objects) = match kept {
             Some(kept) => kept,
             None => {
                 let stored = self.read_head_whole().await?;
                 self.keep_manifest(&stored);
-                let objects = busy(stored.weight, || stored_objects(&stored))?;
+                let objects = objects_in(&stored).await?;
                 (stored, objects)
             }
         };

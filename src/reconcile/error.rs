@@ -59,6 +59,8 @@ pub enum Error {
     NoRandomness { message: String },
     #[error("reading the pack stopped unexpectedly: {message}")]
     PackAborted { message: String },
+    #[error("parsing the manifest of revision {revision} stopped unexpectedly: {message}")]
+    ManifestAborted { revision: u32, message: String },
     #[error("the {reference} of spec.pack does not exist: create it, or correct the name")]
     PackObjectNotFound { reference: Reference },
     #[error("the {reference} of spec.pack cannot be read: {message}")]
@@ -151,6 +153,7 @@ impl Error {
             | Self::CredentialsInvalid { .. } => Class::FixCluster,
             Self::PackObject { .. }
             | Self::AccountUnknown { .. }
+            | Self::ManifestAborted { .. }
             | Self::CredentialsUnreadable { .. }
             | Self::Fetching { .. }
             | Self::Walking { .. }
@@ -186,6 +189,7 @@ impl Error {
             Self::NoRandomness { .. } => "NoRandomness",
             Self::RenderTimeout { .. } | Self::RenderAborted { .. } => "RenderFailed",
             Self::PackAborted { .. } => "PackInvalid",
+            Self::ManifestAborted { .. } => reasons::RECORD_UNREADABLE,
             Self::PackObjectNotFound { .. } => "SourceNotFound",
             Self::PackObject { .. } => "SourceUnreachable",
             Self::ReadForbidden { .. } | Self::RightsMissing { .. } => reasons::FORBIDDEN,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::memory::{Ailing, Waiting};
-use super::prepare::stored_objects;
+use super::parsed::objects_in;
 use super::status::failure;
 use super::wait::{LOOK_AGAIN, bearable};
 use super::{Error, Pass};
@@ -82,7 +82,7 @@ impl Pass<'_> {
                 .and_then(|entry| entry.uid.clone()),
             ..Waiting::unseen(&object.api_version, "", self.now)
         };
-        let objects = stored_objects(&stored)?;
+        let objects = objects_in(&stored).await?;
         let waiting: BTreeMap<_, _> =
             objects.into_iter().map(|object| (object.id.clone(), unseen(&object))).collect();
         Ok(Ailing { revision, waiting, looked_at: self.now, look_at: None })

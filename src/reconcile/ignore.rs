@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;
 
-use super::prepare::stored_objects;
+use super::parsed::objects_in;
 use super::{Error, Pass};
 use crate::api::{DriftIgnore, DriftMode, IgnoreRule, names};
 use crate::cluster::{self, Applied, Mode};
@@ -146,7 +146,7 @@ impl Pass<'_> {
         let rules = rules.clone();
         let mut stored = self.read_head_whole().await?;
         let objects: BTreeMap<ObjectId, Object> =
-            stored_objects(&stored)?.into_iter().map(|object| (object.id.clone(), object)).collect();
+            objects_in(&stored).await?.into_iter().map(|object| (object.id.clone(), object)).collect();
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         let uid = private.owner.uid.clone();
         let (mut changed, mut first_error) = (false, None);

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::memory::{Running, Stage, Waiting};
-use super::prepare::stored_objects;
+use super::parsed::objects_in;
 use super::steps::Step;
 use super::wait::{DELETED, describe};
 use super::{Error, Pass};
@@ -136,7 +136,7 @@ impl Pass<'_> {
 
     /// Says in a record how these Jobs ended, if they have; whether there was anything to say.
     async fn record_ends(&self, stored: &mut Stored, of: &BTreeSet<ObjectId>) -> Result<bool, Error> {
-        let objects = stored_objects(stored)?;
+        let objects = objects_in(stored).await?;
         let Some(private) = stored.private.as_mut() else { return Ok(false) };
         let uid = private.owner.uid.clone();
         let mut changed = false;
@@ -165,7 +165,7 @@ impl Pass<'_> {
             return Ok(false);
         }
         let objects: BTreeMap<ObjectId, Object> =
-            stored_objects(stored)?.into_iter().map(|object| (object.id.clone(), object)).collect();
+            objects_in(stored).await?.into_iter().map(|object| (object.id.clone(), object)).collect();
         let Some(private) = stored.private.as_mut() else { return Ok(false) };
         let (rules, uid) = (self.rules(private), private.owner.uid.clone());
         for entry in private.inventory.iter_mut().filter(|entry| due(entry)) {

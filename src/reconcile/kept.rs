@@ -1,7 +1,7 @@
 //! The manifest of what is deployed, kept small: what somebody changed is put back without reading the record first.
 
 use super::Pass;
-use super::prepare::stored_objects;
+use super::parsed::objects_in;
 use crate::manifest::Object;
 use crate::release::State;
 use crate::storage::{Head, Stored};
@@ -50,12 +50,12 @@ impl Pass<'_> {
     }
 
     /// The objects of the newest revision, if its manifest is kept; with what the record says of them, but for manifest and values.
-    pub(super) fn kept_objects(&self) -> Option<(Stored, Vec<Object>)> {
+    pub(super) async fn kept_objects(&self) -> Option<(Stored, Vec<Object>)> {
         let Some((Head::Ours(head), _)) = &self.mem.head else { return None };
         let kept = self.mem.kept.as_ref().filter(|kept| kept.revision == head.record.version)?;
         let mut stored = (**head).clone();
         stored.record.manifest = kept.manifest()?;
-        let objects = stored_objects(&stored).ok()?;
+        let objects = objects_in(&stored).await.ok()?;
         Some((stored, objects))
     }
 }

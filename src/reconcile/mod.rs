@@ -40,6 +40,7 @@ mod observe;
 mod own;
 mod ownership;
 mod packs;
+mod parsed;
 mod past;
 mod prepare;
 mod probes;

@@ -225,22 +225,24 @@ impl Context {
         if let Some(known) = known().filter(|_| !read_anyway) {
             return Ok(known);
         }
-        // Before it is read, so that no read is in vain.
-        let turn = self.packs.turn(key)?;
-        let read = self.read_pack(reader, reference.clone(), data_key, place.clone(), turn);
         if read_anyway {
-            return read.await;
+            // Mostly it is as it was, and needs no turn.
+            return self.read_pack(reader, key, reference.clone(), data_key, place.clone(), None).await;
         }
+        // Before it is read, so that no read is in vain.
+        let turn = Some(self.packs.turn(key)?);
+        let read = self.read_pack(reader, key, reference.clone(), data_key, place.clone(), turn);
         self.packs.reading.once(&place, known, read).await
     }
 
     async fn read_pack(
         &self,
         reader: &Cluster,
+        key: &ReleaseKey,
         reference: Reference,
         data_key: Option<&str>,
         place: Place,
-        turn: Turn,
+        turn: Option<Turn>,
     ) -> Result<(Arc<Pack>, bool), Error> {
         let contents = match self.read(reader, &reference).await {
             Ok(Some(contents)) => contents,
@@ -256,6 +258,7 @@ impl Context {
         {
             return Ok((pack, true));
         }
+        let turn = turn.map_or_else(|| self.packs.turn(key), Ok)?;
         let wanted = data_key.map(str::to_owned);
         let decode =
             move || source::object::pack_from(&reference, &contents, wanted.as_deref(), &Limits::default());

@@ -12,6 +12,7 @@ use super::definitions::Candidate;
 use super::fair::Turn;
 use super::lookup::Seen;
 use super::packs::Freshness;
+use super::parsed::joined;
 use super::{Error, Pass};
 use crate::api::{CrdSettings, names};
 use crate::manifest::{self, Object, ObjectId, yaml};
@@ -94,13 +95,12 @@ impl Pass<'_> {
         let turn = self.ctx.packs.turn(&self.key).inspect_err(|_| self.hold_claim())?;
         let past = self.past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
-        let mut rendered = self.render(wanted, action, revision, kept, turn).await?;
-        plan::name_hooks(&mut rendered.objects, &self.settings.release_name);
+        let Laid { rendered, documents, candidates } =
+            self.render(wanted, action, revision, kept, turn).await?;
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = past.prunes();
         let known = past.private.as_ref().filter(|_| !start_over);
         let owner_uid = known.map_or(&self.uid, |private| &private.owner.uid).clone();
-        let (documents, candidates) = definitions(&mut rendered)?;
         let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
         let documents = self.objects(documents, &shippable).await?;
         if let Some(id) = manifest::duplicates(&shippable) {
@@ -137,7 +137,7 @@ impl Pass<'_> {
             values_provenance: ValuesProvenance {
                 sources: layers::provenance(&wanted.pack.values, &wanted.layers),
             },
-            manifest: yaml::join(&bodies),
+            manifest: joined(bodies, revision).await?,
             hooks: parts.hooks.iter().map(Hook::from).collect(),
             labels: self.record_labels(action, None),
             created_at: self.now,
@@ -202,7 +202,7 @@ impl Pass<'_> {
         revision: u32,
         kept: Secrets,
         turn: Turn,
-    ) -> Result<render::Rendered, Error> {
+    ) -> Result<Laid, Error> {
         let pack = Arc::clone(&wanted.pack);
         let values = wanted.user.clone();
         let capabilities = Arc::clone(&self.ctx.capabilities);
@@ -225,7 +225,7 @@ impl Pass<'_> {
         let work = tokio::task::spawn_blocking(move || {
             // Until the work has really ended, not only until nobody waits for it any more.
             let _turn = turn;
-            render::render(
+            let rendered = render::render(
                 &pack,
                 &render::Input {
                     release_name: &name,
@@ -240,10 +240,11 @@ impl Pass<'_> {
                     lookup: &lookup,
                     stop: &theirs,
                 },
-            )
+            )?;
+            lay_out(rendered, &name)
         });
         match tokio::time::timeout(RENDER_DEADLINE, work).await {
-            Ok(Ok(rendered)) => Ok(rendered?),
+            Ok(Ok(laid)) => laid,
             Ok(Err(aborted)) => Err(Error::RenderAborted { message: aborted.to_string() }),
             Err(_) => {
                 stop.now();
@@ -252,12 +253,10 @@ impl Pass<'_> {
         }
     }
 
-    /// Turns rendered documents into objects: normalised, each in its namespace, none twice.
-    async fn objects(&self, documents: Vec<Value>, definitions: &[Object]) -> Result<Vec<Object>, Error> {
+    /// Each rendered object in its namespace, none twice.
+    async fn objects(&self, documents: Vec<Object>, definitions: &[Object]) -> Result<Vec<Object>, Error> {
         let mut objects = Vec::with_capacity(documents.len());
-        for mut document in documents {
-            manifest::normalise(&mut document);
-            let object = Object::from_value(document)?;
+        for object in documents {
             let (namespaced, _) = self.kind_to_be(&object.api_version, &object.id.kind, definitions).await?;
             let object = match (namespaced, &object.id.namespace) {
                 (true, Some(_)) | (false, None) => object,
@@ -271,6 +270,24 @@ impl Pass<'_> {
             None => Ok(objects),
         }
     }
+}
+
+/// What was rendered, with its documents taken apart.
+struct Laid {
+    rendered: Rendered,
+    /// Normalised. The definitions of resources are not among them.
+    documents: Vec<Object>,
+    candidates: Vec<Candidate>,
+}
+
+fn lay_out(mut rendered: Rendered, release_name: &str) -> Result<Laid, Error> {
+    plan::name_hooks(&mut rendered.objects, release_name);
+    let (documents, candidates) = definitions(&mut rendered)?;
+    let normalised = documents.into_iter().map(|mut document| {
+        manifest::normalise(&mut document);
+        Object::from_value(document)
+    });
+    Ok(Laid { documents: normalised.collect::<Result<_, _>>()?, rendered, candidates })
 }
 
 /// Takes the definitions of resources out of what was rendered. One that is a hook is left to be one.

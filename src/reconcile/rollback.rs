@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::act::occasion;
 use super::definitions::Candidate;
-use super::prepare::{Prepared, stored_parts};
+use super::parsed::parts_in;
+use super::prepare::Prepared;
 use super::status::{Progress, failure};
 use super::{Error, Pass};
 use crate::manifest::{Object, ObjectId};
@@ -114,7 +115,7 @@ impl Pass<'_> {
         attempt: u32,
     ) -> Result<Prepared, Error> {
         let (stored, of_target) = self.target(target).await?;
-        let mut parts = stored_parts(&stored)?;
+        let mut parts = parts_in(&stored).await?;
         let before = self.own_private().cloned();
         let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
         let pinned = self.settings.rollback_to == Some(target);

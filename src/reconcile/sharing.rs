@@ -107,7 +107,7 @@ impl Pass<'_> {
 
     /// Applies the definitions of a deployed revision that nobody has seen applied yet.
     async fn apply_begun(&mut self, mut stored: Stored) -> Result<(), Error> {
-        let objects = super::prepare::stored_objects(&stored)?;
+        let objects = super::parsed::objects_in(&stored).await?;
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         let uid = private.owner.uid.clone();
         self.watch(&private.inventory).await?;

@@ -245,6 +245,9 @@ impl Context {
         };
         let version = contents.version;
         if contents.get(&from.key).is_some_and(|text| text.len() > LONG) {
+            if let Some(parsed) = self.values.get(&place, version) {
+                return Ok(Read::Parsed(Some(parsed)));
+            }
             return Ok(Read::Long(Box::new(Unparsed { place, contents, from: from.clone(), field })));
         }
         let parsed = parse(reference, &contents, from, &field)?;

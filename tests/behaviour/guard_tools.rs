@@ -11,7 +11,7 @@ use crate::support::packs::{config_map, secret, service};
 use crate::support::wait::wait_for;
 
 /// A revision as Sherpack's own command writes it, and its objects as it applies them: without any label.
-async fn sherpack_installs(h: &Harness, revision: u32, state: State, objects: &[Value]) {
+pub(super) async fn sherpack_installs(h: &Harness, revision: u32, state: State, objects: &[Value]) {
     let at = Timestamp::now().to_string();
     let documents: Vec<String> =
         objects.iter().map(|object| serde_json::to_string(object).unwrap()).collect();
@@ -30,7 +30,7 @@ async fn sherpack_installs(h: &Harness, revision: u32, state: State, objects: &[
     h.objects.server_side_apply(&format!("Secret/{name}"), "sherpack-cli", body).await;
 }
 
-async fn apply(h: &Harness, objects: &[Value]) {
+pub(super) async fn apply(h: &Harness, objects: &[Value]) {
     for object in objects {
         let what =
             format!("{}/{}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());

@@ -69,6 +69,7 @@ impl Harness {
             leader_election: None,
             default_service_account: None,
             tenancy: Tenancy::Single,
+            concurrency: 4,
             drift_ignore: json!([]),
             memory_budget: 128 << 20,
             holder: format!("{name}-1"),

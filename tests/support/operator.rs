@@ -35,6 +35,8 @@ pub struct Settings {
     pub leader_election: Option<Timing>,
     pub default_service_account: Option<String>,
     pub tenancy: Tenancy,
+    /// How many releases are worked on at once.
+    pub concurrency: usize,
     /// Rules of what is left to others, as in `spec.drift.ignore`.
     pub drift_ignore: Value,
     pub memory_budget: u64,
@@ -74,7 +76,7 @@ impl Operator {
             trust_pack_crds: false,
             ignore: rules(&settings.drift_ignore),
             memory_budget: settings.memory_budget,
-            concurrency: NonZeroUsize::new(4).unwrap(),
+            concurrency: NonZeroUsize::new(settings.concurrency).unwrap(),
             listen: address,
             leader_election: settings.leader_election,
             holder: settings.holder.clone(),
