@@ -19,6 +19,7 @@ mod outdated;
 mod pods;
 mod proxied;
 mod ready;
+mod reviews;
 mod rights;
 mod turns;
 
@@ -33,6 +34,7 @@ pub use look::{LOOK_DEADLINE, LookError};
 pub use objects::{Applied, Cluster, Meta, Mode, fingerprint_of, is_hidden, version_of};
 pub use proxied::{Proxied, proxied_name};
 pub use ready::{ReadyPod, Workload};
+pub use reviews::{Visitor, may_get};
 pub use rights::Rules;
 pub use turns::Turns;
 pub mod client;

@@ -1,5 +1,6 @@
-//! Which addresses a fetch may go to. A release's author chooses the URL, so it must not reach what only the
-//! operator's own pod or node can: itself, its neighbours on the link, the cloud's metadata service.
+//! Which addresses a fetch may go to, and what may be told of them. A release's author chooses the URL, so it must not reach
+//! what only the operator's own pod or node can: itself, its neighbours on the link, the cloud's metadata service. Private
+//! addresses are for who trusts the authors, and even then nobody learns through the operator what listens there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -25,6 +26,96 @@ pub(super) fn forbidden(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(v4) => forbidden_v4(v4),
         IpAddr::V6(v6) => forbidden_v6(v6).or_else(|| embedded(v6).and_then(|v4| forbidden(IpAddr::V4(v4)))),
+    }
+}
+
+/// Why a tenant may not fetch from this address where private ones are denied; `None`: it is one of the world.
+#[must_use]
+fn private(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(v4) => private_v4(v4),
+        IpAddr::V6(v6) if v6.is_unique_local() => Some("a private address"),
+        IpAddr::V6(v6) => embedded(v6).and_then(private_v4),
+    }
+}
+
+fn private_v4(address: Ipv4Addr) -> Option<&'static str> {
+    let [first, second, third, _] = address.octets();
+    match (first, second, third) {
+        _ if address.is_private() => Some("a private address"),
+        // Carriers and clouds use them inside.
+        (100, 64..=127, _) => Some("an address of a carrier's inside"),
+        (198, 18 | 19, _) | (192, 0, 0) | (240..=255, ..) => Some("a reserved address"),
+        _ => None,
+    }
+}
+
+/// Whether a cluster's name service gives such a name to a Service: `web.apps.svc` and what begins so.
+fn names_a_service(host: &str) -> bool {
+    let host = plain(host);
+    host.ends_with(".svc") || host.contains(".svc.")
+}
+
+/// What may be told of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Everything: its administrator vouches for it.
+    Allowed,
+    /// Everything: anyone may ask it.
+    Public,
+    /// Whether it gave an archive. How it did not would tell what listens inside of the network.
+    Private,
+}
+
+/// Which hosts may be fetched from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Walls {
+    allowed: Vec<Allowed>,
+    deny_private: bool,
+}
+
+/// Why a host may not be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// The host, with its address when it is a name.
+    pub address: String,
+    pub why: &'static str,
+}
+
+impl Walls {
+    pub(super) fn new(allowed: &[Allowed], deny_private: bool) -> Self {
+        Self { allowed: allowed.to_vec(), deny_private }
+    }
+
+    pub(super) fn allow(&self, host: &str, port: u16) -> bool {
+        self.allowed.iter().any(|allowed| allowed.covers(host, port))
+    }
+
+    /// Judges a host by all of its addresses: what changes from one look to the next is not trusted.
+    pub(super) fn judge(&self, host: &str, port: u16, addresses: &[IpAddr]) -> Result<Reach, Refused> {
+        if self.allow(host, port) {
+            return Ok(Reach::Allowed);
+        }
+        let refused = |(ip, why): (IpAddr, &'static str)| {
+            let literal = host.parse::<IpAddr>().is_ok();
+            let address = if literal { ip.to_string() } else { format!("{host} ({ip})") };
+            Refused { address, why }
+        };
+        let first = |rule: fn(IpAddr) -> Option<&'static str>| {
+            addresses.iter().find_map(|ip| rule(*ip).map(|why| (*ip, why)))
+        };
+        if let Some(found) = first(forbidden) {
+            return Err(refused(found));
+        }
+        let service = names_a_service(host);
+        match first(private) {
+            _ if self.deny_private && service => {
+                Err(Refused { address: host.to_owned(), why: "a Service of the cluster" })
+            }
+            Some(found) if self.deny_private => Err(refused(found)),
+            None if !service => Ok(Reach::Public),
+            _ => Ok(Reach::Private),
+        }
     }
 }
 
@@ -194,6 +285,53 @@ mod tests {
             "2002:808:808::1",
         ] {
             assert_eq!(forbidden(address.parse().unwrap()), None, "{address}");
+        }
+    }
+
+    fn judged(deny_private: bool, host: &str, addresses: &[&str]) -> Result<Reach, String> {
+        let walls = Walls::new(&["vouched.internal:80".parse().unwrap()], deny_private);
+        let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        walls.judge(host, 80, &addresses).map_err(|Refused { address, why }| format!("{address} is {why}"))
+    }
+
+    #[test]
+    fn private_addresses_are_refused_where_they_are_denied_and_little_is_told_of_them_elsewhere() {
+        for (host, addresses, private) in [
+            ("10.1.2.3", &["10.1.2.3"][..], true),
+            ("a.example", &["172.31.0.1"], true),
+            ("a.example", &["192.168.0.1"], true),
+            ("a.example", &["100.64.0.1"], true),
+            ("a.example", &["198.18.0.1"], true),
+            ("a.example", &["240.0.0.1"], true),
+            ("a.example", &["fd00::1"], true),
+            ("a.example", &["::ffff:10.0.0.1"], true),
+            ("a.example", &["64:ff9b::a00:1"], true),
+            ("a.example", &["203.0.113.1", "10.0.0.1"], true),
+            ("web.apps.svc", &["203.0.113.1"], true),
+            ("WEB.apps.svc.cluster.local.", &["203.0.113.1"], true),
+            ("a.example", &["203.0.113.1"], false),
+            ("svc.example", &["2606:4700::1111"], false),
+            ("a.example", &["172.32.0.1"], false),
+            ("vouched.internal", &["10.0.0.1"], false),
+        ] {
+            let told = judged(false, host, addresses).unwrap();
+            assert_eq!(told == Reach::Private, private, "{host} {addresses:?}: {told:?}");
+            let denied = judged(true, host, addresses);
+            assert_eq!(denied.is_err(), private, "{host} {addresses:?}: {denied:?}");
+        }
+        assert_eq!(judged(true, "10.1.2.3", &["10.1.2.3"]).unwrap_err(), "10.1.2.3 is a private address");
+        let named = judged(true, "a.example", &["203.0.113.1", "10.0.0.1"]).unwrap_err();
+        assert_eq!(named, "a.example (10.0.0.1) is a private address");
+        assert_eq!(
+            judged(true, "a.b.svc", &["10.0.0.1"]).unwrap_err(),
+            "a.b.svc is a Service of the cluster"
+        );
+        // The operator's own stay what they are, and what is vouched for is open.
+        for deny in [false, true] {
+            let own = judged(deny, "a.example", &["10.0.0.1", "169.254.169.254"]).unwrap_err();
+            assert!(own.contains("metadata"), "{own}");
+            assert_eq!(judged(deny, "vouched.internal", &["127.0.0.1"]), Ok(Reach::Allowed));
+            assert_eq!(judged(deny, "a.example", &["203.0.113.1"]), Ok(Reach::Public));
         }
     }
 
