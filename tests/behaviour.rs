@@ -58,9 +58,11 @@ mod behaviour {
     mod people_asking;
     mod people_waiting;
     mod plan;
+    mod port;
     mod probes;
     mod probes_bounds;
     mod process;
+    mod proxies;
     mod record_drivers;
     mod record_keys;
     mod record_places;
