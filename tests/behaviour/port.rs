@@ -6,9 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use serde_json::json;
 use sherpack_operator::source::http::StatusClient;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -66,15 +67,66 @@ async fn livez_answers_beside_clients_that_never_finish_their_requests() {
     assert_eq!(process.stop().await.0, Some(0));
 }
 
-/// Asks for a path over TLS with a certificate by this authority; what went wrong is shown instead of an answer.
-async fn ask(address: SocketAddr, authority: &Authority, path: &str, headers: &str) -> String {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
+/// Takes whatever certificate it is shown.
+#[derive(Debug)]
+struct Anyone(rustls::crypto::WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, signed, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, signed, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}
+
+/// Asks for a path over TLS, with a certificate by this authority if one is given; what went wrong is shown instead of an
+/// answer.
+pub(super) async fn ask(
+    address: SocketAddr,
+    authority: Option<&Authority>,
+    path: &str,
+    headers: &str,
+) -> String {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let anyone = Arc::new(Anyone(provider.signature_verification_algorithms));
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
+    let config = match authority {
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
+            config.with_root_certificates(roots)
+        }
+        None => config.dangerous().with_custom_certificate_verifier(anyone),
+    };
     let stream = TcpStream::connect(address).await.unwrap();
-    let connector = tokio_rustls::TlsConnector::from(config);
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config.with_no_client_auth()));
     let mut stream = match connector.connect(ServerName::try_from("localhost").unwrap(), stream).await {
         Ok(stream) => stream,
         Err(error) => return error.to_string(),
@@ -86,7 +138,7 @@ async fn ask(address: SocketAddr, authority: &Authority, path: &str, headers: &s
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-async fn token(h: &Harness, account: &str) -> String {
+pub(super) async fn token(h: &Harness, account: &str) -> String {
     let accounts: Api<ServiceAccount> = Api::namespaced(h.client.clone(), &h.namespace);
     let spec = TokenRequestSpec { expiration_seconds: Some(3600), ..TokenRequestSpec::default() };
     let request = TokenRequest { spec, ..TokenRequest::default() };
@@ -94,7 +146,7 @@ async fn token(h: &Harness, account: &str) -> String {
     made.status.unwrap().token
 }
 
-fn bearer(token: &str) -> String {
+pub(super) fn bearer(token: &str) -> String {
     format!("Authorization: Bearer {token}\r\n")
 }
 
@@ -115,7 +167,7 @@ async fn metrics_are_for_tokens_that_may_get_them_and_the_probes_for_anyone() {
     let arguments = ["--metrics-auth=token", listen, "--metrics-cert-dir", directory];
     let mut process = Process::of(command(&h, &arguments)).await;
     let address = process.told("metrics").await;
-    let metrics = async |headers: &str| ask(address, &authority, "/metrics", headers).await;
+    let metrics = async |headers: &str| ask(address, Some(&authority), "/metrics", headers).await;
 
     let open = Probe(process.address);
     open.ready().await;
@@ -147,7 +199,7 @@ async fn metrics_are_for_tokens_that_may_get_them_and_the_probes_for_anyone() {
     })
     .await;
     assert!(allowed.contains("\nsherpack_leader 1\n"), "{allowed}");
-    assert!(ask(address, &authority, "/livez", &scraper).await.starts_with("HTTP/1.1 404"));
+    assert!(ask(address, Some(&authority), "/livez", &scraper).await.starts_with("HTTP/1.1 404"));
 
     // The answer of the API server is remembered.
     let created = |text: &str| {
@@ -165,7 +217,7 @@ async fn metrics_are_for_tokens_that_may_get_them_and_the_probes_for_anyone() {
     let next = Authority::new();
     write(&next);
     wait_for("the new certificate is shown", async || {
-        let answer = ask(address, &next, "/metrics", &scraper).await;
+        let answer = ask(address, Some(&next), "/metrics", &scraper).await;
         if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(answer) }
     })
     .await;
