@@ -260,6 +260,8 @@ fn config(
         sources: Options {
             allow: allow_source,
             deny_private: deny_private_sources.unwrap_or(tenancy == Tenancy::Multi),
+            // The API server tells.
+            services: Vec::new(),
             proxies,
             cache_dir: Some(cache_dir.unwrap_or_else(|| std::env::temp_dir().join("sherpack-operator"))),
             cache_bytes: cache_size,

@@ -21,6 +21,7 @@ mod proxied;
 mod ready;
 mod reviews;
 mod rights;
+mod services;
 mod turns;
 
 pub use account::Account;
@@ -36,5 +37,6 @@ pub use proxied::{Proxied, proxied_name};
 pub use ready::{ReadyPod, Workload};
 pub use reviews::{Visitor, may_get};
 pub use rights::Rules;
+pub use services::service_networks;
 pub use turns::Turns;
 pub mod client;

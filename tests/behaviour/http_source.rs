@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use sherpack_operator::source::cache;
 use sherpack_operator::source::http::{Options, Proxies};
@@ -11,6 +13,7 @@ use crate::support::harness::condition;
 use crate::support::http_proxy::HttpProxy;
 use crate::support::http_server::{Authority, HttpServer, Route};
 use crate::support::packs::{config_map, secret};
+use crate::support::process::{Process, command};
 use crate::support::wait::{eventually, wait_for};
 use crate::support::{Harness, Pack};
 
@@ -306,6 +309,47 @@ async fn private_addresses_are_refused_by_the_flag_until_they_are_allowed() {
     h.ready("address").await;
     h.pass("name").await;
     h.condition("name", "Ready", "False", Some("SourceForbidden")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_address_of_a_service_is_private_whatever_it_looks_like() {
+    let (mut h, _server, proxy) = proxied("http-services", &[]).await;
+    // Some clouds take public addresses for them.
+    let network = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "http-services"},
+        "spec": {"cidrs": ["198.51.100.0/28"]},
+    });
+    let networks: Api<ServiceCIDR> = Api::all(h.client.clone());
+    networks.create(&PostParams::default(), &serde_json::from_value(network).unwrap()).await.unwrap();
+    h.settings.sources.deny_private = true;
+    h.start();
+    for (name, host) in [("address", "198.51.100.7"), ("named", "web.apps.svc.cluster.local")] {
+        h.release(name, http(&format!("http://{host}/web.tgz"))).await;
+    }
+    let held = h.condition("address", "Ready", "False", Some("SourceForbidden")).await;
+    assert!(message(&held).contains("198.51.100.7 is a Service of the cluster"), "{held}");
+    // Nobody resolves it here, and nobody has to.
+    h.condition("named", "Ready", "False", Some("SourceForbidden")).await;
+    h.release("public", http("http://198.51.100.17/web.tgz")).await;
+    h.ready("public").await;
+    assert_eq!(proxy.asked(), ["GET http://198.51.100.17:80/web.tgz"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_several_tenants_private_addresses_are_refused_without_a_word() {
+    let h = Harness::without_operator("http-tenants").await;
+    h.account("tenant").await;
+    let arguments = ["--tenancy=multi", "--default-service-account=tenant"];
+    let process = Process::of(command(&h, &arguments)).await;
+    h.release("web", http("http://10.0.0.7/web.tgz")).await;
+    h.condition("web", "Ready", "False", Some("SourceForbidden")).await;
+    process.stop().await;
+    let process =
+        Process::of(command(&h, &[&arguments[..], &["--deny-private-sources=false"]].concat())).await;
+    h.pass("web").await;
+    let told = h.status("web").await["conditions"].to_string();
+    assert!(!told.contains("SourceForbidden"), "{told}");
+    process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

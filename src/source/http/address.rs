@@ -72,6 +72,42 @@ pub(super) enum Reach {
 pub(super) struct Walls {
     allowed: Vec<Allowed>,
     deny_private: bool,
+    services: Vec<Network>,
+}
+
+/// A part of all addresses, such as `10.96.0.0/12`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    fn has(&self, address: IpAddr) -> bool {
+        let same = |width: u32, ours: u128, theirs: u128| {
+            let rest = width.saturating_sub(self.bits);
+            ours.checked_shr(rest) == theirs.checked_shr(rest)
+        };
+        match (self.address, address) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                same(32, ours.to_bits().into(), theirs.to_bits().into())
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => same(128, ours.to_bits(), theirs.to_bits()),
+            (IpAddr::V4(_), IpAddr::V6(theirs)) => embedded(theirs).is_some_and(|v4| self.has(v4.into())),
+            (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parsed = text.split_once('/').and_then(|(address, bits)| {
+            Some(Self { address: address.parse().ok()?, bits: bits.parse().ok()? })
+        });
+        parsed.ok_or_else(|| format!("`{text}` is no network, such as 10.96.0.0/12"))
+    }
 }
 
 /// Why a host may not be asked.
@@ -83,8 +119,8 @@ pub(super) struct Refused {
 }
 
 impl Walls {
-    pub(super) fn new(allowed: &[Allowed], deny_private: bool) -> Self {
-        Self { allowed: allowed.to_vec(), deny_private }
+    pub(super) fn new(allowed: &[Allowed], deny_private: bool, services: &[Network]) -> Self {
+        Self { allowed: allowed.to_vec(), deny_private, services: services.to_vec() }
     }
 
     pub(super) fn allow(&self, host: &str, port: u16) -> bool {
@@ -107,14 +143,18 @@ impl Walls {
         if let Some(found) = first(forbidden) {
             return Err(refused(found));
         }
-        let service = names_a_service(host);
-        match first(private) {
-            _ if self.deny_private && service => {
-                Err(Refused { address: host.to_owned(), why: "a Service of the cluster" })
-            }
-            Some(found) if self.deny_private => Err(refused(found)),
-            None if !service => Ok(Reach::Public),
-            _ => Ok(Reach::Private),
+        const SERVICE: &str = "a Service of the cluster";
+        let in_network = |ip: &&IpAddr| self.services.iter().any(|network| network.has(**ip));
+        let found = if names_a_service(host) {
+            Some(Refused { address: host.to_owned(), why: SERVICE })
+        } else {
+            let service = addresses.iter().find(in_network).map(|ip| (*ip, SERVICE));
+            service.or_else(|| first(private)).map(refused)
+        };
+        match found {
+            None => Ok(Reach::Public),
+            Some(found) if self.deny_private => Err(found),
+            Some(_) => Ok(Reach::Private),
         }
     }
 }
@@ -289,7 +329,8 @@ mod tests {
     }
 
     fn judged(deny_private: bool, host: &str, addresses: &[&str]) -> Result<Reach, String> {
-        let walls = Walls::new(&["vouched.internal:80".parse().unwrap()], deny_private);
+        let services = ["198.51.100.0/28", "2001:db8:1::/112"].map(|network| network.parse().unwrap());
+        let walls = Walls::new(&["vouched.internal:80".parse().unwrap()], deny_private, &services);
         let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
         walls.judge(host, 80, &addresses).map_err(|Refused { address, why }| format!("{address} is {why}"))
     }
@@ -309,6 +350,11 @@ mod tests {
             ("a.example", &["203.0.113.1", "10.0.0.1"], true),
             ("web.apps.svc", &["203.0.113.1"], true),
             ("WEB.apps.svc.cluster.local.", &["203.0.113.1"], true),
+            ("a.example", &["198.51.100.15"], true),
+            ("a.example", &["::ffff:198.51.100.0"], true),
+            ("a.example", &["2001:db8:1::ffff"], true),
+            ("a.example", &["198.51.100.16"], false),
+            ("a.example", &["2001:db8:1::1:0"], false),
             ("a.example", &["203.0.113.1"], false),
             ("svc.example", &["2606:4700::1111"], false),
             ("a.example", &["172.32.0.1"], false),
@@ -326,12 +372,35 @@ mod tests {
             judged(true, "a.b.svc", &["10.0.0.1"]).unwrap_err(),
             "a.b.svc is a Service of the cluster"
         );
+        let service = judged(true, "198.51.100.7", &["198.51.100.7"]).unwrap_err();
+        assert_eq!(service, "198.51.100.7 is a Service of the cluster");
         // The operator's own stay what they are, and what is vouched for is open.
         for deny in [false, true] {
             let own = judged(deny, "a.example", &["10.0.0.1", "169.254.169.254"]).unwrap_err();
             assert!(own.contains("metadata"), "{own}");
             assert_eq!(judged(deny, "vouched.internal", &["127.0.0.1"]), Ok(Reach::Allowed));
             assert_eq!(judged(deny, "a.example", &["203.0.113.1"]), Ok(Reach::Public));
+        }
+    }
+
+    #[test]
+    fn networks_hold_what_begins_as_they_do() {
+        for (network, address, held) in [
+            ("0.0.0.0/0", "203.0.113.1", true),
+            ("10.0.0.0/8", "10.255.0.1", true),
+            ("10.0.0.0/8", "11.0.0.1", false),
+            ("10.0.0.7/32", "10.0.0.7", true),
+            ("10.0.0.7/32", "10.0.0.6", false),
+            ("::/0", "fd00::1", true),
+            ("fd00::1/128", "fd00::1", true),
+            ("fd00::/112", "fd00::1:0", false),
+            ("::/0", "10.0.0.1", false),
+        ] {
+            let network: Network = network.parse().unwrap();
+            assert_eq!(network.has(address.parse().unwrap()), held, "{network:?} {address}");
+        }
+        for wrong in ["10.0.0.0", "a/8", "10.0.0.0/x", ""] {
+            wrong.parse::<Network>().unwrap_err();
         }
     }
 

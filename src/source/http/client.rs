@@ -94,7 +94,7 @@ impl Client {
     #[must_use]
     pub fn new(options: &Options, timing: Timing, limits: &Limits) -> Self {
         Self {
-            walls: Walls::new(&options.allow, options.deny_private),
+            walls: Walls::new(&options.allow, options.deny_private, &options.services),
             proxies: Rules::new(&options.proxies),
             resolver: Resolver::new(),
             trust: Trust::default(),

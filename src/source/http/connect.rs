@@ -1,7 +1,7 @@
 //! A connection to where a URL leads, directly or through the proxy, and to no address that is forbidden.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +58,12 @@ impl Client {
         if proxy.is_some() && self.walls.allow(url.host(), url.port()) {
             return Ok(Place { reach: Reach::Allowed, proxy, addresses: Vec::new() });
         }
+        let judge = |addresses: &[IpAddr]| {
+            let judged = self.walls.judge(url.host(), url.port(), addresses);
+            judged.map_err(|Refused { address, why }| Error::Forbidden { url: url.to_string(), address, why })
+        };
+        // A name may be refused for what it is, and then nobody learns whether it exists.
+        judge(&[])?;
         let resolved = self.resolver.resolve(namespace, url.host(), url.port()).await;
         let mut addresses = resolved.map_err(|message| match &proxy {
             None => unreachable(url, message),
@@ -68,11 +74,7 @@ impl Client {
                 ),
             ),
         })?;
-        let ips: Vec<_> = addresses.iter().map(SocketAddr::ip).collect();
-        let reach = self
-            .walls
-            .judge(url.host(), url.port(), &ips)
-            .map_err(|Refused { address, why }| Error::Forbidden { url: url.to_string(), address, why })?;
+        let reach = judge(&addresses.iter().map(SocketAddr::ip).collect::<Vec<_>>())?;
         if proxy.is_some() {
             // The operator's own routes say nothing about those of the proxy, and any proxy has one for IPv4.
             addresses.sort_by_key(|address| (address.is_ipv6(), address.ip()));

@@ -22,7 +22,7 @@ mod url;
 use std::path::PathBuf;
 
 pub use crate::cluster::client::Proxies;
-pub use address::Allowed;
+pub use address::{Allowed, Network};
 pub use client::{Answer, Client, Timing, Validators};
 pub use credentials::Credentials;
 pub use fair::{Fair, Permit};
@@ -38,6 +38,8 @@ pub struct Options {
     pub allow: Vec<Allowed>,
     /// Whether private addresses and Services of the cluster are refused.
     pub deny_private: bool,
+    /// Where Services have their addresses. Not all clusters take private ones for them.
+    pub services: Vec<Network>,
     pub proxies: Proxies,
     /// Where fetched archives are kept; `None`: in memory only.
     pub cache_dir: Option<PathBuf>,
