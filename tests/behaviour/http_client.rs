@@ -438,7 +438,7 @@ async fn private_addresses_and_services_are_not_asked_where_they_are_denied() {
     }
     plain.serve("/inside", Route::Redirect(302, "http://10.0.0.7/a".to_owned()));
     refused(get(&client, &format!("http://{WORLD}/inside")).await, "SourceForbidden", "10.0.0.7");
-    assert_eq!(forward.asked(), [format!("GET http://203.0.113.7:80/inside")]);
+    assert_eq!(forward.asked(), ["GET http://203.0.113.7:80/inside"]);
     for host in ["10.0.0.7", INSIDE, "charts.apps.svc"] {
         let allowed = denying(&["10.0.0.7", INSIDE, "charts.apps.svc:80"]);
         assert_eq!(get(&allowed, &format!("http://{host}/a")).await.unwrap(), BYTES);
