@@ -25,7 +25,8 @@ use crate::support::wait::{eventually, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn livez_answers_beside_clients_that_never_finish_their_requests() {
-    const MANY: usize = 1100;
+    // `HALF_OPEN=8000` makes it an attack.
+    let many = std::env::var("HALF_OPEN").ok().and_then(|many| many.parse().ok()).unwrap_or(1100);
     let h = Harness::without_operator("port-half-open").await;
     // More than the files that it may have open.
     let inner = command(&h, &[]);
@@ -36,8 +37,8 @@ async fn livez_answers_beside_clients_that_never_finish_their_requests() {
     let process = Process::of(limited).await;
     let probe = Probe(process.address);
     let lives = async || probe.http("/livez").await.is_some_and(|answer| answer.starts_with("HTTP/1.1 200"));
-    let mut half_open = Vec::with_capacity(MANY);
-    for number in 0..MANY {
+    let mut half_open = Vec::with_capacity(many);
+    for number in 0..many {
         let mut stream = TcpStream::connect(process.address).await.unwrap();
         // One that made room already may refuse it.
         let _ = stream.write_all(b"GET /met").await;
@@ -64,6 +65,9 @@ async fn livez_answers_beside_clients_that_never_finish_their_requests() {
         if left == 0 { Ok(()) } else { Err(format!("{left} are open")) }
     })
     .await;
+    let memory = std::fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap();
+    let peak = memory.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    println!("{many} half-open connections: VmHWM {}", peak.trim());
     assert_eq!(process.stop().await.0, Some(0));
 }
 

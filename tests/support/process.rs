@@ -59,6 +59,10 @@ impl Process {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
     /// SIGTERM; gives the exit code and everything that it logged.
     pub async fn stop(mut self) -> (Option<i32>, Vec<Value>) {
         let pid = self.child.id().unwrap().to_string();

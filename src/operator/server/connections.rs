@@ -4,6 +4,7 @@
 //! open connections and send nothing keep out neither the kubelet nor each other.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,8 +55,10 @@ pub(super) async fn answer(
                 let seat = open.enter(peer.ip());
                 tasks.spawn(converse(stream, seat, certificate.clone(), routes.clone()));
             }
+            // Its client has gone already.
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                // The process has no file left, or the client has gone already.
+                // The process has no file left.
                 tracing::debug!(%error, "a connection could not be taken");
                 open.make_room();
                 tokio::time::sleep(RECOVER).await;
