@@ -37,6 +37,7 @@ mod behaviour {
     mod hostile_records;
     mod http_client;
     mod http_source;
+    mod http_walls;
     mod identity;
     mod immutable_fields;
     mod jobs;

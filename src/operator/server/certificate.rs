@@ -62,20 +62,31 @@ impl Certificate {
         match &self.0 {
             Kind::Made(config) => Some(Arc::clone(config)),
             Kind::Read { directory, current } => {
+                if let Some(config) = recent(current, Instant::now()) {
+                    return Some(config);
+                }
                 let (directory, current) = (directory.clone(), Arc::clone(current));
-                tokio::task::spawn_blocking(move || newest(&directory, &current, Instant::now())).await.ok()
+                tokio::task::spawn_blocking(move || newest(&directory, &current)).await.ok()
             }
         }
     }
 }
 
-fn newest(directory: &Path, current: &Mutex<Current>, now: Instant) -> Arc<ServerConfig> {
+/// What was read, unless it is time for another look, which is then the caller's to make.
+fn recent(current: &Mutex<Current>, now: Instant) -> Option<Arc<ServerConfig>> {
     let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
     if now.saturating_duration_since(current.looked) < LOOK_AGAIN {
-        return Arc::clone(&current.config);
+        return Some(Arc::clone(&current.config));
     }
     current.looked = now;
-    let again = match read(directory) {
+    None
+}
+
+/// What is in the directory now. Others are served with what is known meanwhile.
+fn newest(directory: &Path, current: &Mutex<Current>) -> Arc<ServerConfig> {
+    let files = read(directory);
+    let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+    let again = match files {
         Ok(files) if files == current.files => return Arc::clone(&current.config),
         Ok(files) => config(&files).map(|config| (config, files)),
         Err(why) => Err(why),
@@ -149,16 +160,17 @@ mod tests {
         assert!(missing.contains("tls.crt"), "{missing}");
         let first = write(&directory);
         let Kind::Read { current, .. } = Certificate::of(Some(&directory)).unwrap().0 else { panic!() };
-        let begun = Instant::now();
+        let begun = current.lock().unwrap().looked;
         let shown = || current.lock().unwrap().files.certificate.clone();
         let second = write(&directory);
-        newest(&directory, &current, begun);
-        assert_eq!(shown(), first, "it was looked at a moment ago");
-        let later = begun + LOOK_AGAIN * 2;
-        newest(&directory, &current, later);
+        assert!(recent(&current, begun).is_some(), "it was looked at a moment ago");
+        assert_eq!(shown(), first);
+        assert!(recent(&current, begun + LOOK_AGAIN).is_none(), "it is time for a look");
+        assert!(recent(&current, begun + LOOK_AGAIN).is_some(), "one look is enough");
+        newest(&directory, &current);
         assert_eq!(shown(), second);
         std::fs::write(directory.join(KEY), "-----BEGIN NOTHING-----").unwrap();
-        newest(&directory, &current, later + LOOK_AGAIN);
+        newest(&directory, &current);
         assert_eq!(shown(), second, "the old one stays");
         let broken = Certificate::of(Some(&directory)).unwrap_err();
         assert!(broken.contains("`tls.key`"), "{broken}");

@@ -13,7 +13,6 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 use super::Options;
-use super::address::{Reach, Walls};
 use super::connect::{Connected, Forwarding, Place};
 use super::credentials::Credentials;
 use super::fair::Fair;
@@ -21,6 +20,7 @@ use super::proxy::Rules;
 use super::resolve::Resolver;
 use super::tls::{self, Trust};
 use super::url::Url;
+use super::walls::{Reach, Walls};
 use crate::pack::{self, Limits};
 use crate::source::Error;
 

@@ -14,12 +14,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
-use super::address::{Reach, Refused};
 use super::client::{Client, unreachable};
 use super::credentials::Credentials;
 use super::proxy::Proxy;
 use super::tls;
 use super::url::Url;
+use super::walls::{Reach, Refused};
 use crate::source::Error;
 
 /// Addresses of one name that are tried.

@@ -18,11 +18,12 @@ mod state;
 mod status;
 mod tls;
 mod url;
+mod walls;
 
 use std::path::PathBuf;
 
 pub use crate::cluster::client::Proxies;
-pub use address::{Allowed, Network};
+pub use address::Allowed;
 pub use client::{Answer, Client, Timing, Validators};
 pub use credentials::Credentials;
 pub use fair::{Fair, Permit};
@@ -30,6 +31,7 @@ pub use fetcher::{Fetcher, OnFetch};
 pub use state::{Ask, Look, SourceId};
 pub use status::{StatusClient, StatusError};
 pub use url::Url;
+pub use walls::Network;
 
 /// What an operator is told about fetching.
 #[derive(Clone, Debug, Default)]
