@@ -31,6 +31,6 @@ COPY --from=build /sherpack-operator /sherpack-operator
 # a thousand releases, for the same CPU time.
 ENV MIMALLOC_PURGE_DELAY=0 MIMALLOC_ARENA_EAGER_COMMIT=0
 USER 65532:65532
-EXPOSE 8080
+EXPOSE 8080 8443
 ENTRYPOINT ["/sherpack-operator"]
 CMD ["run"]

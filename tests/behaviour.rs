@@ -37,6 +37,7 @@ mod behaviour {
     mod hostile_records;
     mod http_client;
     mod http_source;
+    mod http_walls;
     mod identity;
     mod immutable_fields;
     mod jobs;
@@ -59,9 +60,11 @@ mod behaviour {
     mod people_asking;
     mod people_waiting;
     mod plan;
+    mod port;
     mod probes;
     mod probes_bounds;
     mod process;
+    mod proxies;
     mod record_drivers;
     mod record_keys;
     mod record_places;

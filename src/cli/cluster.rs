@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::answer::Failure;
 use crate::api::{SherpackRelease, names};
-use crate::cluster::client::{self, ApiObserver};
+use crate::cluster::client::{self, ApiObserver, Proxies};
 use crate::cluster::{describe, status_code};
 use crate::storage::Keeping;
 
@@ -32,8 +32,9 @@ impl Connection {
     /// A client, and the namespace that the kubeconfig's context names.
     pub(super) async fn open(&self) -> Result<(Client, String), String> {
         let failed = |error: kube::Error| format!("no connection to a cluster: {}", describe(&error));
-        let config =
-            client::load_config(self.kubeconfig.as_deref(), self.context.as_deref()).await.map_err(failed)?;
+        let (kubeconfig, context) = (self.kubeconfig.as_deref(), self.context.as_deref());
+        let proxies = Proxies::of_environment();
+        let config = client::load_config(kubeconfig, context, &proxies).await.map_err(failed)?;
         let namespace = config.default_namespace.clone();
         Ok((client::build(config, Arc::new(Uncounted)).map_err(failed)?, namespace))
     }

@@ -10,16 +10,18 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 
 use crate::api::{self, duration};
+use crate::cluster::client::Proxies;
 use crate::manifest::yaml;
-use crate::operator::config::{Cluster, Config};
+use crate::operator::config::{Cluster, Config, MetricsAuth};
 use crate::operator::lease::Timing;
 use crate::operator::{self, shutdown, telemetry};
-use crate::source::http::{Allowed, Options, Proxies};
+use crate::source::http::{Allowed, Options};
 
 /// Run the operator until SIGTERM or SIGINT.
 ///
 /// Every flag has an environment variable; the flag wins. Logs go to stderr. Packs are fetched through the proxies that
-/// HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY name.
+/// HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY name, and the API server is asked through those of HTTPS_PROXY, HTTP_PROXY
+/// and NO_PROXY unless the kubeconfig names one.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Look only at the SherpackReleases of this namespace [default: of all namespaces]
@@ -41,9 +43,17 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_PACK_DIR", value_name = "DIR")]
     pack_dir: Option<PathBuf>,
 
-    /// Fetch packs from this host even if its address is a loopback, link-local or metadata one; repeatable
+    /// Fetch packs from this host whatever its address is, and tell in full why one cannot be had; repeatable
+    ///
+    /// Behind a proxy, the proxy is told the name of such a host and not the address that was checked, so also one that
+    /// only the proxy can resolve is found. Probes ask such an address, too.
     #[arg(long, env = "SHERPACK_ALLOW_SOURCE", value_name = "HOST[:PORT]", value_delimiter = ',')]
     allow_source: Vec<Allowed>,
+
+    /// Fetch no packs from private addresses and from Services of the cluster, unless --allow-source names the host
+    /// [default: true with --tenancy=multi, else false]
+    #[arg(long, env = "SHERPACK_DENY_PRIVATE_SOURCES", value_name = "BOOL", value_parser = BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    deny_private_sources: Option<bool>,
 
     /// Directory for fetched packs [default: sherpack-operator in the directory for temporary files]
     ///
@@ -101,6 +111,25 @@ pub(super) struct Args {
     /// Address of /livez, /readyz and /metrics; port 0 takes a free one and logs it
     #[arg(long, env = "SHERPACK_LISTEN", value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
+
+    /// none: anyone may read /metrics, beside /livez. token: over https at --metrics-listen, for whoever shows a bearer token
+    /// that the API server knows (TokenReview) and allows to get /metrics (SubjectAccessReview)
+    #[arg(long, env = "SHERPACK_METRICS_AUTH", value_enum, default_value = "none")]
+    metrics_auth: Auth,
+
+    /// Address of /metrics with --metrics-auth=token; port 0 takes a free one and logs it
+    #[arg(
+        long,
+        env = "SHERPACK_METRICS_LISTEN",
+        value_name = "ADDRESS:PORT",
+        default_value = "0.0.0.0:8443"
+    )]
+    metrics_listen: SocketAddr,
+
+    /// Directory with the certificate of /metrics, tls.crt and tls.key, which may be replaced at any time [default: one that
+    /// is made at the start and that nobody signed]
+    #[arg(long, env = "SHERPACK_METRICS_CERT_DIR", value_name = "DIR")]
+    metrics_cert_dir: Option<PathBuf>,
 
     /// Look of the log lines
     #[arg(long, env = "SHERPACK_LOG_FORMAT", value_enum, default_value = "text")]
@@ -167,7 +196,7 @@ fn start(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     telemetry::install(args.log_format, &args.log_level)?;
     let runtime = operator::runtime(args.worker_threads)
         .map_err(|source| operator::Error::System { what: "threads for the async runtime", source })?;
-    let config = config(args, proxies(|name| std::env::var(name).ok()), default_holder)?;
+    let config = config(args, Proxies::of_environment(), default_holder)?;
     let result = runtime.block_on(async {
         let asked = shutdown::on_signals()
             .map_err(|source| operator::Error::System { what: "a signal handler", source })?;
@@ -195,6 +224,7 @@ fn config(
         operator_namespace,
         pack_dir,
         allow_source,
+        deny_private_sources,
         cache_dir,
         cache_size,
         storage_dir,
@@ -207,6 +237,9 @@ fn config(
         memory_budget,
         concurrency,
         listen,
+        metrics_auth,
+        metrics_listen,
+        metrics_cert_dir,
         log_format: _,
         log_level: _,
         kubeconfig,
@@ -227,13 +260,16 @@ fn config(
         leader_elect_request_timeout,
     )?;
     Ok(Config {
-        cluster: Cluster { kubeconfig, context },
+        cluster: Cluster { kubeconfig, context, proxies: proxies.clone() },
         watch_namespace: watch_namespace.map(|namespace| namespace.0),
         watch_labels: watch_label_selector,
         operator_namespace: operator_namespace.0,
         pack_dir,
         sources: Options {
             allow: allow_source,
+            deny_private: deny_private_sources.unwrap_or(tenancy == Tenancy::Multi),
+            // The API server tells.
+            services: Vec::new(),
             proxies,
             cache_dir: Some(cache_dir.unwrap_or_else(|| std::env::temp_dir().join("sherpack-operator"))),
             cache_bytes: cache_size,
@@ -251,6 +287,10 @@ fn config(
         memory_budget,
         concurrency,
         listen,
+        metrics_auth: match metrics_auth {
+            Auth::None => MetricsAuth::None,
+            Auth::Token => MetricsAuth::Token { listen: metrics_listen, certificates: metrics_cert_dir },
+        },
         leader_election: leader_elect.then_some(timing),
         holder: holder.unwrap_or_else(default_holder),
         through: None,
@@ -260,7 +300,7 @@ fn config(
 /// The error and its causes on one line of stderr. A cause that only repeats is left out.
 #[allow(clippy::print_stderr)] // Logs may be off or not set up yet; why the process ends must be seen.
 fn report(error: &dyn std::error::Error) {
-    eprintln!("error: {}", explain(error));
+    eprintln!("error: {}", telemetry::on_one_line(&explain(error)));
 }
 
 fn explain(error: &dyn std::error::Error) -> String {
@@ -327,6 +367,12 @@ enum Tenancy {
     Multi,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Auth {
+    None,
+    Token,
+}
+
 /// Room for a few of the largest packs.
 const CACHE_MIN: u64 = 32 << 20;
 
@@ -357,21 +403,6 @@ fn size(text: &str, least: u64) -> Result<u64, String> {
         Some(bytes) if bytes >= least => Ok(bytes),
         Some(_) => Err(format!("it must be at least {}Mi", least >> 20)),
         None => Err("a size is a number of bytes, such as 268435456, 256Mi or 2Gi".to_owned()),
-    }
-}
-
-/// Each variable in capitals or, as curl has it, in small letters.
-fn proxies(variable: impl Fn(&str) -> Option<String>) -> Proxies {
-    let value = |name: &str| {
-        let set = |value: &String| !value.is_empty();
-        let small = || variable(&name.to_ascii_lowercase()).filter(set);
-        variable(name).filter(set).or_else(small).unwrap_or_default()
-    };
-    Proxies {
-        all: value("ALL_PROXY"),
-        http: value("HTTP_PROXY"),
-        https: value("HTTPS_PROXY"),
-        no: value("NO_PROXY"),
     }
 }
 

@@ -21,6 +21,7 @@ fn every_flag_reaches_its_setting() {
         "--pack-dir=/packs",
         "--allow-source=charts.internal:8080",
         "--allow-source=localhost,[::1]:80",
+        "--deny-private-sources",
         "--cache-dir=/cache",
         "--cache-size=2Gi",
         "--storage-dir=/records",
@@ -33,6 +34,9 @@ fn every_flag_reaches_its_setting() {
         "--memory-budget=64Mi",
         "--concurrency=3",
         "--listen=127.0.0.1:0",
+        "--metrics-auth=token",
+        "--metrics-listen=127.0.0.1:8444",
+        "--metrics-cert-dir=/certs",
         "--kubeconfig=/kube",
         "--context=prod",
         "--leader-elect",
@@ -58,6 +62,10 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(config.memory_budget, 64 << 20);
     assert_eq!(config.concurrency.get(), 3);
     assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
+    let certificates = Some(PathBuf::from("/certs"));
+    let token = MetricsAuth::Token { listen: "127.0.0.1:8444".parse().unwrap(), certificates };
+    assert_eq!(config.metrics_auth, token);
+    assert!(config.sources.deny_private);
     assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
     assert_eq!(config.cluster.context.as_deref(), Some("prod"));
     let timing = config.leader_election.unwrap();
@@ -85,8 +93,25 @@ fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
     assert_eq!(config.memory_budget, 128 << 20);
     assert_eq!(config.concurrency.get(), 10);
     assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
+    assert_eq!(config.metrics_auth, MetricsAuth::None);
+    assert!(!config.sources.deny_private);
     assert_eq!(config.leader_election, None);
     assert_eq!(config.holder, "me");
+}
+
+#[test]
+fn private_sources_are_denied_with_several_tenants_unless_that_is_said() {
+    for (line, denied) in [
+        (&["--tenancy=multi"][..], true),
+        (&["--tenancy=multi", "--deny-private-sources=false"], false),
+        (&["--tenancy=single", "--deny-private-sources=true"], true),
+        (&["--deny-private-sources=false"], false),
+    ] {
+        assert_eq!(parse(line).unwrap().sources.deny_private, denied, "{line:?}");
+    }
+    let auth = parse(&["--metrics-auth=token"]).unwrap().metrics_auth;
+    let listen = "0.0.0.0:8443".parse().unwrap();
+    assert_eq!(auth, MetricsAuth::Token { listen, certificates: None });
 }
 
 #[test]
@@ -106,6 +131,9 @@ fn values_that_cannot_work_are_refused() {
         "--concurrency=0",
         "--worker-threads=0",
         "--listen=8080",
+        "--metrics-auth=basic",
+        "--metrics-listen=8443",
+        "--deny-private-sources=perhaps",
         "--holder=a b",
         "--log-format=xml",
         "--allow-source=https://a",
@@ -135,7 +163,7 @@ fn proxies_are_read_from_capitals_and_then_from_small_letters() {
         };
         Some(value.to_owned())
     };
-    let Proxies { all, http, https, no } = proxies(variable);
+    let Proxies { all, http, https, no } = Proxies::of(variable);
     assert_eq!([&*all, &*http, &*https, &*no], ["", "http://c:1", "http://a:1", "d"]);
 }
 
@@ -153,6 +181,6 @@ fn a_holder_name_is_valid_whatever_the_host_is_called() {
 fn an_error_is_told_with_its_cause_and_without_repetition() {
     let source = std::io::Error::other("in use");
     let address = "127.0.0.1:1".parse().unwrap();
-    let text = explain(&operator::Error::Listen { address, source });
+    let text = explain(&operator::Error::Listen { address, flag: "--listen", source });
     assert_eq!(text, "cannot listen on 127.0.0.1:1: in use; choose another address with --listen");
 }

@@ -20,6 +20,7 @@ mod deadline;
 mod guard;
 mod impersonate;
 mod pause;
+mod proxy;
 mod retry;
 #[cfg(test)]
 mod scripted;
@@ -39,6 +40,7 @@ use tower::{BoxError, layer::layer_fn};
 pub use deadline::{DEADLINE, DeadlineExceeded};
 pub use guard::{NotPermitted, Permission, is_not_permitted};
 pub use impersonate::{acting_as, acting_as_nobody};
+pub use proxy::Proxies;
 pub use verb::verb;
 
 /// A request on its way to the API server.
@@ -85,17 +87,31 @@ const QUEUED_CALLS: usize = 1024;
 /// Finds the API server and the credentials.
 ///
 /// Without arguments as kubectl does it: `$KUBECONFIG`, `~/.kube/config`, else the service account of
-/// the pod. `kubeconfig` names one file instead, `context` another context than the current one.
+/// the pod. `kubeconfig` names one file instead, `context` another context than the current one. The API server is asked
+/// through the proxy that the kubeconfig names, else through the one of `proxies`.
 ///
 /// # Errors
-/// A file that is missing or unreadable, an unknown context, or no configuration anywhere.
-pub async fn load_config(kubeconfig: Option<&Path>, context: Option<&str>) -> kube::Result<Config> {
+/// A file that is missing or unreadable, an unknown context, no configuration anywhere, or a proxy of an unknown kind.
+pub async fn load_config(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    proxies: &Proxies,
+) -> kube::Result<Config> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    match kubeconfig {
-        Some(path) => Ok(Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?),
-        None if context.is_some() => Ok(Config::from_kubeconfig(&options).await?),
-        None => Config::infer().await.map_err(kube::Error::InferConfig),
-    }
+    let (mut config, file) = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)?;
+            (Config::from_custom_kubeconfig(file.clone(), &options).await?, Some(file))
+        }
+        None if context.is_some() => (Config::from_kubeconfig(&options).await?, Kubeconfig::read().ok()),
+        // Without a file it is the pod's service account.
+        None => (Config::infer().await.map_err(kube::Error::InferConfig)?, Kubeconfig::read().ok()),
+    };
+    config.proxy_url = match file.and_then(|file| proxy::named(&file, context)) {
+        Some(named) => Some(named),
+        None => proxies.to_api_server(&config.cluster_url)?,
+    };
+    Ok(config)
 }
 
 /// Builds the client.
@@ -301,7 +317,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_kubeconfig_that_is_not_there_is_named_in_the_error() {
-        let error = load_config(Some(Path::new("/nonexistent/kubeconfig")), None).await.unwrap_err();
+        let error = load_config(Some(Path::new("/nonexistent/kubeconfig")), None, &Proxies::default())
+            .await
+            .unwrap_err();
         assert!(format!("{error:?}").contains("/nonexistent/kubeconfig"), "{error:?}");
     }
 }

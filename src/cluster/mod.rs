@@ -19,7 +19,9 @@ mod outdated;
 mod pods;
 mod proxied;
 mod ready;
+mod reviews;
 mod rights;
+mod services;
 mod turns;
 
 pub use account::Account;
@@ -33,6 +35,8 @@ pub use look::{LOOK_DEADLINE, LookError};
 pub use objects::{Applied, Cluster, Meta, Mode, fingerprint_of, is_hidden, version_of};
 pub use proxied::{Proxied, proxied_name};
 pub use ready::{ReadyPod, Workload};
+pub use reviews::{Visitor, may_get};
 pub use rights::Rules;
+pub use services::service_networks;
 pub use turns::Turns;
 pub mod client;

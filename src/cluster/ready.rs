@@ -22,6 +22,8 @@ const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 pub struct ReadyPod {
     pub id: ObjectId,
     pub address: Option<IpAddr>,
+    /// The address is that of its node.
+    pub on_node: bool,
     /// The container in which commands run unless one is named.
     pub container: String,
     /// Ports with a name.
@@ -72,6 +74,7 @@ impl ReadyPod {
             let text = |key: &str| owner[key].as_str().map(str::to_owned);
             Some((text("kind")?, text("name")?, text("uid")?))
         });
+        let address = text("/status/podIP").and_then(|address| address.parse().ok());
         Some(Self {
             owner,
             hash: text("/metadata/labels/pod-template-hash").map(str::to_owned),
@@ -81,7 +84,8 @@ impl ReadyPod {
                 namespace: text("/metadata/namespace").map(str::to_owned),
                 name: text("/metadata/name")?.to_owned(),
             },
-            address: text("/status/podIP").and_then(|address| address.parse().ok()),
+            on_node: on_node(pod, address),
+            address,
             container: named.and_then(Value::as_str).or(first).unwrap_or_default().to_owned(),
             ports: ports.collect(),
         })
@@ -106,6 +110,14 @@ impl ReadyPod {
             Port::Name(name) => self.ports.iter().find(|(known, _)| known == name).map(|(_, number)| *number),
         }
     }
+}
+
+/// Whether a pod is in the network of its node, by what it wants or by what it has.
+fn on_node(pod: &Value, address: Option<IpAddr>) -> bool {
+    let parsed = |value: &Value| value.as_str().and_then(|text| text.parse::<IpAddr>().ok());
+    let several = pod.pointer("/status/hostIPs").and_then(Value::as_array).into_iter().flatten();
+    let of_node = several.filter_map(|entry| parsed(&entry["ip"])).chain(parsed(&pod["status"]["hostIP"]));
+    pod["spec"]["hostNetwork"] == true || of_node.into_iter().any(|node| Some(node) == address)
 }
 
 /// The label selector of a live workload, as lists take it; `None` when it selects everything or nothing.
@@ -209,6 +221,22 @@ mod tests {
         let named = pod(|pod| pod["metadata"]["annotations"] = json!({DEFAULT_CONTAINER: "side"}));
         assert_eq!(named.unwrap().container, "side");
         assert_eq!(pod(|pod| pod["status"]["podIP"] = json!("")).unwrap().address, None);
+    }
+
+    #[test]
+    fn a_pod_in_the_network_of_its_node_is_known_by_its_address() {
+        assert!(!pod(|_| ()).unwrap().on_node);
+        for (status, on_node) in [
+            (json!({"hostIP": "10.0.0.7"}), true),
+            (json!({"hostIP": "10.0.0.1"}), false),
+            (json!({"hostIP": "fd00::1", "hostIPs": [{"ip": "fd00::1"}, {"ip": "10.0.0.7"}]}), true),
+        ] {
+            let found = pod(|pod| {
+                pod["status"].as_object_mut().unwrap().extend(status.as_object().unwrap().clone());
+            });
+            assert_eq!(found.unwrap().on_node, on_node, "{status}");
+        }
+        assert!(pod(|pod| pod["spec"]["hostNetwork"] = json!(true)).unwrap().on_node);
     }
 
     #[test]

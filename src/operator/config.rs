@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::lease::Timing;
 use crate::api::{IgnoreRule, Tenancy};
-use crate::cluster::client::Wrap;
+use crate::cluster::client::{Proxies, Wrap};
 use crate::source::http::Options;
 
 /// The settings of one operator.
@@ -48,12 +48,29 @@ pub struct Config {
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
     pub listen: SocketAddr,
+    /// Who may read `/metrics`.
+    pub metrics_auth: MetricsAuth,
     /// Several processes run and only the holder of the lease acts; `None`: this is the only one.
     pub leader_election: Option<Timing>,
     /// This process, told apart from every other one, also from its own predecessor in the same pod.
     pub holder: String,
     /// Put between the client and the API server. Only tests do.
     pub through: Option<Wrap>,
+}
+
+/// Who may read `/metrics`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MetricsAuth {
+    /// Anyone, beside `/livez`.
+    #[default]
+    None,
+    /// Whom the API server knows by a token and allows to, over TLS at an address of their own.
+    Token {
+        /// Port 0: any free one; the log tells.
+        listen: SocketAddr,
+        /// Holds `tls.crt` and `tls.key`; `None`: a certificate is made at the start.
+        certificates: Option<PathBuf>,
+    },
 }
 
 /// Where the API server and the credentials are found.
@@ -63,6 +80,8 @@ pub struct Cluster {
     pub kubeconfig: Option<PathBuf>,
     /// This context of the kubeconfig; `None`: its current one.
     pub context: Option<String>,
+    /// The proxies that the environment names.
+    pub proxies: Proxies,
 }
 
 impl fmt::Debug for Config {
@@ -84,6 +103,7 @@ impl fmt::Debug for Config {
             memory_budget,
             concurrency,
             listen,
+            metrics_auth,
             leader_election,
             holder,
             through,
@@ -105,6 +125,7 @@ impl fmt::Debug for Config {
             .field("memory_budget", memory_budget)
             .field("concurrency", concurrency)
             .field("listen", listen)
+            .field("metrics_auth", metrics_auth)
             .field("leader_election", leader_election)
             .field("holder", holder)
             .field("through", &through.is_some())

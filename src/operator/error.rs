@@ -16,14 +16,19 @@ pub enum Error {
         /// Its answer.
         source: std::io::Error,
     },
-    /// The address of the health server.
-    #[error("cannot listen on {address}: {source}; choose another address with --listen")]
+    /// The address of the health server or of the metrics.
+    #[error("cannot listen on {address}: {source}; choose another address with {flag}")]
     Listen {
         /// What was asked for.
         address: SocketAddr,
+        /// The flag that chooses it.
+        flag: &'static str,
         /// The answer of the operating system.
         source: std::io::Error,
     },
+    /// The certificate of the metrics.
+    #[error("the metrics cannot be served over https: {0}; see --metrics-cert-dir in --help")]
+    Certificate(String),
     /// The metrics registry refuses a metric.
     #[error("cannot set up the metrics: {0}")]
     Metrics(#[from] prometheus::Error),
@@ -65,9 +70,11 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::LeaseLost
             | Self::ShutdownOverdue { .. } => Class::Retry,
-            Self::Listen { .. } | Self::Metrics(_) | Self::NoCluster(_) | Self::LeaseTiming(_) => {
-                Class::FixCluster
-            }
+            Self::Listen { .. }
+            | Self::Certificate(_)
+            | Self::Metrics(_)
+            | Self::NoCluster(_)
+            | Self::LeaseTiming(_) => Class::FixCluster,
         }
     }
 
@@ -77,6 +84,7 @@ impl Error {
         match self {
             Self::System { .. } => "SystemRefused",
             Self::Listen { .. } => "ListenFailed",
+            Self::Certificate(_) => "CertificateInvalid",
             Self::Metrics(_) => "MetricsFailed",
             Self::NoCluster(_) => "NoCluster",
             Self::Unreachable { .. } => "ApiServerUnreachable",

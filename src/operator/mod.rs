@@ -16,16 +16,18 @@ mod start;
 pub mod telemetry;
 mod threads;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 pub use config::Config;
+use config::MetricsAuth;
 pub use error::Error;
 use lease::{Lease, Timing};
 use metrics::Metrics;
-use server::{Gate, Readiness, Server};
+use server::{Certificate, Gate, Metered, Readiness, Scrapers, Server};
 pub use threads::runtime;
 
 use crate::cluster::client::{self, ApiObserver, Permission};
@@ -43,25 +45,46 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
     // Until there is a better reason not to be ready.
     let begun = readiness.gate("the API server");
 
-    let listen = |source| Error::Listen { address: config.listen, source };
-    let server = Server::bind(config.listen).await.map_err(listen)?;
+    let server = bind(config.listen, "--listen").await?;
     tracing::info!(address = %server.address(), "listening");
-    let serving = tokio::spawn(server.serve(Arc::clone(&metrics), readiness.clone(), shutdown.clone()));
+    let guarded = guarded(&config.metrics_auth).await?;
+    let metered = match &guarded {
+        Some((guarded, _)) => Metered::ByToken(guarded.address()),
+        None => Metered::Here(Arc::clone(&metrics)),
+    };
+    let serving = tokio::spawn(server.serve(metered, readiness.clone(), shutdown.clone()));
 
-    let cluster =
-        client::load_config(config.cluster.kubeconfig.as_deref(), config.cluster.context.as_deref())
-            .await
-            .map_err(|error| Error::NoCluster(Box::new(error)))?;
+    let config::Cluster { kubeconfig, context, proxies } = &config.cluster;
+    let cluster = client::load_config(kubeconfig.as_deref(), context.as_deref(), proxies)
+        .await
+        .map_err(|error| Error::NoCluster(Box::new(error)))?;
     let process = Process { config: &config, cluster, metrics, readiness, shutdown };
+    if let Some((server, certificate)) = guarded {
+        // A client of its own: the metrics of a process that stands by, or has lost its lease, are read as well.
+        let scrapers = Scrapers::new(process.client(None)?);
+        let (metrics, shutdown) = (Arc::clone(&process.metrics), process.shutdown.clone());
+        tokio::spawn(server.serve_metrics(metrics, certificate, scrapers, shutdown));
+    }
     match config.leader_election {
         Some(timing) => process.run_elected(timing, begun).await?,
         None => process.work(process.client(None)?, begun).await?,
     }
     // A server task that was aborted or panicked has nothing left to finish.
-    if let Ok(ended) = serving.await {
-        ended.map_err(|source| Error::System { what: "the listener", source })?;
-    }
+    let _ = serving.await;
     Ok(())
+}
+
+async fn bind(address: SocketAddr, flag: &'static str) -> Result<Server, Error> {
+    Server::bind(address).await.map_err(|source| Error::Listen { address, flag, source })
+}
+
+/// What serves the metrics to those with a token; none when they are for anyone.
+async fn guarded(auth: &MetricsAuth) -> Result<Option<(Server, Certificate)>, Error> {
+    let MetricsAuth::Token { listen, certificates } = auth else { return Ok(None) };
+    let certificate = Certificate::of(certificates.as_deref()).map_err(Error::Certificate)?;
+    let server = bind(*listen, "--metrics-listen").await?;
+    tracing::info!(metrics = %server.address(), "metrics are served over https");
+    Ok(Some((server, certificate)))
 }
 
 /// What does not change while the process runs.

@@ -1,6 +1,13 @@
-//! What the process answers over HTTP: `/livez`, `/readyz`, `/metrics`. Readable by anyone who reaches it.
+//! What the process answers over HTTP: `/livez`, `/readyz`, `/metrics`. Readable by anyone who reaches it, except for metrics
+//! with an address of their own ([`Metered::ByToken`]), which are for [`Scrapers`].
 //!
-//! Imports metrics only. Invariant: an answer here never waits for the API server.
+//! Imports metrics and the client's reviews only. Invariants: `/livez` and `/readyz` never wait for the API server, and whatever
+//! clients do, both are answered: see `connections`.
+
+mod certificate;
+mod connections;
+mod scrapers;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,11 +16,15 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+pub use certificate::Certificate;
+pub use scrapers::Scrapers;
+use texts::Texts;
 
 use super::metrics::Metrics;
 
@@ -105,35 +116,79 @@ impl Server {
         self.address
     }
 
-    /// Answers until `shutdown`, then finishes the answers under way, within a second.
-    ///
-    /// # Errors
-    /// The listener broke.
-    pub async fn serve(
+    /// Answers `/livez`, `/readyz` and the metrics, or where those are, until `shutdown`; then finishes the answers under
+    /// way, within a second.
+    pub async fn serve(self, metrics: Metered, readiness: Readiness, shutdown: CancellationToken) {
+        let routes = Router::new()
+            // Answering is the proof: it is the same runtime that reconciles.
+            .route("/livez", get(|| async { "ok\n" }))
+            .route("/readyz", get(readyz).with_state(readiness))
+            .route(scrapers::METRICS, measured(metrics));
+        connections::answer(self.listener, None, routes, shutdown, LAST_ANSWERS).await;
+    }
+
+    /// Answers `/metrics` to whom `scrapers` lets in, and nothing else, over TLS.
+    pub async fn serve_metrics(
         self,
         metrics: Arc<Metrics>,
-        readiness: Readiness,
+        certificate: Certificate,
+        scrapers: Scrapers,
         shutdown: CancellationToken,
-    ) -> std::io::Result<()> {
-        let answering = axum::serve(self.listener, routes(metrics, readiness))
-            .with_graceful_shutdown(shutdown.clone().cancelled_owned());
-        let patience = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(LAST_ANSWERS).await;
-        };
-        tokio::select! {
-            ended = answering => ended,
-            () = patience => Ok(()),
+    ) {
+        let shown = Arc::new((Shown::new(metrics), scrapers));
+        let routes = Router::new().route(scrapers::METRICS, get(show_to_scrapers).with_state(shown));
+        connections::answer(self.listener, Some(certificate), routes, shutdown, LAST_ANSWERS).await;
+    }
+}
+
+/// Where the metrics are.
+#[derive(Clone, Debug)]
+pub enum Metered {
+    /// Beside `/livez`, for anyone.
+    Here(Arc<Metrics>),
+    /// At another address, over TLS, for who shows a token.
+    ByToken(SocketAddr),
+}
+
+fn measured(metrics: Metered) -> axum::routing::MethodRouter {
+    match metrics {
+        Metered::Here(metrics) => get(show_metrics).with_state(Arc::new(Shown::new(metrics))),
+        Metered::ByToken(address) => {
+            let text = format!("the metrics are at {address}, over https and for bearer tokens\n");
+            get(move || std::future::ready((StatusCode::NOT_FOUND, text)))
         }
     }
 }
 
-fn routes(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
-    Router::new()
-        // Answering is the proof: it is the same runtime that reconciles.
-        .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz).with_state(readiness))
-        .route("/metrics", get(show_metrics).with_state(metrics))
+struct Shown {
+    metrics: Arc<Metrics>,
+    texts: Texts,
+}
+
+impl Shown {
+    fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, texts: Texts::default() }
+    }
+
+    fn answer(&self) -> Response {
+        let text = self.texts.give(|| self.metrics.encode());
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    }
+}
+
+async fn show_metrics(State(shown): State<Arc<Shown>>) -> Response {
+    shown.answer()
+}
+
+async fn show_to_scrapers(State(shown): State<Arc<(Shown, Scrapers)>>, headers: HeaderMap) -> Response {
+    let (shown, scrapers) = shown.as_ref();
+    match scrapers.admit(&headers).await {
+        Ok(()) => shown.answer(),
+        Err((StatusCode::UNAUTHORIZED, text)) => {
+            (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
+        }
+        Err(refused) => refused.into_response(),
+    }
 }
 
 async fn readyz(State(readiness): State<Readiness>) -> (StatusCode, String) {
@@ -142,10 +197,6 @@ async fn readyz(State(readiness): State<Readiness>) -> (StatusCode, String) {
         return (StatusCode::OK, "ok\n".to_owned());
     }
     (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", waiting.join(", ")))
-}
-
-async fn show_metrics(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.encode())
 }
 
 #[cfg(test)]
@@ -173,7 +224,7 @@ mod tests {
         assert_ne!(address.port(), 0);
         let stop = CancellationToken::new();
         let metrics = Arc::new(Metrics::new().unwrap());
-        let serving = tokio::spawn(server.serve(metrics, readiness.clone(), stop.clone()));
+        let serving = tokio::spawn(server.serve(Metered::Here(metrics), readiness.clone(), stop.clone()));
 
         let answer = ask(address, "/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
@@ -189,7 +240,7 @@ mod tests {
         assert!(ask(address, "/else").await.starts_with("HTTP/1.1 404"));
 
         stop.cancel();
-        serving.await.unwrap().unwrap();
+        serving.await.unwrap();
         TcpStream::connect(address).await.unwrap_err();
     }
 
@@ -200,10 +251,32 @@ mod tests {
         stream.write_all(b"GET /livez HTT").await.unwrap();
         let stop = CancellationToken::new();
         let metrics = Arc::new(Metrics::new().unwrap());
-        let serving = tokio::spawn(server.serve(metrics, Readiness::default(), stop.clone()));
+        let serving = tokio::spawn(server.serve(Metered::Here(metrics), Readiness::default(), stop.clone()));
         tokio::time::sleep(Duration::from_millis(50)).await;
         stop.cancel();
-        tokio::time::timeout(LAST_ANSWERS * 2, serving).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(LAST_ANSWERS * 2, serving).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_connection_is_for_one_request_and_its_head_is_bounded() {
+        let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (address, stop) = (server.address(), CancellationToken::new());
+        let metered = Metered::ByToken("10.0.0.1:8443".parse().unwrap());
+        let serving = tokio::spawn(server.serve(metered, Readiness::default(), stop.clone()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("10.0.0.1:8443"), "{answer}");
+
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let endless = format!("GET /livez HTTP/1.1\r\nx: {}", "x".repeat(64 << 10));
+        let _ = stream.write_all(endless.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "it is closed or refused, and not waited for");
+        stop.cancel();
+        serving.await.unwrap();
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::report::Outside;
 use super::server::{Gate, Readiness};
 use super::{Config, Error, controller, keys};
 use crate::api::{HistoryStorage, Policy, SherpackRelease};
-use crate::cluster::{Cluster, describe};
+use crate::cluster::{Cluster, describe, service_networks};
 use crate::pack::Limits;
 use crate::probe::Prober;
 use crate::reconcile::{
@@ -117,7 +117,7 @@ pub(super) async fn work(
         wake_tx: wake_tx.clone(),
         on_restore: report.on_restore(),
     };
-    let fetcher = fetcher(config, metrics, wake_tx.clone()).await;
+    let fetcher = fetcher(config, &client, metrics, wake_tx.clone()).await;
     let prober = Prober::new(StatusClient::new(&config.sources.allow), wake_tx.clone());
     let walks = Walks::new(wake_tx.clone());
     let budget = Budget::new(config.memory_budget, wake_tx.clone());
@@ -165,17 +165,37 @@ pub(super) async fn work(
 }
 
 /// What fetches packs from URLs, with what earlier processes left in the cache.
-async fn fetcher(config: &Config, metrics: &Arc<Metrics>, wake_tx: UnboundedSender<ReleaseKey>) -> Fetcher {
+async fn fetcher(
+    config: &Config,
+    client: &Client,
+    metrics: &Arc<Metrics>,
+    wake_tx: UnboundedSender<ReleaseKey>,
+) -> Fetcher {
     let limits = Limits::default();
-    let options = config.sources.clone();
-    let opened = tokio::task::spawn_blocking(move || {
-        Cache::open(options.cache_dir.as_deref(), options.cache_bytes, limits.compressed)
-    });
+    let mut options = config.sources.clone();
+    let (directory, bytes) = (options.cache_dir.clone(), options.cache_bytes);
+    let opened =
+        tokio::task::spawn_blocking(move || Cache::open(directory.as_deref(), bytes, limits.compressed));
+    options.services = services(client).await;
     let cache = opened.await.unwrap_or_else(|_| Cache::open(None, 0, limits.compressed));
-    let client = http::Client::new(&config.sources, http::Timing::default(), &limits);
+    let client = http::Client::new(&options, http::Timing::default(), &limits);
     let metrics = Arc::clone(metrics);
     let on_fetch: OnFetch = Arc::new(move |outcome| metrics.source_fetched("http", outcome));
     Fetcher::new(client, Arc::new(cache), wake_tx, on_fetch)
+}
+
+/// The networks of the cluster's Services. One that is added later is known to the next process.
+async fn services(client: &Client) -> Vec<http::Network> {
+    match service_networks(client).await {
+        Ok(networks) => networks.iter().filter_map(|network| network.parse().ok()).collect(),
+        Err(error) => {
+            tracing::warn!(
+                error = describe(&error),
+                "ServiceCIDRs cannot be listed: as a source, the address of a Service is not told from a public one unless it is private"
+            );
+            Vec::new()
+        }
+    }
 }
 
 /// Waits until the API server serves SherpackRelease to us.

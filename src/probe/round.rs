@@ -58,6 +58,9 @@ async fn pod_answers(
     let answer = match &probe.check {
         Check::Http(check) => {
             let address = address(pod, &check.port).map_err(failed)?;
+            if pod.on_node {
+                http.may_ask_node(address).map_err(refused)?;
+            }
             direct(http, probe, check, address).await
         }
         Check::Command { command, container } => {
@@ -82,13 +85,15 @@ async fn direct(http: &StatusClient, probe: &Probe, check: &Http, address: Socke
     let get = http.get(address, check.scheme == Scheme::Https, &check.path);
     match tokio::time::timeout(probe.timeout, get).await {
         Err(_) => Err(Seen::Failed(format!("GET {url}: {}", late(probe.timeout)))),
-        Ok(Err(error @ StatusError::Forbidden { .. })) => {
-            Err(Seen::Hopeless(reasons::PROBE_REFUSED, error.to_string()))
-        }
+        Ok(Err(error @ StatusError::Forbidden { .. })) => Err(refused(error)),
         Ok(Err(StatusError::Failed(problem))) => Err(Seen::Failed(format!("GET {url}: {problem}"))),
         Ok(Ok(status)) if check.accepts(status) => Ok(()),
         Ok(Ok(status)) => Err(Seen::Failed(format!("GET {url}: status {status}"))),
     }
+}
+
+fn refused(error: StatusError) -> Seen {
+    Seen::Hopeless(reasons::PROBE_REFUSED, error.to_string())
 }
 
 fn proxied(probe: &Probe, check: &Http, answer: Proxied) -> Result<(), Seen> {

@@ -106,6 +106,16 @@ pub enum Error {
         /// What kind of address that is.
         why: &'static str,
     },
+    /// Something went wrong at a private address: what it was is for the operator's log.
+    #[error(
+        "{url} cannot be fetched: the operator's log says why, and so does this message when the operator's flag --allow-source names the host, whose address is a private one"
+    )]
+    Withheld {
+        /// Where it was looked for.
+        url: String,
+        /// What went wrong.
+        cause: String,
+    },
     /// A redirect that is not followed.
     #[error("{url} cannot be fetched: {why}")]
     Redirect {
@@ -127,6 +137,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same for the operator's own log: only its administrators read it.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        match self {
+            Self::Withheld { cause, .. } => cause.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// Who must act. A missing source may appear: it is looked for again.
     #[must_use]
     pub fn class(&self) -> Class {
@@ -134,6 +153,7 @@ impl Error {
             Self::NotFound { .. }
             | Self::Io { .. }
             | Self::Unreachable { .. }
+            | Self::Withheld { .. }
             | Self::Status { .. }
             | Self::ValuesUnreachable { .. } => Class::Retry,
             Self::Unauthorized { .. } | Self::Tls { .. } | Self::ValuesNotFound { .. } => Class::FixCluster,
@@ -155,7 +175,7 @@ impl Error {
             Self::ValuesUnreachable { .. } => "ValuesUnreachable",
             Self::Pack { error, .. } | Self::Values { error, .. } => error.reason(),
             Self::Io { .. } => "SourceUnreadable",
-            Self::Unreachable { .. } => "SourceUnreachable",
+            Self::Unreachable { .. } | Self::Withheld { .. } => "SourceUnreachable",
             Self::Status { .. } => "SourceUnavailable",
             Self::Unauthorized { .. } => "SourceUnauthorized",
             Self::Tls { .. } => "SourceUntrusted",

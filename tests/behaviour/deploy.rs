@@ -12,11 +12,13 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use sherpack_operator::source::http::Options;
 
+use super::port;
 use super::timed::leader_election;
 use crate::support::accounts::{ALL, rule};
 use crate::support::control_plane::{self, ControlPlane};
 use crate::support::operator::Settings;
 use crate::support::packs::config_map;
+use crate::support::process::{Process, command};
 use crate::support::wait::eventually;
 use crate::support::wire::Request;
 use crate::support::{Harness, Pack};
@@ -137,19 +139,59 @@ fn persistent_volume(name: &str) -> Value {
     })
 }
 
+/// `config/default` with its components, as its comment tells.
+fn with_components() -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("with-components");
+    std::fs::create_dir_all(&directory).unwrap();
+    let up = "../".repeat(directory.strip_prefix(project()).unwrap().components().count());
+    let kustomization = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "resources": [format!("{up}config/default")],
+        "components": [format!("{up}config/metrics-auth"), format!("{up}config/network-policy")],
+    });
+    std::fs::write(directory.join("kustomization.yaml"), kustomization.to_string()).unwrap();
+    directory
+}
+
+/// With the rights of the component, and those of the role for readers, the metrics are read.
+async fn metrics_are_read(h: &Harness, kubeconfig: &Path) {
+    let mut operator = command(h, &["--metrics-auth=token", "--metrics-listen=127.0.0.1:0"]);
+    operator.env("KUBECONFIG", kubeconfig);
+    let mut process = Process::of(operator).await;
+    let address = process.told("metrics").await;
+    h.account("scraper").await;
+    let headers = port::bearer(&port::token(h, "scraper").await);
+    assert!(port::ask(address, None, "/metrics", &headers).await.starts_with("HTTP/1.1 403"));
+    let role = "sherpack-operator-metrics-reader";
+    let binding = json!({
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "scraper", "namespace": h.namespace}],
+    });
+    h.objects.server_side_apply("ClusterRoleBinding/scraper", "test", binding).await;
+    eventually("the metrics are read", async || {
+        port::ask(address, None, "/metrics", &headers).await.starts_with("HTTP/1.1 200")
+    })
+    .await;
+    process.stop().await;
+}
+
 /// Applies `config/default`, narrows what releases may be as its comment tells, and runs the operator with
 /// nothing but the permissions of its service account, on all namespaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     let own = control_plane::own().await;
     let control_plane = own.plane;
-    let rendered = tool(control_plane, "kubectl", &["kustomize", "config/default"], "");
+    let rendered = tool(control_plane, "kubectl", &["kustomize", with_components().to_str().unwrap()], "");
     tool(control_plane, "kubectl", &["apply", "--server-side", "--force-conflicts", "-f", "-"], &rendered);
 
     let client = control_plane.client().await;
     let system = control_plane.objects("sherpack-system").await;
     let deployment = system.get("Deployment/sherpack-operator").await;
     assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "sherpack-operator");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert!(container["args"].as_array().unwrap().contains(&json!("--metrics-auth=token")), "{container}");
+    let closed = system.get("NetworkPolicy/sherpack-operator").await;
+    assert_eq!(closed["spec"]["policyTypes"], json!(["Ingress"]));
     let rules = kinds_of_the_packs();
     system.edit("ClusterRole/sherpack-operator-releases", "test", json!({"rules": rules})).await;
 
@@ -220,6 +262,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     h.uninstall("web").await;
     h.uninstall("db").await;
     h.stop().await;
+    metrics_are_read(&h, &h.settings.kubeconfig).await;
 
     let seen = h.wire.since(0);
     let refused: Vec<String> =
@@ -241,6 +284,8 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     let elects: Api<Role> = Api::namespaced(h.client.clone(), "sherpack-system");
     let elects = elects.get("sherpack-operator-leader-election").await.unwrap();
     granted.extend(rights(elects.rules.as_ref()));
+    let reviews = roles.get("sherpack-operator-metrics-auth").await.unwrap();
+    assert_eq!(rights(reviews.rules.as_ref()).len(), 2, "{reviews:?}");
     let idle: Vec<&Right> = granted.difference(&used).collect();
     assert!(idle.is_empty(), "granted in config/rbac/ and never used: {idle:#?}");
 }
@@ -266,10 +311,26 @@ async fn the_chart_installs_with_the_same_permissions() {
                  priorityClassName=system-cluster-critical,serviceAccount.name=other,\
                  tenancy=multi,defaultServiceAccount=tenant,rbac.impersonate=false,\
                  nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull,\
-                 allowSources[0]=charts.local:8080,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\
+                 allowSources[0]=charts.local:8080,denyPrivateSources=false,\
+                 metrics.auth=token,metrics.certSecret=cert,networkPolicy.enabled=true,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\
                  volumes[0].name=v,volumeMounts[0].name=v,volumeMounts[0].mountPath=/v";
     let dry = [&apply[..], &["--dry-run=server"]].concat();
-    tool(control_plane, "kubectl", &dry, &template(&["--set", other]));
+    let all = template(&["--set", other]);
+    tool(control_plane, "kubectl", &dry, &all);
+    for said in ["--deny-private-sources=false", "--metrics-auth=token", "--metrics-cert-dir=/metrics-certs"]
+    {
+        assert!(all.contains(said), "{said}: {all}");
+    }
+    for unasked in ["tokenreviews", "NetworkPolicy", "--deny-private", "--metrics"] {
+        assert!(!template(&[]).contains(unasked), "{unasked}");
+    }
+    let open = template(&["--set", "networkPolicy.enabled=true"]);
+    let port = |rendered: &str| {
+        let documents = sherpack_operator::manifest::yaml::parse_documents(rendered, "chart").unwrap();
+        let policy = documents.into_iter().find(|object| object["kind"] == "NetworkPolicy").unwrap();
+        policy["spec"]["ingress"][0]["ports"][0]["port"].clone()
+    };
+    assert_eq!((port(&open), port(&all)), (json!(8080), json!(8443)));
     // Two that do not know of each other would both act.
     let several = template(&["--set", "replicas=2"]);
     tool(control_plane, "kubectl", &dry, &several);
@@ -301,6 +362,7 @@ async fn the_chart_installs_with_the_same_permissions() {
         ("guard-sherpack-operator-releases", "sherpack-operator-releases"),
         ("guard-sherpack-operator-sherpackrelease-editor", "sherpack-operator-sherpackrelease-editor"),
         ("guard-sherpack-operator-sherpackrelease-viewer", "sherpack-operator-sherpackrelease-viewer"),
+        ("guard-sherpack-operator-metrics-reader", "sherpack-operator-metrics-reader"),
     ] {
         let theirs: ClusterRole = serde_json::from_value(find("ClusterRole", config)).unwrap();
         assert_eq!(roles.get(chart).await.unwrap().rules, theirs.rules, "{chart} and {config}");

@@ -18,10 +18,10 @@ use sherpack_operator::source::http::{
 use crate::support::http_proxy::HttpProxy;
 use crate::support::http_server::{Authority, HttpServer, Route};
 
-const BYTES: &[u8] = b"any bytes do";
+pub(super) const BYTES: &[u8] = b"any bytes do";
 
 /// Answers that never come are not waited for as long as in real life.
-fn impatient() -> Timing {
+pub(super) fn impatient() -> Timing {
     let short = Duration::from_secs(2);
     Timing { head: short, idle: short, ..Timing::default() }
 }
@@ -30,18 +30,22 @@ fn client(allow: &[&str]) -> Client {
     through(Proxies::default(), allow)
 }
 
-fn through(proxies: Proxies, allow: &[&str]) -> Client {
+pub(super) fn through(proxies: Proxies, allow: &[&str]) -> Client {
     let allow = allow.iter().map(|host| host.parse().unwrap()).collect();
     let options = Options { allow, proxies, ..Options::default() };
     Client::new(&options, impatient(), &Limits { compressed: 100_000, ..Limits::default() })
 }
 
-fn credentials(data: &[(&str, &str)]) -> Credentials {
+pub(super) fn credentials(data: &[(&str, &str)]) -> Credentials {
     let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())));
     Credentials::read(&data.collect::<BTreeMap<_, _>>()).unwrap()
 }
 
-async fn get_with(client: &Client, url: &str, credentials: &Credentials) -> Result<Vec<u8>, Error> {
+pub(super) async fn get_with(
+    client: &Client,
+    url: &str,
+    credentials: &Credentials,
+) -> Result<Vec<u8>, Error> {
     let url = Url::parse(url).unwrap();
     match client.get("apps", &url, credentials, &Validators::default()).await? {
         Answer::Fetched { bytes, .. } => Ok(bytes),
@@ -49,12 +53,12 @@ async fn get_with(client: &Client, url: &str, credentials: &Credentials) -> Resu
     }
 }
 
-async fn get(client: &Client, url: &str) -> Result<Vec<u8>, Error> {
+pub(super) async fn get(client: &Client, url: &str) -> Result<Vec<u8>, Error> {
     get_with(client, url, &Credentials::default()).await
 }
 
 #[track_caller]
-fn refused(result: Result<Vec<u8>, Error>, reason: &str, says: &str) -> Error {
+pub(super) fn refused(result: Result<Vec<u8>, Error>, reason: &str, says: &str) -> Error {
     let error = result.expect_err("it is refused");
     assert_eq!(error.reason(), reason, "{error}");
     assert!(error.to_string().contains(says), "{error} does not say `{says}`");
@@ -129,7 +133,7 @@ async fn every_bad_answer_has_its_own_reason() {
     );
 }
 
-fn free_address() -> std::net::SocketAddr {
+pub(super) fn free_address() -> std::net::SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
@@ -285,7 +289,7 @@ async fn a_certificate_for_another_name_is_refused() {
     let ca = credentials(&[("ca.crt", &authority.pem())]);
     let proxy = HttpProxy::start(server.address, None).await;
     let proxies = Proxies { https: format!("http://{}", proxy.address), ..Proxies::default() };
-    let misled = through(proxies, &[]);
+    let misled = through(proxies, &["charts.invalid"]);
     refused(get_with(&misled, "https://charts.invalid/a", &ca).await, "SourceUntrusted", "charts.invalid");
 }
 
@@ -304,7 +308,7 @@ async fn a_proxy_is_used_unless_the_host_is_excepted() {
         no: "direct.invalid".to_owned(),
         ..Proxies::default()
     };
-    let client = through(proxies, &[]);
+    let client = through(proxies, &["charts.invalid"]);
     let secret = credentials(&[("ca.crt", &authority.pem()), ("bearerToken", "s3cret")]);
     assert_eq!(get_with(&client, "https://charts.invalid/a", &secret).await.unwrap(), BYTES);
     assert_eq!(tunnel.asked(), ["CONNECT charts.invalid:443"]);
@@ -320,7 +324,7 @@ async fn a_proxy_is_used_unless_the_host_is_excepted() {
     assert_eq!((forward.asked().len(), tunnel.asked().len()), (1, 1));
     let refusing = Proxies { https: format!("http://user:wrong@{}", tunnel.address), ..Proxies::default() };
     let error = refused(
-        get(&through(refusing, &[]), "https://charts.invalid/a").await,
+        get(&through(refusing, &["charts.invalid"]), "https://charts.invalid/a").await,
         "SourceUnreachable",
         "the operator's proxy",
     );

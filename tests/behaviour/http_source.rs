@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use sherpack_operator::source::cache;
 use sherpack_operator::source::http::{Options, Proxies};
@@ -11,6 +13,7 @@ use crate::support::harness::condition;
 use crate::support::http_proxy::HttpProxy;
 use crate::support::http_server::{Authority, HttpServer, Route};
 use crate::support::packs::{config_map, secret};
+use crate::support::process::{Process, command};
 use crate::support::wait::{eventually, wait_for};
 use crate::support::{Harness, Pack};
 
@@ -239,18 +242,114 @@ async fn an_address_of_the_operator_itself_is_refused_unless_its_host_is_allowed
     h.condition("by-name", "Ready", "False", Some("SourceForbidden")).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_leads_to_hosts_that_only_it_knows() {
-    let mut h = Harness::without_operator("http-proxy").await;
+/// An operator that fetches through a proxy, which leads to the server whatever it is asked for.
+async fn proxied(name: &str, allow: &[&str]) -> (Harness, HttpServer, HttpProxy) {
+    let mut h = Harness::without_operator(name).await;
     let server = HttpServer::start().await;
     server.serve("/web.tgz", file("blue"));
     let proxy = HttpProxy::start(server.address, None).await;
     let proxies = Proxies { http: format!("http://{}", proxy.address), ..Proxies::default() };
-    h.settings.sources = Options { proxies, ..Options::default() };
+    let allow = allow.iter().map(|host| host.parse().unwrap()).collect();
+    h.settings.sources = Options { allow, proxies, ..Options::default() };
+    (h, server, proxy)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_leads_to_hosts_that_only_it_knows_when_they_are_allowed() {
+    let (h, _server, proxy) = proxied("http-proxy", &["charts.invalid"]).await;
     h.start();
+    let unknown = "http://metadata.google.invalid/computeMetadata/v1/";
+    h.release("metadata", http(unknown)).await;
+    let held = h.condition("metadata", "Ready", "False", Some("SourceUnreachable")).await;
+    assert!(message(&held).contains("--allow-source"), "{held}");
     h.release("web", http("http://charts.invalid/web.tgz")).await;
     h.ready("web").await;
-    assert_eq!(proxy.asked(), ["GET http://charts.invalid/web.tgz"]);
+    assert_eq!(proxy.asked(), ["GET http://charts.invalid:80/web.tgz"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_cannot_find_out_what_listens_at_a_private_address() {
+    let (h, server, _proxy) = proxied("http-scanner", &[]).await;
+    h.start();
+    server.serve("/web", Route::File(b"<html>".to_vec()));
+    server.serve("/401", Route::Status(401));
+    let mut said = Vec::new();
+    for (name, url) in [
+        ("missing", "http://10.0.0.7/missing"),
+        ("login", "http://10.0.0.7/401"),
+        ("page", "http://10.0.0.7/web"),
+        ("closed", "https://127.0.0.1.invalid/"),
+    ] {
+        h.release(name, http(url)).await;
+        let held = h.condition(name, "Ready", "False", Some("SourceUnreachable")).await;
+        said.push(message(&held).replace(url, "URL"));
+    }
+    // The last one is another matter: a name that does not exist is told.
+    assert!(said.pop().is_some_and(|unknown| unknown.contains("cannot be resolved")));
+    assert!(said.iter().all(|text| *text == said[0]), "{said:#?}");
+    h.release("archive", http("http://10.0.0.7/web.tgz")).await;
+    h.ready("archive").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn private_addresses_are_refused_by_the_flag_until_they_are_allowed() {
+    let (mut h, _server, proxy) = proxied("http-private", &[]).await;
+    h.settings.sources.deny_private = true;
+    h.start();
+    for (name, host) in [("address", "10.0.0.7"), ("name", "0x0a000007")] {
+        h.release(name, http(&format!("http://{host}/web.tgz"))).await;
+        let held = h.condition(name, "Ready", "False", Some("SourceForbidden")).await;
+        assert_eq!(condition(&held, "Stalled")["status"], "True", "{held}");
+        assert!(message(&held).contains("10.0.0.7") && message(&held).contains("--allow-source"), "{held}");
+    }
+    assert!(proxy.asked().is_empty());
+    h.kill();
+    h.settings.sources.allow = vec!["10.0.0.7:80".parse().unwrap()];
+    h.start();
+    h.ready("address").await;
+    h.pass("name").await;
+    h.condition("name", "Ready", "False", Some("SourceForbidden")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_address_of_a_service_is_private_whatever_it_looks_like() {
+    let (mut h, _server, proxy) = proxied("http-services", &[]).await;
+    // Some clouds take public addresses for them.
+    let network = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "http-services"},
+        "spec": {"cidrs": ["198.51.100.0/28"]},
+    });
+    let networks: Api<ServiceCIDR> = Api::all(h.client.clone());
+    networks.create(&PostParams::default(), &serde_json::from_value(network).unwrap()).await.unwrap();
+    h.settings.sources.deny_private = true;
+    h.start();
+    for (name, host) in [("address", "198.51.100.7"), ("named", "web.apps.svc.cluster.local")] {
+        h.release(name, http(&format!("http://{host}/web.tgz"))).await;
+    }
+    let held = h.condition("address", "Ready", "False", Some("SourceForbidden")).await;
+    assert!(message(&held).contains("198.51.100.7 is a Service of the cluster"), "{held}");
+    // Nobody resolves it here, and nobody has to.
+    h.condition("named", "Ready", "False", Some("SourceForbidden")).await;
+    h.release("public", http("http://198.51.100.17/web.tgz")).await;
+    h.ready("public").await;
+    assert_eq!(proxy.asked(), ["GET http://198.51.100.17:80/web.tgz"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_several_tenants_private_addresses_are_refused_without_a_word() {
+    let h = Harness::without_operator("http-tenants").await;
+    h.account("tenant").await;
+    let arguments = ["--tenancy=multi", "--default-service-account=tenant"];
+    let process = Process::of(command(&h, &arguments)).await;
+    h.release("web", http("http://10.0.0.7/web.tgz")).await;
+    h.condition("web", "Ready", "False", Some("SourceForbidden")).await;
+    process.stop().await;
+    let process =
+        Process::of(command(&h, &[&arguments[..], &["--deny-private-sources=false"]].concat())).await;
+    h.pass("web").await;
+    let told = h.status("web").await["conditions"].to_string();
+    assert!(!told.contains("SourceForbidden"), "{told}");
+    process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

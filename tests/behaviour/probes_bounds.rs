@@ -173,6 +173,29 @@ async fn an_address_of_the_operator_itself_is_not_asked_unless_it_is_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_in_the_network_of_its_node_is_not_asked_unless_the_node_is_allowed() {
+    let mut h = Harness::new("probe-node").await;
+    let server = HttpServer::start().await;
+    server.serve("/healthz", Route::Status(200));
+    let port = server.address.port().to_string();
+    let settings = [("path", "/healthz"), ("port", &*port)];
+    let mut object = probed(deployment("web", 1), &settings);
+    object["spec"]["template"]["spec"]["hostNetwork"] = json!(true);
+    h.apply("web", &Pack::new("web", "1.0.0").object(object), json!({"timeout": "1h"})).await;
+    let refused = h.condition("web", "Ready", "False", Some("ProbeRefused")).await;
+    for part in ["Deployment probe-node/web", "the address of the pod's node", "--allow-source"] {
+        assert!(message(&refused).contains(part), "{part}: {refused}");
+    }
+    assert!(server.asked("/healthz").is_empty());
+    h.kill();
+    h.settings.sources.allow = vec!["127.0.0.1".parse().unwrap()];
+    h.start();
+    h.annotate("web", "sherpack.io/reset-at", "now").await;
+    h.ready("web").await;
+    assert!(!server.asked("/healthz").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_probe_that_means_nothing_is_named_and_nothing_is_touched() {
     let h = Harness::new("probe-mistakes").await;
     let job = {

@@ -4,58 +4,15 @@ use std::net::SocketAddr;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::process::Command;
 
+use crate::support::http_proxy::HttpProxy;
+use crate::support::http_server::{HttpServer, Route};
 use crate::support::operator::Probe;
 use crate::support::packs::{config_map, deployment, secret, with_pod_annotation};
+use crate::support::process::Process;
 use crate::support::wait::{LONG, eventually, wait_for};
 use crate::support::{Harness, Pack};
-
-struct Process {
-    child: Child,
-    log: Lines<BufReader<ChildStderr>>,
-    address: SocketAddr,
-    lines: Vec<Value>,
-}
-
-impl Process {
-    /// Starts one that logs JSON, and waits until it told the address that it took.
-    async fn start(h: &Harness, level: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sherpack-operator"))
-            .args(["run", "--log-format=json", "--listen=127.0.0.1:0", "--log-level", level])
-            .args(["--watch-namespace", &h.namespace, "--operator-namespace", &h.namespace])
-            .env("KUBECONFIG", &h.control_plane.kubeconfig)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut lines = Vec::new();
-        let address = loop {
-            let line = tokio::time::timeout(LONG, log.next_line()).await.unwrap().unwrap().expect("it runs");
-            let line: Value = serde_json::from_str(&line).expect("every line is JSON");
-            let address = line.pointer("/fields/address").or_else(|| line.get("address")).cloned();
-            lines.push(line);
-            if let Some(address) = address {
-                break address.as_str().unwrap().parse().unwrap();
-            }
-        };
-        Self { child, log, address, lines }
-    }
-
-    /// SIGTERM; gives the exit code and everything that it logged.
-    async fn stop(mut self) -> (Option<i32>, Vec<Value>) {
-        let pid = self.child.id().unwrap().to_string();
-        assert!(Command::new("kill").arg(pid).status().await.unwrap().success());
-        while let Some(line) = tokio::time::timeout(LONG, self.log.next_line()).await.unwrap().unwrap() {
-            self.lines.push(serde_json::from_str(&line).expect("every line is JSON"));
-        }
-        let status = tokio::time::timeout(LONG, self.child.wait()).await.unwrap().unwrap();
-        (status.code(), self.lines)
-    }
-}
 
 async fn get(address: SocketAddr, path: &str) -> String {
     Probe(address).http(path).await.unwrap_or_default()
@@ -185,4 +142,43 @@ async fn without_an_api_server_it_ends_and_says_so() {
     let error = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(2), "{error}");
     assert!(error.contains("https://127.0.0.1:1"), "{error}");
+}
+
+/// What a tenant writes is in the log, where only administrators read it, and never as a line of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_text_log_has_one_line_for_each_event_and_tells_what_is_withheld_from_tenants() {
+    let h = Harness::without_operator("process-lines").await;
+    let server = HttpServer::start().await;
+    server.serve("/web.tgz", Route::Status(418));
+    let proxy = HttpProxy::start(server.address, None).await;
+    let log = std::env::temp_dir().join(format!("process-lines-{}", std::process::id()));
+    let mut operator = Command::new(env!("CARGO_BIN_EXE_sherpack-operator"));
+    operator.args(["run", "--log-format=text", "--log-level=debug", "--listen=127.0.0.1:0"]);
+    operator.args(["--watch-namespace", &h.namespace, "--operator-namespace", &h.namespace]);
+    operator.env("KUBECONFIG", &h.control_plane.kubeconfig);
+    operator.env("HTTP_PROXY", format!("http://{}", proxy.address));
+    let mut child = operator
+        .stdin(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let forged = "2026-01-01T00:00:00.000000Z  INFO sherpack_operator: forged";
+    let template = format!("{{{{ fail(\"first\\n{forged}\") }}}}");
+    h.apply("bad", &Pack::new("bad", "1.0.0").template("a.yaml", &template), json!({})).await;
+    h.condition("bad", "Ready", "False", Some("RenderFailed")).await;
+    h.release("web", json!({"pack": {"http": {"url": "http://10.0.0.7/web.tgz"}}})).await;
+    let held = h.condition("web", "Ready", "False", Some("SourceUnreachable")).await;
+    assert!(!held.to_string().contains("418"), "{held}");
+    let written = || std::fs::read_to_string(&log).unwrap();
+    wait_for("the log tells both", async || {
+        let log = written();
+        if log.contains("answers 418") && log.contains("forged") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    child.kill().await.unwrap();
+    for line in written().lines() {
+        assert!(line.starts_with("20") && !line.starts_with(forged), "{line}");
+    }
+    std::fs::remove_file(&log).unwrap();
 }

@@ -56,7 +56,8 @@ async fn forward(
         let _ = stream.write_all(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n").await;
         return;
     }
-    let mut upstream = TcpStream::connect(server).await.unwrap();
+    // Without one the client sees its connection end, as with a proxy that gives up.
+    let Ok(mut upstream) = TcpStream::connect(server).await else { return };
     if line.starts_with("CONNECT ") {
         stream.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await.unwrap();
     } else {

@@ -262,6 +262,11 @@ impl Authority {
         self.issue(&[], ExtendedKeyUsagePurpose::ClientAuth)
     }
 
+    /// A certificate and its key, for servers of these names.
+    pub fn for_servers(&self, names: &[&str]) -> (String, String) {
+        self.issue(names, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
     fn issue(&self, names: &[&str], usage: ExtendedKeyUsagePurpose) -> (String, String) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();

@@ -26,6 +26,7 @@ pub mod operator;
 pub mod packs;
 pub mod people;
 pub mod probed;
+pub mod process;
 pub mod records;
 pub mod replica;
 pub mod wait;

@@ -62,7 +62,10 @@ impl Operator {
         let (shutdown, lives) = (CancellationToken::new(), CancellationToken::new());
         let address = free_address();
         let config = Config {
-            cluster: config::Cluster { kubeconfig: Some(settings.kubeconfig.clone()), context: None },
+            cluster: config::Cluster {
+                kubeconfig: Some(settings.kubeconfig.clone()),
+                ..config::Cluster::default()
+            },
             watch_namespace: settings.watch_namespace.clone(),
             watch_labels: settings.watch_labels.clone(),
             operator_namespace: settings.operator_namespace.clone(),
@@ -78,6 +81,7 @@ impl Operator {
             memory_budget: settings.memory_budget,
             concurrency: NonZeroUsize::new(settings.concurrency).unwrap(),
             listen: address,
+            metrics_auth: config::MetricsAuth::None,
             leader_election: settings.leader_election,
             holder: settings.holder.clone(),
             through: Some(wire.wrap(lives.clone())),

@@ -1,5 +1,5 @@
-//! Which addresses a fetch may go to. A release's author chooses the URL, so it must not reach what only the
-//! operator's own pod or node can: itself, its neighbours on the link, the cloud's metadata service.
+//! Which addresses a fetch may never go to. A release's author chooses the URL, so it must not reach what only the operator's own
+//! pod or node can: itself, its neighbours on the link, the cloud's metadata service.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -62,7 +62,7 @@ fn forbidden_v6(address: Ipv6Addr) -> Option<&'static str> {
 }
 
 /// The IPv4 address that an IPv6 address stands for.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+pub(super) fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
         Some(Ipv4Addr::new(a, b, c, d))
@@ -127,7 +127,7 @@ impl FromStr for Allowed {
 }
 
 /// One spelling for one host: lower case, no dot at the end, addresses in their shortest form.
-fn plain(host: &str) -> String {
+pub(super) fn plain(host: &str) -> String {
     match host.parse::<IpAddr>() {
         Ok(address) => address.to_string(),
         Err(_) => host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase(),

@@ -13,14 +13,14 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 use super::Options;
-use super::address::Allowed;
-use super::connect::Connected;
+use super::connect::{Connected, Forwarding, Place};
 use super::credentials::Credentials;
 use super::fair::Fair;
 use super::proxy::Rules;
 use super::resolve::Resolver;
 use super::tls::{self, Trust};
 use super::url::Url;
+use super::walls::{Reach, Walls};
 use crate::pack::{self, Limits};
 use crate::source::Error;
 
@@ -81,7 +81,7 @@ pub enum Answer {
 
 /// Fetches archives. Holds no connection between two fetches.
 pub struct Client {
-    pub(super) allowed: Vec<Allowed>,
+    pub(super) walls: Walls,
     pub(super) proxies: Rules,
     pub(super) resolver: Resolver,
     pub(super) trust: Trust,
@@ -94,7 +94,7 @@ impl Client {
     #[must_use]
     pub fn new(options: &Options, timing: Timing, limits: &Limits) -> Self {
         Self {
-            allowed: options.allow.clone(),
+            walls: Walls::new(&options.allow, options.deny_private, &options.services),
             proxies: Rules::new(&options.proxies),
             resolver: Resolver::new(),
             trust: Trust::default(),
@@ -118,18 +118,23 @@ impl Client {
         credentials: &Credentials,
         known: &Validators,
     ) -> Result<Answer, Error> {
-        match tokio::time::timeout(self.timing.total, self.follow(namespace, url, credentials, known)).await {
+        let mut inside = false;
+        let answer = self.follow(namespace, url, credentials, known, &mut inside);
+        let answer = match tokio::time::timeout(self.timing.total, answer).await {
             Ok(answer) => answer,
             Err(_) => Err(unreachable(url, format!("it took longer than {:?}", self.timing.total))),
-        }
+        };
+        if inside { withhold(url, answer) } else { answer }
     }
 
+    /// `inside` is set when a private address is asked.
     async fn follow(
         &self,
         namespace: &str,
         url: &Url,
         credentials: &Credentials,
         known: &Validators,
+        inside: &mut bool,
     ) -> Result<Answer, Error> {
         let refused = |why: String| Error::Redirect { url: url.to_string(), why };
         let mut visited = vec![url.clone()];
@@ -137,8 +142,11 @@ impl Client {
         // Once a redirect has led to another host, what that one says is not a reason to show credentials again.
         let mut identify = true;
         loop {
-            let exchange = self.exchange(namespace, &at, credentials, identify, known).await;
-            let (response, _driver) = exchange.map_err(|error| error.on_the_way_from(url, &at))?;
+            let on_the_way = |error: Error| error.on_the_way_from(url, &at);
+            let place = self.place(namespace, &at).await.map_err(on_the_way)?;
+            *inside |= place.reach == Reach::Private;
+            let exchange = self.exchange(namespace, &at, place, credentials, identify, known).await;
+            let (response, _driver) = exchange.map_err(on_the_way)?;
             let location = match response.status() {
                 StatusCode::MOVED_PERMANENTLY
                 | StatusCode::FOUND
@@ -176,11 +184,13 @@ impl Client {
         &self,
         namespace: &str,
         url: &Url,
+        place: Place,
         credentials: &Credentials,
         identify: bool,
         known: &Validators,
     ) -> Result<(Response<Incoming>, Driver), Error> {
-        let Connected { wire, forwarding } = self.connect(namespace, url, credentials, identify).await?;
+        let connected = self.connect(namespace, url, place, credentials, identify).await?;
+        let Connected { wire, forwarding } = connected;
         let failed = |error: hyper::Error| match tls::cause(&error) {
             Some(cause) => Error::Tls { url: url.to_string(), message: tls::explain(cause, credentials) },
             None => unreachable(url, describe(&error)),
@@ -189,7 +199,10 @@ impl Client {
         connection.max_buf_size(HEAD);
         let (mut sender, driver) = connection.handshake(TokioIo::new(wire)).await.map_err(failed)?;
         let driver = Driver(tokio::spawn(driver));
-        let target = if forwarding.is_some() { url.uri().clone() } else { origin(url) };
+        let target = match &forwarding {
+            Some(Forwarding { authority, .. }) => forwarded(url, authority),
+            None => origin(url),
+        };
         let mut request = Request::new(Empty::<Bytes>::new());
         *request.uri_mut() = target;
         let headers = request.headers_mut();
@@ -206,7 +219,7 @@ impl Client {
         if let Some(authorization) = credentials.authorization.as_ref().filter(|_| identify) {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
-        if let Some(authorization) = forwarding.and_then(|proxy| proxy.authorization) {
+        if let Some(authorization) = forwarding.and_then(|forwarding| forwarding.authorization) {
             headers.insert(PROXY_AUTHORIZATION, authorization);
         }
         match tokio::time::timeout(self.timing.head, sender.send_request(request)).await {
@@ -320,6 +333,27 @@ impl Drop for Driver {
 
 pub(super) fn unreachable(url: &Url, message: String) -> Error {
     Error::Unreachable { url: url.to_string(), message }
+}
+
+/// How an archive begins: with the mark of gzip.
+const ARCHIVE: [u8; 2] = [0x1f, 0x8b];
+
+/// What is told of an answer from inside of the network: an archive, or that there is none. Everything else would make the
+/// operator a scanner of what its releases' authors cannot reach.
+fn withhold(url: &Url, answer: Result<Answer, Error>) -> Result<Answer, Error> {
+    let cause = match answer {
+        Ok(Answer::Fetched { bytes, .. }) if !bytes.starts_with(&ARCHIVE) => {
+            format!("{url} cannot be fetched: the server answers with what is no archive")
+        }
+        Ok(answer) => return Ok(answer),
+        Err(error) => error.to_string(),
+    };
+    Err(Error::Withheld { url: url.to_string(), cause })
+}
+
+/// The URL for a proxy, with the host that it shall ask.
+fn forwarded(url: &Url, authority: &str) -> Uri {
+    format!("http://{authority}{}", url.target()).parse().unwrap_or_else(|_| url.uri().clone())
 }
 
 fn origin(url: &Url) -> Uri {

@@ -1,10 +1,11 @@
 //! A connection to where a URL leads, directly or through the proxy, and to no address that is forbidden.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -16,8 +17,9 @@ use tower::Service;
 use super::client::{Client, unreachable};
 use super::credentials::Credentials;
 use super::proxy::Proxy;
+use super::tls;
 use super::url::Url;
-use super::{address, tls};
+use super::walls::{Reach, Refused};
 use crate::source::Error;
 
 /// Addresses of one name that are tried.
@@ -29,52 +31,109 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 /// A connection, and how the request on it has to name its target.
 pub(super) struct Connected {
     pub wire: Box<dyn Wire>,
-    /// The proxy reads the request: the whole URL goes into it, and this tells it who asks.
-    pub forwarding: Option<Proxy>,
+    pub forwarding: Option<Forwarding>,
+}
+
+/// The proxy reads the request.
+pub(super) struct Forwarding {
+    /// The host and port that go into the request line.
+    pub authority: String,
+    /// This tells the proxy who asks.
+    pub authorization: Option<HeaderValue>,
+}
+
+/// Where a URL leads, after it was checked.
+pub(super) struct Place {
+    pub reach: Reach,
+    proxy: Option<Proxy>,
+    /// What was checked is what is connected to, by a proxy too: the name is not looked up again. None for a host that
+    /// is vouched for and behind a proxy, which is told its name.
+    addresses: Vec<SocketAddr>,
 }
 
 impl Client {
+    /// Looks up and checks where a URL leads.
+    pub(super) async fn place(&self, namespace: &str, url: &Url) -> Result<Place, Error> {
+        let proxy = self.proxies.of(url).map_err(|message| unreachable(url, message))?;
+        if proxy.is_some() && self.walls.allow(url.host(), url.port()) {
+            return Ok(Place { reach: Reach::Allowed, proxy, addresses: Vec::new() });
+        }
+        let judge = |addresses: &[IpAddr]| {
+            let judged = self.walls.judge(url.host(), url.port(), addresses);
+            judged.map_err(|Refused { address, why }| Error::Forbidden { url: url.to_string(), address, why })
+        };
+        // A name may be refused for what it is, and then nobody learns whether it exists.
+        judge(&[])?;
+        let resolved = self.resolver.resolve(namespace, url.host(), url.port()).await;
+        let mut addresses = resolved.map_err(|message| match &proxy {
+            None => unreachable(url, message),
+            Some(_) => unreachable(
+                url,
+                format!(
+                    "{message}; behind a proxy, too, nothing is fetched whose address the operator cannot check, unless its flag --allow-source names the host"
+                ),
+            ),
+        })?;
+        let reach = judge(&addresses.iter().map(SocketAddr::ip).collect::<Vec<_>>())?;
+        if proxy.is_some() {
+            // The operator's own routes say nothing about those of the proxy, and any proxy has one for IPv4.
+            addresses.sort_by_key(|address| (address.is_ipv6(), address.ip()));
+        }
+        Ok(Place { reach, proxy, addresses })
+    }
+
     /// `identify`: the credentials are for this host.
     pub(super) async fn connect(
         &self,
         namespace: &str,
         url: &Url,
+        place: Place,
         credentials: &Credentials,
         identify: bool,
     ) -> Result<Connected, Error> {
-        let proxy = self.proxies.of(url).map_err(|message| unreachable(url, message))?;
-        let resolved = self.resolver.resolve(namespace, url.host(), url.port()).await;
-        self.check(url, resolved.as_deref().unwrap_or_default())?;
+        let Place { proxy, addresses, .. } = place;
         let Some(proxy) = proxy else {
-            // What was checked is what is connected to: the name is not looked up again.
-            let addresses = resolved.map_err(|message| unreachable(url, message))?;
             let stream = self.dial(&addresses).await.map_err(|message| unreachable(url, message))?;
-            return Ok(Connected {
-                wire: self.secure(url, credentials, identify, stream).await?,
-                forwarding: None,
-            });
+            let wire = self.secure(url, credentials, identify, stream).await?;
+            return Ok(Connected { wire, forwarding: None });
         };
-        // A name that only the proxy knows is the proxy's to judge.
         let failed = |message: String| unreachable(url, format!("through the operator's proxy: {message}"));
-        let addresses = self.resolver.resolve(namespace, &proxy.host, proxy.port).await.map_err(failed)?;
-        let stream = self.dial(&addresses).await.map_err(failed)?;
+        let through = self.resolver.resolve(namespace, &proxy.host, proxy.port).await.map_err(failed)?;
         if !url.is_https() {
-            return Ok(Connected { wire: Box::new(stream), forwarding: Some(proxy) });
+            let wire = Box::new(self.dial(&through).await.map_err(failed)?);
+            let authority = match addresses.first() {
+                Some(address) => address.to_string(),
+                None => url.host_and_port(),
+            };
+            return Ok(Connected {
+                wire,
+                forwarding: Some(Forwarding { authority, authorization: proxy.authorization }),
+            });
         }
-        let stream = self.tunnel(url, stream, proxy).await.map_err(failed)?;
+        let targets = if addresses.is_empty() {
+            vec![url.host_and_port()]
+        } else {
+            addresses.iter().take(ADDRESSES).map(SocketAddr::to_string).collect()
+        };
+        let stream = self.tunnel_to_any(&through, &proxy, &targets).await.map_err(failed)?;
         Ok(Connected { wire: self.secure(url, credentials, identify, stream).await?, forwarding: None })
     }
 
-    /// Refuses a host if one of its addresses is forbidden: what changes from one look to the next is not trusted.
-    fn check(&self, url: &Url, addresses: &[SocketAddr]) -> Result<(), Error> {
-        if self.allowed.iter().any(|allowed| allowed.covers(url.host(), url.port())) {
-            return Ok(());
+    async fn tunnel_to_any(
+        &self,
+        through: &[SocketAddr],
+        proxy: &Proxy,
+        targets: &[String],
+    ) -> Result<TcpStream, String> {
+        let mut last = "no address".to_owned();
+        for target in targets {
+            let stream = self.dial(through).await?;
+            match self.tunnel(target, stream, proxy).await {
+                Ok(stream) => return Ok(stream),
+                Err(message) => last = message,
+            }
         }
-        let refused = addresses.iter().find_map(|at| address::forbidden(at.ip()).map(|why| (at.ip(), why)));
-        let Some((ip, why)) = refused else { return Ok(()) };
-        let literal = url.host().parse::<std::net::IpAddr>().is_ok();
-        let address = if literal { ip.to_string() } else { format!("{} ({ip})", url.host()) };
-        Err(Error::Forbidden { url: url.to_string(), address, why })
+        Err(last)
     }
 
     async fn dial(&self, addresses: &[SocketAddr]) -> Result<TcpStream, String> {
@@ -94,7 +153,7 @@ impl Client {
         Err(last)
     }
 
-    async fn tunnel(&self, url: &Url, stream: TcpStream, proxy: Proxy) -> Result<TcpStream, String> {
+    async fn tunnel(&self, target: &str, stream: TcpStream, proxy: &Proxy) -> Result<TcpStream, String> {
         let mut stream = Some(TokioIo::new(stream));
         let ready = tower::service_fn(move |_: http::Uri| {
             std::future::ready(
@@ -103,11 +162,10 @@ impl Client {
         });
         // It only passes this on to `ready`.
         let mut tunnel = Tunnel::new(http::Uri::from_static("http://proxy"), ready);
-        if let Some(authorization) = proxy.authorization {
-            tunnel = tunnel.with_auth(authorization);
+        if let Some(authorization) = &proxy.authorization {
+            tunnel = tunnel.with_auth(authorization.clone());
         }
-        let target: http::Uri =
-            format!("https://{}/", url.host_and_port()).parse().map_err(|error| format!("{error}"))?;
+        let target: http::Uri = format!("https://{target}/").parse().map_err(|error| format!("{error}"))?;
         match tokio::time::timeout(self.timing.handshake, tunnel.call(target)).await {
             Ok(Ok(stream)) => Ok(stream.into_inner()),
             Ok(Err(error)) => Err(format!("it opens no tunnel: {error}")),

@@ -243,7 +243,7 @@ impl Inner {
             Ended::Failed(_) => "failure",
         });
         let failed = match &ended {
-            Ended::Failed(error) => Some(error.to_string()),
+            Ended::Failed(error) => Some(error.in_full()),
             _ => None,
         };
         let (Next { wake, again, news }, known) = {

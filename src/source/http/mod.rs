@@ -2,8 +2,9 @@
 //!
 //! [`StatusClient`] asks a pod for a status only; addresses are judged as those of sources.
 //! [`Client`] makes one bounded GET; [`Fetcher`] decides when one is made, keeps at most one under way for each source,
-//! and wakes the releases that wait for it. Invariant: nothing is fetched from an address that only the operator can
-//! reach, unless its administrator allows the host; and credentials go to their own host alone.
+//! and wakes the releases that wait for it. Invariants: nothing is fetched from an address that only the operator can
+//! reach, unless its administrator allows the host, also not by a proxy; of a private address nothing is told but whether it
+//! gave an archive; and credentials go to their own host alone.
 
 mod address;
 mod client;
@@ -17,24 +18,30 @@ mod state;
 mod status;
 mod tls;
 mod url;
+mod walls;
 
 use std::path::PathBuf;
 
+pub use crate::cluster::client::Proxies;
 pub use address::Allowed;
 pub use client::{Answer, Client, Timing, Validators};
 pub use credentials::Credentials;
 pub use fair::{Fair, Permit};
 pub use fetcher::{Fetcher, OnFetch};
-pub use proxy::Proxies;
 pub use state::{Ask, Look, SourceId};
 pub use status::{StatusClient, StatusError};
 pub use url::Url;
+pub use walls::Network;
 
 /// What an operator is told about fetching.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Hosts that may be fetched from whatever their address is.
+    /// Hosts that may be fetched from whatever their address is, and of which everything is told.
     pub allow: Vec<Allowed>,
+    /// Whether private addresses and Services of the cluster are refused.
+    pub deny_private: bool,
+    /// Where Services have their addresses. Not all clusters take private ones for them.
+    pub services: Vec<Network>,
     pub proxies: Proxies,
     /// Where fetched archives are kept; `None`: in memory only.
     pub cache_dir: Option<PathBuf>,

@@ -1,36 +1,12 @@
-//! Proxies as `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name them.
-
-use std::fmt;
+//! The proxy that a fetch goes through, as the operator's environment names it.
 
 use http::HeaderValue;
-use hyper_util::client::proxy::matcher::Matcher;
 
 use super::url::Url;
-
-/// The values of the variables; empty: not set. Whoever starts the operator chooses them, so no address rule holds.
-#[derive(Clone, Default)]
-pub struct Proxies {
-    pub all: String,
-    pub http: String,
-    pub https: String,
-    pub no: String,
-}
-
-/// They may hold a password.
-impl fmt::Debug for Proxies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { all, http, https, no } = self;
-        f.debug_struct("Proxies")
-            .field("all", &!all.is_empty())
-            .field("http", &!http.is_empty())
-            .field("https", &!https.is_empty())
-            .field("no", no)
-            .finish()
-    }
-}
+use crate::cluster::client::Proxies;
 
 /// Which proxy a URL goes through.
-pub(super) struct Rules(Matcher);
+pub(super) struct Rules(Proxies);
 
 pub(super) struct Proxy {
     pub host: String,
@@ -41,8 +17,7 @@ pub(super) struct Proxy {
 
 impl Rules {
     pub(super) fn new(proxies: &Proxies) -> Self {
-        let Proxies { all, http, https, no } = proxies.clone();
-        Self(Matcher::builder().all(all).http(http).https(https).no(no).build())
+        Self(proxies.clone())
     }
 
     /// The proxy for a URL; none when it is fetched directly.
@@ -50,7 +25,7 @@ impl Rules {
     /// # Errors
     /// A proxy that is not spoken to over plain HTTP.
     pub(super) fn of(&self, url: &Url) -> Result<Option<Proxy>, String> {
-        let Some(proxy) = self.0.intercept(url.uri()) else { return Ok(None) };
+        let Some(proxy) = self.0.to(url.uri()) else { return Ok(None) };
         let scheme = proxy.uri().scheme_str().unwrap_or_default();
         if scheme != "http" {
             return Err(format!(

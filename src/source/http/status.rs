@@ -45,6 +45,22 @@ impl StatusClient {
         Self { allowed: allowed.to_vec() }
     }
 
+    /// Whether the address of a node may be asked: behind it is what listens on the node, for whoever runs a pod in its
+    /// network to choose.
+    ///
+    /// # Errors
+    /// Nobody allowed it.
+    pub fn may_ask_node(&self, address: SocketAddr) -> Result<(), StatusError> {
+        if self.allow(address) {
+            return Ok(());
+        }
+        Err(StatusError::Forbidden { address, why: "the address of the pod's node" })
+    }
+
+    fn allow(&self, address: SocketAddr) -> bool {
+        self.allowed.iter().any(|known| known.covers(&address.ip().to_string(), address.port()))
+    }
+
     /// The status with which `address` answers a GET of `target`. Redirects are not followed, the body is not read, and
     /// certificates are not verified, as the kubelet does. The caller bounds the time.
     ///
@@ -52,7 +68,7 @@ impl StatusClient {
     /// An address that only the operator itself can reach and nobody allowed, no connection, no HTTP.
     pub async fn get(&self, address: SocketAddr, tls: bool, target: &str) -> Result<u16, StatusError> {
         if let Some(why) = forbidden(address.ip())
-            && !self.allowed.iter().any(|known| known.covers(&address.ip().to_string(), address.port()))
+            && !self.allow(address)
         {
             return Err(StatusError::Forbidden { address, why });
         }
@@ -144,6 +160,13 @@ mod tests {
             let refused = closed.get(metadata.parse().unwrap(), false, "/").await.unwrap_err();
             assert!(matches!(refused, StatusError::Forbidden { .. }), "{refused}");
         }
+        let node = closed.may_ask_node("10.0.0.4:10250".parse().unwrap()).unwrap_err().to_string();
+        assert!(
+            node.starts_with("10.0.0.4:10250 is not asked: it is the address of the pod's node"),
+            "{node}"
+        );
+        let open = StatusClient::new(&["10.0.0.4".parse().unwrap()]);
+        assert_eq!(open.may_ask_node("10.0.0.4:80".parse().unwrap()), Ok(()));
         let port = format!("127.0.0.1:{}", address.port());
         let exactly = StatusClient::new(&[port.parse().unwrap()]);
         assert_eq!(exactly.get(address, false, "/").await, Ok(200));

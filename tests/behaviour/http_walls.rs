@@ -1,0 +1,128 @@
+//! Where one fetch may lead, directly and behind a proxy, and what is told when it may not.
+
+use sherpack_operator::api::Class;
+use sherpack_operator::pack::Limits;
+use sherpack_operator::source::Error;
+use sherpack_operator::source::http::{Client, Options, Proxies};
+
+use super::http_client::{BYTES, credentials, free_address, get, get_with, impatient, refused, through};
+use crate::support::http_proxy::HttpProxy;
+use crate::support::http_server::{Authority, HttpServer, Route};
+
+/// Names of 203.0.113.7 and 10.0.0.7 that the system resolves without asking a server.
+const WORLD: &str = "0xcb007107";
+const INSIDE: &str = "0x0a000007";
+
+#[tokio::test]
+async fn a_proxy_is_told_the_address_that_was_checked_and_never_a_name_that_only_it_knows() {
+    let authority = Authority::new();
+    let server = HttpServer::start_tls(&authority, &[WORLD], None).await;
+    let plain = HttpServer::start().await;
+    server.serve("/a", Route::File(BYTES.to_vec()));
+    plain.serve("/a", Route::File(BYTES.to_vec()));
+    plain.serve("/away", Route::Redirect(302, "http://metadata.google.invalid/".to_owned()));
+    let (tunnel, forward) =
+        (HttpProxy::start(server.address, None).await, HttpProxy::start(plain.address, None).await);
+    let proxies = Proxies {
+        https: format!("http://{}", tunnel.address),
+        all: format!("http://{}", forward.address),
+        ..Proxies::default()
+    };
+    let client = through(proxies, &[]);
+    let ca = credentials(&[("ca.crt", &authority.pem())]);
+    assert_eq!(get_with(&client, &format!("https://{WORLD}/a"), &ca).await.unwrap(), BYTES);
+    assert_eq!(tunnel.asked(), ["CONNECT 203.0.113.7:443"]);
+    assert_eq!(get(&client, &format!("http://{WORLD}:81/a?b=c")).await.unwrap(), BYTES);
+    assert_eq!(forward.asked(), ["GET http://203.0.113.7:81/a?b=c"]);
+    assert_eq!(plain.asked("/a?b=c")[0].headers["host"], format!("{WORLD}:81"));
+    for name in ["metadata.google.invalid/computeMetadata/v1/", "charts.invalid/a"] {
+        for scheme in ["http", "https"] {
+            let url = format!("{scheme}://{name}");
+            refused(get(&client, &url).await, "SourceUnreachable", "unless its flag --allow-source names");
+        }
+    }
+    // Nor by a name that leads where nothing may lead.
+    for url in ["http://0xa9fea9fe/latest/meta-data", "https://0x7f000001/"] {
+        refused(get(&client, url).await, "SourceForbidden", "--allow-source");
+    }
+    refused(get(&client, &format!("http://{WORLD}/away")).await, "SourceUnreachable", "--allow-source");
+    assert_eq!((tunnel.asked().len(), forward.asked().len()), (1, 2));
+}
+
+/// Whoever writes a release must not learn through the operator what listens where only the operator is let in.
+#[tokio::test]
+async fn of_a_private_address_nothing_is_told_but_whether_it_gave_an_archive() {
+    let gone = free_address();
+    let (plain, closed) = (HttpServer::start().await, HttpProxy::start(gone, None).await);
+    let forward = HttpProxy::start(plain.address, None).await;
+    let behind = |proxy: &HttpProxy, allow: &[&str]| {
+        through(Proxies { all: format!("http://{}", proxy.address), ..Proxies::default() }, allow)
+    };
+    let (client, nobody) = (behind(&forward, &[]), behind(&closed, &[]));
+    plain.serve("/loop", Route::Redirect(302, "/loop".to_owned()));
+    plain.serve("/own", Route::Redirect(302, "http://127.0.0.1/".to_owned()));
+    plain.serve("/inside", Route::Redirect(302, format!("http://{INSIDE}/401")));
+    plain.serve("/web", Route::File(b"<html>".to_vec()));
+    plain.serve("/401", Route::Status(401));
+    plain.serve("/500", Route::Status(500));
+    plain.serve("/silent", Route::Silent);
+    plain.serve("/cut", Route::Truncated(vec![1; 1000]));
+    plain.serve("/large", Route::Promising(1 << 50));
+    let told = |error: &Error, url: &str| {
+        assert!(error.in_full() != error.to_string(), "the log tells no more: {error}");
+        (error.reason(), error.class(), error.to_string().replace(url, "URL"))
+    };
+    let at = |scheme: &str, path: &str| format!("{scheme}://10.0.0.7{path}");
+    let url = at("http", "/missing");
+    let first = told(&get(&nobody, &url).await.unwrap_err(), &url);
+    assert_eq!((first.0, first.1), ("SourceUnreachable", Class::Retry));
+    assert!(first.2.contains("--allow-source"), "{first:?}");
+    for path in ["/missing", "/loop", "/own", "/web", "/401", "/500", "/silent", "/cut", "/large"] {
+        let url = at("http", path);
+        assert_eq!(told(&get(&client, &url).await.unwrap_err(), &url), first, "{path}");
+    }
+    for client in [&client, &nobody] {
+        let url = at("https", "/missing");
+        assert_eq!(told(&get(client, &url).await.unwrap_err(), &url), first, "TLS");
+    }
+    // A public server that leads inside tells no more than one that is asked there.
+    let url = format!("http://{WORLD}/inside");
+    assert_eq!(told(&get(&client, &url).await.unwrap_err(), &url), first);
+
+    let archive = [&[0x1f, 0x8b][..], BYTES].concat();
+    plain.serve("/a", Route::File(archive.clone()));
+    assert_eq!(get(&client, &at("http", "/a")).await.unwrap(), archive);
+    // In full for the public, and where an administrator says so.
+    refused(get(&client, &format!("http://{WORLD}/500")).await, "SourceUnavailable", "answers 500");
+    let open = behind(&forward, &["10.0.0.7"]);
+    refused(get(&open, &at("http", "/500")).await, "SourceUnavailable", "answers 500");
+    refused(get(&open, &at("http", "/401")).await, "SourceUnauthorized", "answers 401");
+}
+
+#[tokio::test]
+async fn private_addresses_and_services_are_not_asked_where_they_are_denied() {
+    let plain = HttpServer::start().await;
+    plain.serve("/a", Route::File(BYTES.to_vec()));
+    let forward = HttpProxy::start(plain.address, None).await;
+    let denying = |allow: &[&str]| {
+        let allow = allow.iter().map(|host| host.parse().unwrap()).collect();
+        let proxies = Proxies { all: format!("http://{}", forward.address), ..Proxies::default() };
+        let options = Options { allow, deny_private: true, proxies, ..Options::default() };
+        Client::new(&options, impatient(), &Limits::default())
+    };
+    let client = denying(&[]);
+    for host in
+        ["10.0.0.7", INSIDE, "172.16.0.1", "192.168.1.1", "100.64.0.1", "[fd00::1]", "[::ffff:10.0.0.7]"]
+    {
+        let error = refused(get(&client, &format!("http://{host}/a")).await, "SourceForbidden", "address");
+        assert_eq!(error.class(), Class::FixSpec, "{error}");
+        assert!(error.to_string().contains("--allow-source"), "{error}");
+    }
+    plain.serve("/inside", Route::Redirect(302, "http://10.0.0.7/a".to_owned()));
+    refused(get(&client, &format!("http://{WORLD}/inside")).await, "SourceForbidden", "10.0.0.7");
+    assert_eq!(forward.asked(), ["GET http://203.0.113.7:80/inside"]);
+    for host in ["10.0.0.7", INSIDE, "charts.apps.svc"] {
+        let allowed = denying(&["10.0.0.7", INSIDE, "charts.apps.svc:80"]);
+        assert_eq!(get(&allowed, &format!("http://{host}/a")).await.unwrap(), BYTES);
+    }
+}
