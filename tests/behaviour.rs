@@ -42,6 +42,7 @@ mod behaviour {
     mod immutable_fields;
     mod jobs;
     mod known_bad;
+    mod lock_claims;
     mod lock_fields;
     mod lock_gone;
     mod lock_handover;
@@ -80,6 +81,7 @@ mod behaviour {
     mod rollout;
     mod schema;
     mod secret_packs;
+    mod secrets_in_words;
     mod served_versions;
     mod shards;
     mod subpacks;

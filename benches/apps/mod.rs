@@ -44,7 +44,7 @@ pub(super) fn with_input<T>(values: &Value, work: impl FnOnce(&Input<'_>) -> T) 
         capabilities: &capabilities,
         now: Timestamp::UNIX_EPOCH,
         seed: "",
-        secrets: Source { kept: &Secrets::new(), random: &[7; 32] },
+        secrets: Source { kept: &Secrets::new(), random: &[7; 32], made: None },
         lookup: &(Arc::new(NoCluster) as Arc<dyn Lookup>),
         stop: &Stop::default(),
     })

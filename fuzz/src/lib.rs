@@ -105,7 +105,7 @@ fn rendered(pack: &Pack) -> Result<render::Rendered, render::Error> {
             capabilities: &capabilities,
             now: Default::default(),
             seed: "seed",
-            secrets: Source { kept: &Secrets::new(), random: &[7; 32] },
+            secrets: Source { kept: &Secrets::new(), random: &[7; 32], made: None },
             lookup: &(Arc::new(NoCluster) as Arc<dyn Lookup>),
             stop: &Stop::default(),
         },

@@ -53,4 +53,4 @@ pub use status::{
     PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
 };
 pub use tenancy::{ActsAs, Tenancy, is_account_name};
-pub use validate::{Invalid, Policy, uninstall_settings, validate};
+pub use validate::{Invalid, LockPolicy, Policy, uninstall_settings, validate};

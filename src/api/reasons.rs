@@ -74,6 +74,10 @@ pub const LOCKED: &str = "Locked";
 pub const STANDING_BACK: &str = "StandingBack";
 /// What `spec.lock` names does not exist.
 pub const RELEASE_NOT_FOUND: &str = "ReleaseNotFound";
+/// What `spec.lock` names has more objects than one lock may have.
+pub const LOCK_TOO_LARGE: &str = "LockTooLarge";
+/// An object of a lock is not the operator's to write in its own name.
+pub const LOCK_NEEDS_ACCOUNT: &str = "LockNeedsAccount";
 
 // ---- holds ------------------------------------------------------------------------------------------------
 

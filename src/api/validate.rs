@@ -47,6 +47,22 @@ pub struct Policy {
     pub trust_pack_crds: bool,
     /// What of all releases is left to others, before what each says itself.
     pub ignore: Vec<Arc<IgnoreRule>>,
+    pub lock: LockPolicy,
+}
+
+/// What `spec.lock` may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockPolicy {
+    /// How many objects one lock may have.
+    pub objects: usize,
+    /// Whether a lock without a service account may write what is beyond the namespace of its records, or gives rights.
+    pub as_operator: bool,
+}
+
+impl Default for LockPolicy {
+    fn default() -> Self {
+        Self { objects: 1000, as_operator: false }
+    }
 }
 
 impl Policy {

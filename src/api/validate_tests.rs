@@ -21,6 +21,7 @@ const fn policy(pack_dir_enabled: bool) -> Policy {
         tenancy: Tenancy::Single,
         trust_pack_crds: false,
         ignore: Vec::new(),
+        lock: super::LockPolicy { objects: 1000, as_operator: false },
     }
 }
 

@@ -92,6 +92,11 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::RELEASE_NOT_FOUND => {
             ("install what spec.lock names, or correct the name", Next::Show("{.spec.lock}"))
         }
+        r::LOCK_TOO_LARGE => (
+            "install it as several releases, or run the operator with a higher --lock-objects",
+            Next::Show("{.spec.lock}"),
+        ),
+        r::LOCK_NEEDS_ACCOUNT => ("name an account in spec.serviceAccountName", Next::Edit),
         r::SUSPENDED => ("nothing is done until it is resumed", Next::Resume),
         r::PAUSED => (
             "a newer revision is held back until upgrades are unpaused",

@@ -160,7 +160,7 @@ pub(super) fn render_within(
         capabilities,
         now: args.now,
         seed: &args.seed,
-        secrets: Source { kept, random: &Sha256::digest(&args.seed).into() },
+        secrets: Source { kept, random: &Sha256::digest(&args.seed).into(), made: None },
         lookup,
         // Whoever waits at the terminal can end it.
         stop: &Stop::default(),

@@ -104,6 +104,17 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_MEMORY_BUDGET", value_name = "SIZE", default_value = "128Mi", value_parser = memory_budget)]
     memory_budget: u64,
 
+    /// Objects that one `spec.lock` may have; beyond that nothing of it is locked (`LockTooLarge`)
+    #[arg(long, env = "SHERPACK_LOCK_OBJECTS", value_name = "N", default_value = "1000")]
+    lock_objects: NonZeroUsize,
+
+    /// Lets a `spec.lock` without a service account write, as the operator, objects without a namespace, in other namespaces
+    /// than its records, and those that give rights
+    ///
+    /// Then each user who may write Secrets where the records are may have the operator write any of these.
+    #[arg(long, env = "SHERPACK_ALLOW_LOCK_AS_OPERATOR", value_parser = BoolishValueParser::new())]
+    allow_lock_as_operator: bool,
+
     /// Releases worked on at once
     #[arg(long, env = "SHERPACK_CONCURRENCY", value_name = "N", default_value = "10")]
     concurrency: NonZeroUsize,
@@ -235,6 +246,8 @@ fn config(
         trust_pack_crds,
         drift_ignore,
         memory_budget,
+        lock_objects,
+        allow_lock_as_operator,
         concurrency,
         listen,
         metrics_auth,
@@ -285,6 +298,7 @@ fn config(
         trust_pack_crds,
         ignore: drift_ignore.map(|rules| rules.0).unwrap_or_default(),
         memory_budget,
+        lock: api::LockPolicy { objects: lock_objects.get(), as_operator: allow_lock_as_operator },
         concurrency,
         listen,
         metrics_auth: match metrics_auth {

@@ -32,6 +32,8 @@ fn every_flag_reaches_its_setting() {
         "--default-service-account=deployer",
         "--tenancy=multi",
         "--memory-budget=64Mi",
+        "--lock-objects=7",
+        "--allow-lock-as-operator",
         "--concurrency=3",
         "--listen=127.0.0.1:0",
         "--metrics-auth=token",
@@ -60,6 +62,7 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(config.default_service_account.as_deref(), Some("deployer"));
     assert_eq!(config.tenancy, api::Tenancy::Multi);
     assert_eq!(config.memory_budget, 64 << 20);
+    assert_eq!(config.lock, api::LockPolicy { objects: 7, as_operator: true });
     assert_eq!(config.concurrency.get(), 3);
     assert_eq!(config.listen, "127.0.0.1:0".parse().unwrap());
     let certificates = Some(PathBuf::from("/certs"));
@@ -91,6 +94,7 @@ fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
     assert_eq!(config.default_service_account, None);
     assert_eq!(config.tenancy, api::Tenancy::Single);
     assert_eq!(config.memory_budget, 128 << 20);
+    assert_eq!(config.lock, api::LockPolicy { objects: 1000, as_operator: false });
     assert_eq!(config.concurrency.get(), 10);
     assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
     assert_eq!(config.metrics_auth, MetricsAuth::None);
@@ -128,6 +132,7 @@ fn values_that_cannot_work_are_refused() {
         "--default-service-account=apps/deployer",
         "--tenancy=none",
         "--memory-budget=1Mi",
+        "--lock-objects=0",
         "--concurrency=0",
         "--worker-threads=0",
         "--listen=8080",

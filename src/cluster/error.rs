@@ -1,9 +1,13 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::client::is_not_permitted;
 use super::crowded;
 use crate::api::{Class, reasons};
 use crate::manifest::ObjectId;
+
+/// Fields that a refusal names, at most.
+const FIELDS: usize = 5;
 
 /// Why a call for an object of a release failed.
 #[derive(Debug, thiserror::Error)]
@@ -169,6 +173,27 @@ impl Error {
         }
     }
 
+    /// The same without what the API server said about a body, which may quote any value of it; `None`: it said nothing of
+    /// the kind.
+    #[must_use]
+    pub fn without_body(&self) -> Option<String> {
+        let Self::Api { verb, id, source } = self else { return None };
+        let kube::Error::Api(status) = &**source else { return None };
+        if !may_quote(status) {
+            return None;
+        }
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        let fields: BTreeSet<&str> =
+            causes.map(|cause| cause.field.as_str()).filter(|field| !field.is_empty()).collect();
+        let listed: Vec<&str> = fields.into_iter().take(FIELDS).collect();
+        let about = if listed.is_empty() { String::new() } else { format!(" about {}", listed.join(", ")) };
+        Some(format!(
+            "{verb} {id}: refused ({} {}){about}; what the API server says of it is not shown, because it may quote values \
+             of Secrets that this pass has not read",
+            status.code, status.reason
+        ))
+    }
+
     /// An API server that has just been started says this too, before it knows who may do what, and what it serves.
     #[must_use]
     pub fn may_pass(&self) -> bool {
@@ -225,6 +250,16 @@ fn is_unmergeable(error: &kube::Error) -> bool {
     let mistyped = matches!(error, kube::Error::Api(status)
         if status.code == 500 && status.message.starts_with("failed to create typed patch object"));
     mistyped || has_duplicates(error)
+}
+
+/// Whether a refusal may quote what was sent, and not only name the object and who sent it.
+fn may_quote(status: &kube::core::Status) -> bool {
+    match status.code {
+        401 | 404 | 409 | 410 | 415 | 429 | 503 | 504 => false,
+        // Who refuses for want of rights does not see the body; an admission plugin does.
+        403 => !status.message.contains(" cannot "),
+        _ => true,
+    }
 }
 
 /// The HTTP status that the API server answered, when it answered.
@@ -291,5 +326,30 @@ mod tests {
         assert!(refused(422, set).is_about_version() && refused(400, set).is_about_version());
         assert!(!refused(422, "spec.replicas: Invalid value: -1").is_about_version());
         assert!(!refused(500, set).is_about_version());
+    }
+
+    #[test]
+    fn what_may_quote_a_body_is_told_by_code_and_fields_alone() {
+        let refused = |code: u16, message: &str| {
+            let causes =
+                json!([{"reason": "FieldValueInvalid", "message": message, "field": "metadata.labels"}]);
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                "message": message, "reason": "Invalid", "details": {"causes": causes}});
+            let source = kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()));
+            let id = ObjectId { kind: "ConfigMap".to_owned(), name: "a".to_owned(), ..ObjectId::default() };
+            Error::Api { verb: "apply", id, source: Box::new(source) }.without_body()
+        };
+        for code in [400, 403, 422, 500] {
+            let text = refused(code, "Invalid value: \"hunter2\"").unwrap();
+            assert!(text.starts_with(&format!(
+                "apply ConfigMap a: refused ({code} Invalid) about metadata.labels; "
+            )));
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        for code in [401, 404, 409, 429, 503] {
+            assert_eq!(refused(code, "no"), None, "{code}");
+        }
+        let may_not = "configmaps \"a\" is forbidden: User \"u\" cannot patch resource \"configmaps\"";
+        assert_eq!(refused(403, may_not), None);
     }
 }

@@ -57,7 +57,8 @@ impl Cluster {
             Ok(_) => Some(fields.into_iter().collect()),
             Err(error) if error.is_already_there() => Some(fields.into_iter().collect()),
             Err(error) => {
-                tracing::debug!(%id, %error, "the object would not be created as it is, so its values may be wrong");
+                // What is said of a body may quote a Secret.
+                tracing::debug!(%id, reason = error.reason(), "the object would not be created as it is, so its values may be wrong");
                 None
             }
         }

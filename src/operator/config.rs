@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::lease::Timing;
-use crate::api::{IgnoreRule, Tenancy};
+use crate::api::{IgnoreRule, LockPolicy, Tenancy};
 use crate::cluster::client::{Proxies, Wrap};
 use crate::source::http::Options;
 
@@ -44,6 +44,8 @@ pub struct Config {
     pub ignore: Vec<Arc<IgnoreRule>>,
     /// Bytes that running operations may use together for manifests and objects.
     pub memory_budget: u64,
+    /// What `spec.lock` may do.
+    pub lock: LockPolicy,
     /// How many releases are worked on at once.
     pub concurrency: NonZeroUsize,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0: any free one; the log tells.
@@ -101,6 +103,7 @@ impl fmt::Debug for Config {
             trust_pack_crds,
             ignore,
             memory_budget,
+            lock,
             concurrency,
             listen,
             metrics_auth,
@@ -123,6 +126,7 @@ impl fmt::Debug for Config {
             .field("trust_pack_crds", trust_pack_crds)
             .field("ignore", ignore)
             .field("memory_budget", memory_budget)
+            .field("lock", lock)
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("metrics_auth", metrics_auth)

@@ -103,6 +103,7 @@ pub(super) async fn work(
         tenancy: config.tenancy,
         trust_pack_crds: config.trust_pack_crds,
         ignore: config.ignore.clone(),
+        lock: config.lock,
     };
     let dependencies = Arc::new(Dependencies::new(policy.clone(), wake_tx.clone()));
     let runs =

@@ -61,6 +61,7 @@ impl Pass<'_> {
             }
         };
         self.wrote(&stored);
+        self.remember_secrets(stored.record.version);
         // What ran until now is over, whether it can be written down now or later.
         self.mem.running = None;
         match &before {
@@ -159,6 +160,10 @@ impl Pass<'_> {
     async fn advance(&mut self) -> Result<Progress, Error> {
         // Taken out for the time of the steps; put back unless the operation ended.
         let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
+        let generated = private(&running.stored).map(|private| &private.secrets);
+        let hooks = running.parts.hooks.iter().map(|hook| &hook.object);
+        let bodies = running.parts.objects.iter().chain(hooks);
+        self.recall_secrets(running.stored.record.version, generated, bodies);
         let step = self.steps(&mut running).await;
         if let Ok(Step::Wait { .. }) = step {
             running.refused_since = None;
@@ -179,7 +184,7 @@ impl Pass<'_> {
             // Somebody else holds the record: what is to be done is theirs to say.
             Err(error) if error.is_conflict() => Err(error),
             Err(error) if error.class() != Class::Retry && !self.bears(&error, &mut running) => {
-                let (reason, message) = (error.reason(), error.to_string());
+                let (reason, message) = (error.reason(), self.shown(&error));
                 self.fail(running, reason, message).await
             }
             Err(error @ Error::Queued { .. }) => {
@@ -187,8 +192,8 @@ impl Pass<'_> {
                 Err(error)
             }
             Err(error) if self.now >= running.deadline => {
-                let message =
-                    format!("{error}; gave up after {}", crate::api::duration::format(self.settings.timeout));
+                let gave_up = crate::api::duration::format(self.settings.timeout);
+                let message = format!("{}; gave up after {gave_up}", self.shown(&error));
                 self.fail(running, error.reason(), message).await
             }
             Err(error) => {
@@ -222,7 +227,7 @@ impl Pass<'_> {
                 self.keep_running(running);
                 return Err(error);
             }
-            let (reason, message) = (error.reason(), error.to_string());
+            let (reason, message) = (error.reason(), self.shown(&error));
             return self.fail(running, reason, message).await;
         }
         let Running { mut stored, started, ailing, .. } = *running;

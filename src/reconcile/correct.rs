@@ -176,6 +176,9 @@ impl Pass<'_> {
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
+        if first_error.is_some() {
+            self.recall_secrets(stored.record.version, Some(&private.secrets), objects.values());
+        }
         if changed {
             // What is expected of an object is another now: a restart must know.
             let mut stored = if whole { stored } else { self.read_head_whole().await? };
@@ -183,7 +186,7 @@ impl Pass<'_> {
             let stored = self.save(&stored, true).await?;
             self.wrote(&stored);
         }
-        self.mem.drift.error = first_error.as_ref().map(|error| self.hidden(error.to_string()));
+        self.mem.drift.error = first_error.as_ref().map(|error| self.shown(error));
         first_error.map_or(Ok(()), Err)
     }
 

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use super::definitions::Stopped;
-use crate::api::{Class, reasons};
+use crate::api::{Class, LockOf, reasons};
 use crate::cluster::{Account, Reference};
 use crate::{cluster, crd, manifest, plan, render, source, storage};
 
@@ -73,11 +73,22 @@ pub enum Error {
     AccountUnknown { account: Account, message: String },
     #[error("no service account acts for this release: name one in spec.serviceAccountName")]
     NoAccount,
+    #[error(
+        "{lock} has {count} objects, and a lock watches {limit} at most, so none of them is locked: install it as several \
+         releases, or run the operator with a higher --lock-objects"
+    )]
+    LockTooLarge { lock: LockOf, count: usize, limit: usize },
+    #[error(
+        "{id} {what}, so it is put back only for a service account: without one each user who may write Secrets in \
+         {records} could have the operator write it; name an account in spec.serviceAccountName, or run the operator with \
+         --allow-lock-as-operator"
+    )]
+    LockNeedsAccount { id: Box<manifest::ObjectId>, what: &'static str, records: String },
     #[error("the service account {account} lacks rights, so nothing was changed; missing: {missing}")]
     RightsMissing { account: Account, missing: String },
     /// Another error whose message quoted a Secret.
     #[error("{message}")]
-    Hidden { reason: &'static str, class: Class, message: String },
+    Hidden { reason: &'static str, class: Class, may_pass: bool, message: String },
     #[error("the objects of {name} are being looked at before it changes")]
     Walking { name: String, since: Instant },
     /// No turn at decoding or rendering is free for its namespace.
@@ -142,6 +153,7 @@ impl Error {
             | Self::RenderTimeout { .. }
             | Self::RenderAborted { .. }
             | Self::PackAborted { .. }
+            | Self::LockTooLarge { .. }
             | Self::NoAccount => Class::FixSpec,
             Self::Hidden { class, .. } => *class,
             // It may be created after the release.
@@ -149,6 +161,7 @@ impl Error {
             | Self::ReadForbidden { .. }
             | Self::AccountNotFound { .. }
             | Self::RightsMissing { .. }
+            | Self::LockNeedsAccount { .. }
             | Self::CredentialsNotFound { .. }
             | Self::CredentialsInvalid { .. } => Class::FixCluster,
             Self::PackObject { .. }
@@ -196,6 +209,8 @@ impl Error {
             Self::AccountNotFound { .. } => reasons::SERVICE_ACCOUNT_NOT_FOUND,
             Self::AccountUnknown { .. } => "ServiceAccountUnknown",
             Self::NoAccount => reasons::SERVICE_ACCOUNT_REQUIRED,
+            Self::LockTooLarge { .. } => reasons::LOCK_TOO_LARGE,
+            Self::LockNeedsAccount { .. } => reasons::LOCK_NEEDS_ACCOUNT,
             Self::Hidden { reason, .. } => reason,
             Self::Fetching { .. } => "Fetching",
             Self::Walking { .. } | Self::Queued { .. } => reasons::PROGRESSING,
@@ -222,6 +237,7 @@ impl Error {
         match self {
             Self::Cluster(error) => error.may_pass(),
             Self::Storage(error) => matches!(error, storage::Error::Forbidden { .. }),
+            Self::Hidden { may_pass, .. } => *may_pass,
             _ => false,
         }
     }

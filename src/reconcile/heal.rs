@@ -41,7 +41,7 @@ impl Pass<'_> {
             ailing.looked_at = self.now;
             if let Err(error) = self.look_again(&mut ailing.waiting).await {
                 // What the revision failed for is the better thing to say.
-                tracing::debug!(release = %self.key, %error, "cannot see whether a failed revision has healed");
+                tracing::debug!(release = %self.key, error = self.shown(&error), "cannot see whether a failed revision has healed");
             }
             self.wake_on(&ailing.waiting);
         }

@@ -244,7 +244,7 @@ impl Pass<'_> {
                 // Nobody is going to mend it, so nothing waits for that. Longer than an uninstall may take nothing waits
                 // for anything.
                 Err(error) if late || error.class() != crate::api::Class::Retry => {
-                    tracing::debug!(release = %self.key, %error, "an object is left behind");
+                    tracing::debug!(release = %self.key, error = self.shown(&error), "an object is left behind");
                     // Whoever may not look learns from the operator's watch that it went before.
                     if !self.ctx.objects.table().is_gone(&entry.id) {
                         left.refused.push(entry.id);

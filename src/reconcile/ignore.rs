@@ -162,7 +162,9 @@ impl Pass<'_> {
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
-        if first_error.is_none() {
+        if first_error.is_some() {
+            self.recall_secrets(stored.record.version, Some(&private.secrets), objects.values());
+        } else {
             private.ignore = rules.iter().map(|rule| rule.source.clone()).collect();
         }
         if changed || first_error.is_none() {

@@ -123,6 +123,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let mut stored = self.read_head_whole().await?;
+        self.recall_secrets_of(&stored);
         if self.record_ends(&mut stored, &news).await? {
             stored = self.save(&stored, true).await?;
             self.wrote(&stored);
@@ -203,7 +204,8 @@ impl Pass<'_> {
         };
         if let Err(error) = done {
             // That it failed is written down, and this is no part of it.
-            tracing::debug!(release = %self.key, %error, "a failed Job was given no ttl");
+            let error = self.shown(&error);
+            tracing::debug!(release = %self.key, error, "a failed Job was given no ttl");
         }
     }
 

@@ -1,6 +1,6 @@
 //! `lookup` of templates: from the thread that renders to the cluster, within what the release may see.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -21,9 +21,18 @@ pub(crate) struct Seen {
     pub own_namespace: String,
     /// `--allow-lookup`: further namespaces; `*` is all of them, and kinds without a namespace.
     pub allowed: Arc<[String]>,
+    /// The Secrets that were found: what they hold is told to nobody.
+    pub secrets: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Seen {
+    fn note(&self, of: &Asked<'_>, found: &[Value]) {
+        if of.kind == "Secret" && group_of(of.api_version).is_empty() {
+            let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+            secrets.extend(found.iter().cloned());
+        }
+    }
+
     fn resolve(&self, of: &Asked<'_>) -> Result<(Kind, Option<String>), Refusal> {
         let kind = self.runtime.block_on(self.cluster.kind(of.api_version, of.kind)).map_err(refusal)?;
         let namespace = self.namespace(&kind, of)?;
@@ -65,7 +74,9 @@ impl Lookup for Seen {
             namespace,
             name: name.to_owned(),
         };
-        self.runtime.block_on(self.cluster.look(of.api_version, &id)).map_err(look_refusal)
+        let found = self.runtime.block_on(self.cluster.look(of.api_version, &id)).map_err(look_refusal)?;
+        self.note(of, found.as_slice());
+        Ok(found)
     }
 
     fn objects(&self, of: &Asked<'_>) -> Result<Vec<Value>, Refusal> {
@@ -75,6 +86,7 @@ impl Lookup for Seen {
         if of.kind == "Secret" {
             found.retain(|secret| secret["metadata"]["name"] != RECORD_KEY_SECRET);
         }
+        self.note(of, &found);
         Ok(found)
     }
 }
@@ -124,6 +136,7 @@ mod tests {
             target_namespace: "apps".to_owned(),
             own_namespace: "team".to_owned(),
             allowed: allowed.iter().map(|name| (*name).to_owned()).collect(),
+            secrets: Arc::default(),
         }
     }
 

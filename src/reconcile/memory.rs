@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::bulk::Bulk;
 use super::calm::Busy;
 use super::guard::Guard;
+use super::hide::Known;
 use super::kept::Kept;
 use super::successor::Tried;
 use super::tally::Tally;
@@ -70,6 +71,8 @@ pub struct Remembered {
     pub kept: Option<Kept>,
     /// Who holds the release up with a pending revision, and when the record said so.
     pub claimant: Option<(Newest, String)>,
+    /// What came from Secrets into the newest revision, if this process rendered it.
+    pub secrets: Option<Known>,
     /// The operation under way.
     pub running: Option<Box<Running>>,
     /// Whether the watches know what to expect of the deployed objects: of which revision.

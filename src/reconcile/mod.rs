@@ -88,7 +88,6 @@ pub use values::ValuesKept;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::cluster::Cluster;
-use crate::pack::layers::Layer;
 use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey, State};
 use crate::storage::{self, Head};
@@ -113,10 +112,10 @@ struct Pass<'a> {
     now: Timestamp,
     /// The decision in a word, for metrics.
     decided: &'static str,
-    /// The values that come from Secrets.
-    secrets: Vec<Layer>,
     /// The memory that it may use.
     claimed: Option<Turn>,
+    /// What came from Secrets.
+    secrets: hide::Secrets,
 }
 
 /// Reconciles one release; gives when to come back, besides when something changes.
@@ -193,7 +192,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         mem: &mut mem,
         now,
         decided: "None",
-        secrets: Vec::new(),
+        secrets: hide::Secrets::default(),
         claimed: None,
     };
     let result = match &invalid {
@@ -441,7 +440,8 @@ impl Pass<'_> {
     async fn stay_locked(&mut self) {
         // Its own error is the one to tell: it stands in the way, and drift is tried again with the operation.
         if let Err(error) = self.correct_deployed(None).await {
-            tracing::debug!(release = %self.key, %error, "drift was not put back");
+            let error = self.shown(&error);
+            tracing::debug!(release = %self.key, error, "drift was not put back");
         }
     }
 

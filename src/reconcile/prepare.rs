@@ -1,7 +1,7 @@
 //! From the wanted inputs to a revision that can be stored: fetch, render, check, plan. Touches no object.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -97,6 +97,7 @@ impl Pass<'_> {
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let Laid { rendered, documents, candidates } =
             self.render(wanted, action, revision, kept, turn).await?;
+        self.secrets.rendered(revision, &rendered.secrets, &documents);
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = past.prunes();
         let known = past.private.as_ref().filter(|_| !start_over);
@@ -196,7 +197,7 @@ impl Pass<'_> {
     }
 
     async fn render(
-        &self,
+        &mut self,
         wanted: &Wanted,
         action: Action,
         revision: u32,
@@ -212,13 +213,17 @@ impl Pass<'_> {
         let seed = format!("{}/{revision}", self.uid);
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|error| Error::NoRandomness { message: error.to_string() })?;
+        self.secrets.generated(&kept);
+        let (looked_up, made) = (Arc::default(), Arc::default());
         let lookup: Arc<dyn render::Lookup> = Arc::new(Seen {
             cluster: Arc::clone(&self.cluster),
             runtime: tokio::runtime::Handle::current(),
             target_namespace: namespace.clone(),
             own_namespace: self.key.namespace.clone(),
             allowed: Arc::clone(&self.ctx.allowed_lookups),
+            secrets: Arc::clone(&looked_up),
         });
+        let makes = Arc::clone(&made);
         let stop = render::Stop::default();
         let theirs = stop.clone();
         // Off the async threads: a hostile template may use all the fuel it has.
@@ -236,14 +241,19 @@ impl Pass<'_> {
                     capabilities: &capabilities,
                     now,
                     seed: &seed,
-                    secrets: render::Source { kept: &kept, random: &random },
+                    secrets: render::Source { kept: &kept, random: &random, made: Some(&makes) },
                     lookup: &lookup,
                     stop: &theirs,
                 },
             )?;
             lay_out(rendered, &name)
         });
-        match tokio::time::timeout(RENDER_DEADLINE, work).await {
+        let laid = tokio::time::timeout(RENDER_DEADLINE, work).await;
+        // Also what failed may quote it.
+        self.secrets
+            .looked_up(std::mem::take(&mut *looked_up.lock().unwrap_or_else(PoisonError::into_inner)));
+        self.secrets.generated(&made.lock().unwrap_or_else(PoisonError::into_inner));
+        match laid {
             Ok(Ok(laid)) => laid,
             Ok(Err(aborted)) => Err(Error::RenderAborted { message: aborted.to_string() }),
             Err(_) => {

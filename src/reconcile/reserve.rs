@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::runtime::reflector::ObjectRef;
 
-use super::{Context, Error, Pass, guard, has_finalizer};
+use super::{Context, Error, Pass, guard, has_finalizer, hide};
 use crate::api::{self, SherpackRelease};
 use crate::release::ReleaseKey;
 
@@ -79,7 +79,7 @@ async fn correct_release(
         mem,
         now,
         decided: "Correct",
-        secrets: Vec::new(),
+        secrets: hide::Secrets::default(),
         claimed: None,
     };
     let result = pass.correct_only().await;

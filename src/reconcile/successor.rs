@@ -125,7 +125,7 @@ impl Pass<'_> {
         let unread = unread.filter(|error| error.fetching_since().is_none());
         self.mem.waits_to_begin = match (decide::held_up(seen), unread) {
             (Some(held), _) => Some(held),
-            (None, Some(error)) => Some(error.to_string()),
+            (None, Some(error)) => Some(self.shown(error)),
             (None, None) if seen.successor == Successor::Refused => {
                 self.mem.successor.as_ref().and_then(|tried| tried.refusal.clone())
             }

@@ -124,7 +124,9 @@ impl Pass<'_> {
         let read = self.read_layers(read_anyway).await;
         let from_secrets = self.settings.values_from.iter().zip(&read);
         let from_secrets = from_secrets.filter(|(from, _)| from.kind == ReferenceKind::Secret);
-        self.secrets = from_secrets.filter_map(|(_, layer)| layer.as_ref().ok()?.clone()).collect();
+        let from_secrets: Vec<&Layer> =
+            from_secrets.filter_map(|(_, layer)| layer.as_ref().ok()?.as_ref()).collect();
+        self.secrets.read(&from_secrets);
         let mut layers = Vec::with_capacity(read.len() + 1);
         for layer in read {
             layers.extend(layer?);

@@ -2,6 +2,7 @@
 //! Decisions about one release, and the record of its revisions. Pure.
 
 pub mod backoff;
+pub mod claims;
 pub mod decide;
 pub mod dependents;
 pub mod depends;

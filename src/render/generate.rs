@@ -54,6 +54,8 @@ pub struct Source<'a> {
     pub kept: &'a Secrets,
     /// Random bytes from which new ones are made. Whoever knows them knows the new secrets.
     pub random: &'a [u8; 32],
+    /// Takes those of a render that fails: its error may quote them.
+    pub made: Option<&'a Mutex<Secrets>>,
 }
 
 /// The state behind `now`, `uuidv4` and `generate_secret`, for all packs of one render.
@@ -211,7 +213,7 @@ mod tests {
     use crate::render::Stop;
 
     fn generators(kept: &Secrets) -> Generators {
-        Generators::new(Timestamp::UNIX_EPOCH, "seed", Source { kept, random: &[7; 32] })
+        Generators::new(Timestamp::UNIX_EPOCH, "seed", Source { kept, random: &[7; 32], made: None })
     }
 
     fn budget() -> Budget {
@@ -244,7 +246,7 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!(other.secret("b", 20, "hex", &budget()).unwrap(), b);
         assert_eq!(other.secret("a", 20, "hex", &budget()).unwrap(), a);
-        let source = Source { kept: &empty, random: &[8; 32] };
+        let source = Source { kept: &empty, random: &[8; 32], made: None };
         let seeded = Generators::new(Timestamp::UNIX_EPOCH, "seed", source);
         assert_ne!(seeded.secret("a", 20, "hex", &budget()).unwrap(), a);
     }
@@ -255,9 +257,14 @@ mod tests {
         let value = first.secret("db", 12, "alnum", &budget()).unwrap();
         assert_eq!(first.secret("db", 40, "digits", &budget()).unwrap(), value);
         let kept = first.secrets();
-        let next = Generators::new(Timestamp::UNIX_EPOCH, "other", Source { kept: &kept, random: &[9; 32] });
+        let next = Generators::new(
+            Timestamp::UNIX_EPOCH,
+            "other",
+            Source { kept: &kept, random: &[9; 32], made: None },
+        );
         assert_eq!(next.secret("db", 40, "digits", &budget()).unwrap(), value);
-        let unused = Generators::new(Timestamp::UNIX_EPOCH, "x", Source { kept: &kept, random: &[9; 32] });
+        let unused =
+            Generators::new(Timestamp::UNIX_EPOCH, "x", Source { kept: &kept, random: &[9; 32], made: None });
         assert_eq!(unused.secrets(), kept, "one that nobody asks for is not forgotten");
     }
 

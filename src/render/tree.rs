@@ -4,6 +4,7 @@
 //! of one release.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use serde_json::{Map, Value};
 
@@ -38,7 +39,12 @@ pub(super) fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> 
         document_nodes: 0,
         instances: 0,
     };
-    let values = tree.pack(pack, input.values, &Place::of(pack))?;
+    let values = tree.pack(pack, input.values, &Place::of(pack));
+    let values = values.inspect_err(|_| {
+        if let Some(made) = input.secrets.made {
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = tree.session.secrets();
+        }
+    })?;
     let Tree { session, objects, origins, notes, definitions, wishes, .. } = tree;
     Ok(Rendered { objects, origins, notes, values, definitions, wishes, secrets: session.secrets() })
 }

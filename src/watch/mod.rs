@@ -14,4 +14,4 @@ pub use objects::{ObjectWatches, OnRestart};
 pub use records::{Newest, RecordWatch, RecordsOf};
 pub use references::{ReferenceWatch, Seen};
 pub use releases::Dependencies;
-pub use table::{Sighting, Subject, Suspicion, Table};
+pub use table::{Place, Sighting, Subject, Suspicion, Table};

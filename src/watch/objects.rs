@@ -1,4 +1,4 @@
-//! One metadata-only watch for each kind in use, counted by the releases that use it.
+//! One metadata-only watch for each kind in use, or for each kind and namespace, counted by the releases that use it.
 //!
 //! A watch is started before the apply that needs it and stopped with the last release of its kind.
 
@@ -15,7 +15,7 @@ use kube::runtime::watcher;
 use tokio::sync::watch;
 
 use super::stream::{self, Event, Events};
-use super::table::{Sighting, Subject, Suspicion, Table};
+use super::table::{Place, Sighting, Subject, Suspicion, Table};
 use super::trouble::Trouble;
 use crate::api::{SherpackRelease, names};
 use crate::cluster::{Error, Kind, fingerprint_of, version_of};
@@ -47,7 +47,8 @@ pub struct ObjectWatches {
 enum View {
     /// What releases apply: it carries our label, and our part of it is what counts.
     Ours,
-    /// What others installed: it carries Helm's label or has a watch of its own, and everybody's part of it counts.
+    /// What others installed: it carries Helm's label or is shown by a watch of its namespace, and everybody's part of it
+    /// counts.
     Others,
 }
 
@@ -139,18 +140,18 @@ impl ObjectWatches {
         self.ensure_subject(subject, kind, user, patience).await
     }
 
-    /// The same for one object that the watch of its kind would not show.
+    /// The same for an object that carries no label: all of its kind and namespace are watched.
     ///
     /// # Errors
     /// As [`ensure`](Self::ensure).
-    pub async fn ensure_one(
+    pub async fn ensure_around(
         &self,
         id: &ObjectId,
         kind: &Kind,
         user: &ReleaseKey,
         patience: tokio::time::Instant,
     ) -> Result<(), Error> {
-        self.ensure_subject(Subject::alone(id), kind, user, patience).await
+        self.ensure_subject(Subject::around(id), kind, user, patience).await
     }
 
     async fn ensure_subject(
@@ -291,13 +292,13 @@ impl Run {
 
     fn events(&self) -> Events {
         let Self { client, kind, subject, view, .. } = self;
-        match (&subject.only, view) {
-            (Some(id), _) => stream::events_of_one(client, kind, id),
-            (None, View::Ours) => {
+        match (&subject.place, view) {
+            (Place::Within(namespace), _) => stream::events_within(client, kind, namespace.as_deref()),
+            (Place::Labelled, View::Ours) => {
                 let selector = format!("{},!{}", names::RELEASE_NAME, names::STORAGE_DRIVER);
                 stream::events(client, &kind.resource, &selector)
             }
-            (None, View::Others) => {
+            (Place::Labelled, View::Others) => {
                 let selector = format!("{}={}", names::MANAGED_BY, names::MANAGED_BY_HELM);
                 stream::events(client, &kind.resource, &selector)
             }
@@ -360,6 +361,10 @@ impl Run {
 
     fn saw(&self, meta: ObjectMeta) -> Vec<ReleaseKey> {
         let id = self.id(&meta);
+        if lock(&self.table).owner(&id).is_none() {
+            // Most of what the watch of a namespace shows belongs to no release.
+            return Vec::new();
+        }
         let sighting = match self.view {
             View::Ours => Sighting::of(meta),
             View::Others => Sighting::of_others(meta),

@@ -8,9 +8,10 @@ use kube::runtime::{WatchStreamExt, watcher};
 
 use super::trouble::Trouble;
 use crate::cluster::Kind;
-use crate::manifest::ObjectId;
 
 const PAGE: u32 = 500;
+/// Of objects that no label of ours or of an installer selects: they may be anything, and as large as it gets.
+const PAGE_OF_ALL: u32 = 100;
 
 pub(super) type Event = watcher::Event<PartialObjectMeta<DynamicObject>>;
 pub(super) type Events = BoxStream<'static, watcher::Result<Event>>;
@@ -22,13 +23,13 @@ pub(super) fn events(client: &Client, resource: &ApiResource, selector: &str) ->
     watcher(api, config).default_backoff().boxed()
 }
 
-/// A watch of one object. It is tried again for ever.
-pub(super) fn events_of_one(client: &Client, kind: &Kind, id: &ObjectId) -> Events {
-    let api: Api<PartialObjectMeta<DynamicObject>> = match &id.namespace {
+/// A watch of all objects of a kind in a namespace, or of a kind that has none. It is tried again for ever.
+pub(super) fn events_within(client: &Client, kind: &Kind, namespace: Option<&str>) -> Events {
+    let api: Api<PartialObjectMeta<DynamicObject>> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource),
         None => Api::all_with(client.clone(), &kind.resource),
     };
-    let config = watcher::Config::default().fields(&format!("metadata.name={}", id.name));
+    let config = watcher::Config::default().page_size(PAGE_OF_ALL);
     watcher(api, config).default_backoff().boxed()
 }
 

@@ -13,34 +13,44 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use crate::manifest::{ObjectId, fingerprint};
 use crate::release::ReleaseKey;
 
-/// What one watch shows: the objects of a kind, or a single one of them.
+/// What one watch shows: objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
     pub group: String,
     pub kind: String,
-    /// The only object that it shows.
-    pub only: Option<ObjectId>,
+    pub place: Place,
+}
+
+/// Which objects of its kind a watch shows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Those with the label that it selects, wherever they are.
+    Labelled,
+    /// All of a namespace; `None`: all of a kind that has no namespace.
+    Within(Option<String>),
 }
 
 impl Subject {
     /// All objects of a kind that a watch selects.
     #[must_use]
     pub fn kind(group: &str, kind: &str) -> Self {
-        Self { group: group.to_owned(), kind: kind.to_owned(), only: None }
+        Self { group: group.to_owned(), kind: kind.to_owned(), place: Place::Labelled }
     }
 
-    /// One object, which its kind's watch does not select.
+    /// All objects of the kind and namespace of this one, which carries no label. Never one for each object: whoever
+    /// writes a manifest decides how many objects it has.
     #[must_use]
-    pub fn alone(id: &ObjectId) -> Self {
-        Self { only: Some(id.clone()), ..Self::kind(&id.group, &id.kind) }
+    pub fn around(id: &ObjectId) -> Self {
+        Self { place: Place::Within(id.namespace.clone()), ..Self::kind(&id.group, &id.kind) }
     }
 
     /// A list of this subject tells whether the object is there.
     fn covers(&self, id: &ObjectId, tracked: &Tracked) -> bool {
-        match &self.only {
-            Some(only) => only == id,
-            None => !tracked.alone && id.group == self.group && id.kind == self.kind,
-        }
+        let shown = match &self.place {
+            Place::Labelled => !tracked.unlabelled,
+            Place::Within(namespace) => tracked.unlabelled && id.namespace == *namespace,
+        };
+        shown && id.group == self.group && id.kind == self.kind
     }
 }
 
@@ -72,8 +82,8 @@ enum Seen {
 #[derive(Debug)]
 struct Tracked {
     owner: ReleaseKey,
-    /// It has a watch of its own.
-    alone: bool,
+    /// The watch of its namespace shows it, and not the one that selects by label.
+    unlabelled: bool,
     /// The fingerprint after our last apply; `None` until there is one.
     expected: Option<Arc<str>>,
     /// The resourceVersion of our last apply; events not above it are its echo or older.
@@ -128,6 +138,8 @@ pub struct Table {
     by_owner: HashMap<ReleaseKey, BTreeSet<Arc<ObjectId>>>,
     /// Field managers whose additions count, for the releases that have such.
     strict: HashMap<ReleaseKey, Vec<String>>,
+    /// What was taken over from a release that does not know it yet.
+    lost: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
 }
 
 impl Table {
@@ -143,7 +155,7 @@ impl Table {
         self.by_owner.entry(owner.clone()).or_default().insert(Arc::clone(&id));
         let tracked = Tracked {
             owner: owner.clone(),
-            alone: false,
+            unlabelled: false,
             expected: None,
             applied_version: 0,
             uid: None,
@@ -160,10 +172,27 @@ impl Table {
         Ok(())
     }
 
-    /// The object has a watch of its own: only that one tells that it is gone.
-    pub fn stands_alone(&mut self, id: &ObjectId) {
+    /// Takes an object over from the release that tracks it, which is told by [`Table::take_lost`]. Gives that release.
+    pub fn take_over(&mut self, owner: &ReleaseKey, id: &ObjectId) -> Option<ReleaseKey> {
+        let before = self.owner(id).filter(|before| *before != owner).cloned();
+        if let Some(before) = &before {
+            self.forget(before, id);
+            self.lost.entry(before.clone()).or_default().insert(id.clone());
+        }
+        // Nothing else tracks it now.
+        let _ = self.track(owner, id);
+        before
+    }
+
+    /// The objects that other releases took over from this one since it last asked.
+    pub fn take_lost(&mut self, owner: &ReleaseKey) -> BTreeSet<ObjectId> {
+        self.lost.remove(owner).unwrap_or_default()
+    }
+
+    /// The object carries no label: only the watch of its namespace tells that it is gone.
+    pub fn is_unlabelled(&mut self, id: &ObjectId) {
         if let Some(tracked) = self.objects.get_mut(id) {
-            tracked.alone = true;
+            tracked.unlabelled = true;
         }
     }
 
@@ -277,6 +306,7 @@ impl Table {
         for id in self.by_owner.remove(owner).unwrap_or_default() {
             self.objects.remove(&id);
         }
+        self.lost.remove(owner);
     }
 
     /// The release that an object is tracked for.

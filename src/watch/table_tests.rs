@@ -127,3 +127,44 @@ fn unknown_objects_are_ignored() {
     assert_eq!(table.saw(&id("stranger"), live("f1", 99)), None);
     assert_eq!(table.lost(&id("stranger"), 99), None);
 }
+
+#[test]
+fn a_watch_of_a_namespace_and_one_by_label_each_tell_of_their_own() {
+    let unlabelled =
+        |namespace: Option<&str>| ObjectId { namespace: namespace.map(str::to_owned), ..id("bare") };
+    let (here, there) = (unlabelled(Some("apps")), unlabelled(Some("other")));
+    let mut table = applied();
+    for id in [&here, &there] {
+        table.track(&key("bare"), id).unwrap();
+        table.is_unlabelled(id);
+        table.applied(id, Some("f1".into()), 10, None);
+    }
+    let subject = Subject::around(&here);
+    assert_eq!(subject, Subject::around(&ObjectId { name: "another".into(), ..here.clone() }));
+    assert_ne!(subject, Subject::around(&unlabelled(None)));
+    table.list_begins(&subject);
+    assert_eq!(table.list_ends(&subject), [key("bare")]);
+    assert!(table.is_gone(&here) && !table.is_gone(&there) && !table.is_gone(&id("web")));
+    let labelled = Subject::kind("apps", "Deployment");
+    table.list_begins(&labelled);
+    assert_eq!(table.list_ends(&labelled), [key("web")]);
+    assert!(!table.is_gone(&there));
+}
+
+#[test]
+fn an_object_that_is_taken_over_is_told_once_to_the_release_that_had_it() {
+    let mut table = applied();
+    assert_eq!(table.take_over(&key("other"), &id("web")), Some(key("web")));
+    assert_eq!(table.owner(&id("web")), Some(&key("other")));
+    assert!(table.tracked(&key("web")).is_empty());
+    assert_eq!(table.take_lost(&key("web")), BTreeSet::from([id("web")]));
+    assert!(table.take_lost(&key("web")).is_empty());
+    // It has it already, and so has one that finds it free.
+    assert_eq!(table.take_over(&key("other"), &id("web")), None);
+    assert_eq!(table.take_over(&key("web"), &id("api")), None);
+    assert_eq!(table.owner(&id("api")), Some(&key("web")));
+    // A release that lets go of everything wants to hear of nothing.
+    assert_eq!(table.take_over(&key("web"), &id("web")), Some(key("other")));
+    table.forget_all(&key("other"));
+    assert!(table.take_lost(&key("other")).is_empty());
+}

@@ -210,6 +210,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         concurrency: 4,
         drift_ignore: json!([]),
         memory_budget: 128 << 20,
+        lock: sherpack_operator::api::LockPolicy::default(),
         holder: "deployed".to_owned(),
     };
     let h = Harness::of(control_plane, "deployed", settings).await;

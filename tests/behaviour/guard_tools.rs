@@ -98,7 +98,10 @@ async fn a_lock_and_a_release_of_one_name_do_not_meet() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_custom_resource_is_locked_and_a_secret_value_is_told_to_nobody() {
     for (line, namespace) in [(Line::Three, "guard-custom-three"), (Line::Four, "guard-custom-four")] {
-        let h = Harness::new(namespace).await;
+        let mut h = Harness::without_operator(namespace).await;
+        // A SherpackRelease gives rights.
+        h.settings.lock.as_operator = true;
+        h.start();
         let helm = Helm::new(&h, line, "shop");
         let inner = json!({
             "apiVersion": "sherpack.io/v1alpha1", "kind": "SherpackRelease", "metadata": {"name": "inner"},

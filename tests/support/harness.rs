@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use sherpack_operator::api::{SherpackRelease, Tenancy};
+use sherpack_operator::api::{LockPolicy, SherpackRelease, Tenancy};
 use sherpack_operator::source::http::Options;
 
 use super::control_plane::{self, ControlPlane};
@@ -72,6 +72,7 @@ impl Harness {
             concurrency: 4,
             drift_ignore: json!([]),
             memory_budget: 128 << 20,
+            lock: LockPolicy::default(),
             holder: format!("{name}-1"),
         };
         Self::of(control_plane, name, settings).await

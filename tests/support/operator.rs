@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use futures::FutureExt;
 use serde_json::Value;
-use sherpack_operator::api::{DriftIgnore, IgnoreRule, Tenancy};
+use sherpack_operator::api::{DriftIgnore, IgnoreRule, LockPolicy, Tenancy};
 use sherpack_operator::operator::lease::Timing;
 use sherpack_operator::operator::{self, Config, config};
 use sherpack_operator::source::http::Options;
@@ -40,6 +40,7 @@ pub struct Settings {
     /// Rules of what is left to others, as in `spec.drift.ignore`.
     pub drift_ignore: Value,
     pub memory_budget: u64,
+    pub lock: LockPolicy,
     pub holder: String,
 }
 
@@ -80,6 +81,7 @@ impl Operator {
             ignore: rules(&settings.drift_ignore),
             memory_budget: settings.memory_budget,
             concurrency: NonZeroUsize::new(settings.concurrency).unwrap(),
+            lock: settings.lock,
             listen: address,
             metrics_auth: config::MetricsAuth::None,
             leader_election: settings.leader_election,

@@ -58,6 +58,7 @@ pub(super) async fn answer(mut args: Args) -> Result<Answer, Failure> {
         target_namespace: before.namespace.clone(),
         own_namespace: before.key.0.clone(),
         allowed: Arc::from([]),
+        secrets: Arc::default(),
     };
     let around = render::Around {
         capabilities,

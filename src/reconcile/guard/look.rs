@@ -1,31 +1,30 @@
 //! Looks at objects that somebody else installed, and puts back what differs.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Guard;
-use crate::api::{DriftMode, Installer, LockOf, names};
+use super::claim::watched;
+use crate::api::{Class, DriftMode, Installer, LockOf, names};
 use crate::cluster::{self, Applied, Holder as OwnedBy, Kind, Mode};
 use crate::manifest::fingerprint::{self, Holder};
 use crate::manifest::ignore::wishes;
 use crate::manifest::{Object, ObjectId};
-use crate::pack::layers::{Content, Layer};
 use crate::plan::guard::{self as plan, Guarded};
 use crate::reconcile::handover::left_to_others;
 use crate::reconcile::{Error, Pass};
-use crate::watch::{ObjectWatches, Subject, Suspicion};
+use crate::watch::{Subject, Suspicion};
 
 const PARALLEL: usize = 8;
 
 /// An object that is locked, and whether its kind is known.
-struct Locked {
-    guarded: Guarded,
-    kind: Result<Kind, Error>,
+pub(super) struct Locked {
+    pub(super) guarded: Guarded,
+    pub(super) kind: Result<Kind, Error>,
     /// An autoscaler of the same manifest, locked or not, sets its replicas.
     scaled: bool,
 }
@@ -58,6 +57,8 @@ impl Pass<'_> {
         let anew = guard.tracked != current || !same_rules || guard.strict != self.settings.strict;
         self.mem.drift.cool(self.now);
         self.mem.drift.revert_at = None;
+        let lost = self.ctx.guards.table().take_lost(&self.key);
+        guard.due.extend(lost);
         let work = if anew { Vec::new() } else { self.work(guard) };
         if !anew && work.is_empty() {
             return Ok(true);
@@ -121,6 +122,11 @@ impl Pass<'_> {
     async fn locked(&mut self, lock: &LockOf, manifest: &str) -> Result<BTreeMap<ObjectId, Locked>, Error> {
         let mut locked = BTreeMap::new();
         let documents = plan::documents(manifest, &format!("the manifest of {lock}"))?;
+        let count = documents.iter().filter(|guarded| !guarded.is_free()).count();
+        let limit = self.ctx.policy.lock.objects;
+        if count > limit {
+            return Err(Error::LockTooLarge { lock: lock.clone(), count, limit });
+        }
         let scaled = plan::scaled(&documents, &lock.namespace);
         for guarded in documents {
             if guarded.is_free() {
@@ -138,24 +144,11 @@ impl Pass<'_> {
             if wishes(self.asked_rules(), &guarded.object).is_some_and(|wishes| wishes.whole) {
                 continue;
             }
-            self.hide_secret(&guarded.object);
+            self.secrets.of_object(&guarded.object);
             let scaled = scaled.contains(&guarded.object.id);
             locked.insert(guarded.object.id.clone(), Locked { guarded, kind, scaled });
         }
         Ok(locked)
-    }
-
-    /// The API server may quote what it refuses.
-    fn hide_secret(&mut self, object: &Object) {
-        if object.id.kind != "Secret" || !object.id.group.is_empty() {
-            return;
-        }
-        let data = object.body.get("data").cloned().unwrap_or_default();
-        let values = data.as_object().into_iter().flat_map(|data| data.values());
-        let plain: Vec<String> = values.filter_map(|value| plan::decoded(value.as_str()?)).collect();
-        let values = json!([data, plain, object.body.get("stringData")]);
-        let origin = object.id.to_string();
-        self.secrets.push(Layer { origin, field: String::new(), content: Content::Values(Arc::new(values)) });
     }
 
     /// Lets go of what the revision before had, and has each object of this one looked at.
@@ -165,7 +158,8 @@ impl Pass<'_> {
             table.forget(&self.key, gone);
         }
         drop(table);
-        self.ctx.guards.retain(&self.key, |subject| locked.keys().any(|id| *subject == watched(lock, id)));
+        let used: HashSet<Subject> = locked.keys().map(|id| watched(lock, id)).collect();
+        self.ctx.guards.retain(&self.key, |subject| used.contains(subject));
         guard.objects = locked.len();
         guard.due = locked.keys().cloned().collect();
         guard.noise.clear();
@@ -179,14 +173,7 @@ impl Pass<'_> {
         guard: &mut Guard,
         work: Vec<(Suspicion, &Locked)>,
     ) -> Result<bool, Error> {
-        let mut watched = Vec::new();
-        let patience = ObjectWatches::patience();
-        for (suspicion, locked) in work {
-            match self.begin_to_watch(lock, locked, patience).await {
-                Ok(()) => watched.push((suspicion, locked)),
-                Err(error) => self.fails(guard, &suspicion.id, error),
-            }
-        }
+        let watched = self.begin_to_watch(lock, guard, work).await?;
         let standard = guard.holder.clone().unwrap_or_else(|| installer(lock, guard));
         let warn = self.settings.drift == DriftMode::Warn;
         let looks: Vec<_> = {
@@ -219,42 +206,6 @@ impl Pass<'_> {
         Ok(true)
     }
 
-    /// Makes sure that changes of an object are seen.
-    async fn begin_to_watch(
-        &self,
-        lock: &LockOf,
-        locked: &Locked,
-        patience: tokio::time::Instant,
-    ) -> Result<(), Error> {
-        let id = &locked.guarded.object.id;
-        let kind = match &locked.kind {
-            Ok(kind) => kind.clone(),
-            // Asked once more: the error is told of the object.
-            Err(_) => self.cluster.kind(&locked.guarded.object.api_version, &id.kind).await?,
-        };
-        let owned_by = |owner: String| -> Error {
-            cluster::Error::NotOwned { id: id.clone(), holder: OwnedBy::Release(owner) }.into()
-        };
-        let installed = self.ctx.objects.table().owner(id).map(ToString::to_string);
-        if let Some(owner) = installed {
-            return Err(owned_by(owner));
-        }
-        let tracked = self.ctx.guards.table().track(&self.key, id);
-        tracked.map_err(|owner| {
-            // It may be the one to make way, and has not heard of us yet.
-            self.ctx.guards.wake(&owner);
-            owned_by(owner.to_string())
-        })?;
-        match lock.installer {
-            Installer::Helm => self.ctx.guards.ensure(&kind, &self.key, patience).await?,
-            Installer::Sherpack => {
-                self.ctx.guards.table().stands_alone(id);
-                self.ctx.guards.ensure_one(id, &kind, &self.key, patience).await?;
-            }
-        }
-        Ok(())
-    }
-
     async fn look_closely<'l>(
         &self,
         lock: &LockOf,
@@ -263,6 +214,19 @@ impl Pass<'_> {
         standard: &Holder,
     ) -> (Suspicion, &'l Locked, Result<Look, Error>) {
         let look = self.look(lock, &locked.guarded, standard, locked.scaled).await;
+        let beyond = self.beyond(lock, &suspicion.id);
+        let look = match (look, beyond) {
+            // Nothing is told of it that the author of the record might not know.
+            (Ok(Look::Gone | Look::Differs { .. }), Some(beyond))
+                if self.settings.drift != DriftMode::Warn =>
+            {
+                Err(self.needs_account(lock, &suspicion.id, beyond))
+            }
+            (Err(error), Some(beyond)) if error.class() != Class::Retry => {
+                Err(self.needs_account(lock, &suspicion.id, beyond))
+            }
+            (look, _) => look,
+        };
         (suspicion, locked, look)
     }
 
@@ -275,7 +239,10 @@ impl Pass<'_> {
         warn: bool,
     ) -> (Suspicion, &'l Locked, Result<Done, Error>) {
         let done = match look {
-            Ok(look) if !warn => self.write(&locked.guarded, look, standard).await,
+            Ok(look) if !warn => match self.still_ours(&suspicion.id) {
+                Ok(()) => self.write(&locked.guarded, look, standard).await,
+                Err(error) => Err(error),
+            },
             look => look.map(|look| (look, None)),
         };
         (suspicion, locked, done)
@@ -363,14 +330,6 @@ impl Pass<'_> {
             return Ok((Look::InOrder(live.clone()), None));
         }
         Ok((look, written))
-    }
-}
-
-/// What shows an object.
-fn watched(lock: &LockOf, id: &ObjectId) -> Subject {
-    match lock.installer {
-        Installer::Helm => Subject::kind(&id.group, &id.kind),
-        Installer::Sherpack => Subject::alone(id),
     }
 }
 

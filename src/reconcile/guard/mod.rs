@@ -7,7 +7,8 @@
 //! nothing to undo when the release goes.
 //!
 //! Objects are watched by metadata: those of Helm by the label that Helm puts on all that it installs, one watch for
-//! each kind; those of other tools, which carry no label, each by its name. What changes anywhere but in a status is
+//! each kind; those of other tools, which carry no label, by one watch for each kind and namespace, of which the rest is
+//! ignored. An account has to be allowed to read and watch what is watched for it. What changes anywhere but in a status is
 //! suspicious. A read and a dry-run of what would be sent tell whether anything differs, so that what the API server or
 //! a webhook fills in is no drift.
 //!
@@ -15,6 +16,7 @@
 //! order is: the object is read, then it is made sure that the revision is still the newest, then the object is
 //! written on condition that it is what was read.
 
+mod claim;
 mod head;
 mod look;
 mod note;
@@ -27,6 +29,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::hide::Secrets;
 use super::memory::Remembered;
 use super::status::{self, Guarding, Outcome, Progress};
 use super::{Context, Error, Pass, has_finalizer};
@@ -115,7 +118,7 @@ pub(super) async fn reconcile(
         mem,
         now,
         decided: "Guard",
-        secrets: Vec::new(),
+        secrets: Secrets::unknown(),
         claimed: None,
     };
     let result = pass.guard(invalid).await;
@@ -196,11 +199,13 @@ impl Pass<'_> {
         self.mem.drift.revert_at = None;
     }
 
-    /// An older release that locks the same, or one that installs it.
+    /// A release that locks the same and lives beside it or is older, or one that installs it.
     fn lock_taken_by(&self, lock: &LockOf) -> Option<String> {
         let age = |release: &SherpackRelease| {
+            // One from elsewhere may name what it may not even read.
+            let from_elsewhere = release.metadata.namespace.as_deref() != Some(&*lock.namespace);
             let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
-            (created, ReleaseKey::of(release))
+            (from_elsewhere, created, ReleaseKey::of(release))
         };
         let rivals = |other: &&Arc<SherpackRelease>| {
             if ReleaseKey::of(other) == self.key || other.metadata.deletion_timestamp.is_some() {

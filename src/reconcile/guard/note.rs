@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::claim::is_refused;
 use super::look::{Done, Look};
 use super::{Failing, Guard};
 use crate::cluster::Applied;
@@ -109,6 +110,9 @@ impl Pass<'_> {
 
     pub(super) fn fails(&mut self, guard: &mut Guard, id: &ObjectId, error: Error) {
         self.ctx.guards.table().abandon(id);
+        if let Some(lock) = guard.lock.as_ref().filter(|_| is_refused(&error)) {
+            self.give_up(lock, id);
+        }
         self.ctx.report.failed(error.reason());
         self.doubt_rights(error.reason());
         let error = self.hidden_error(error);

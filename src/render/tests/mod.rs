@@ -59,7 +59,7 @@ fn input<'a>(values: &'a Value, lookup: &'a Arc<dyn Lookup>, kept: &'a Secrets, 
         capabilities: &CAPABILITIES,
         now: "2026-03-01T12:30:15.999Z".parse::<Timestamp>().unwrap(),
         seed: "uid/3",
-        secrets: Source { kept, random: &[7; 32] },
+        secrets: Source { kept, random: &[7; 32], made: None },
         lookup,
         stop,
     }

@@ -183,7 +183,7 @@ impl Tenant {
             }
             self.release(name, json!({"lock": {"sherpackRelease": {"name": name}}})).await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn intervals(self) {
@@ -223,7 +223,7 @@ impl Tenant {
             let spec = json!({"pack": {"configMap": {"name": "large"}}, "timeout": "24h", "waves": {"timeout": "24h"}});
             self.release(&format!("l{index}"), spec).await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn names(self) {
@@ -231,7 +231,7 @@ impl Tenant {
             self.write(EVIL, object).await;
         }
         self.release("big", json!({"lock": {"helmRelease": {"name": "big"}}})).await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Another release's records, in a namespace where the account may do nothing.
@@ -254,7 +254,7 @@ impl Tenant {
             self.write(EVIL, object).await;
         }
         self.release("thief", json!({"lock": {"helmRelease": {"name": "thief"}}})).await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Its own record, put back as it was before.
@@ -285,7 +285,7 @@ impl Tenant {
         self.write(EVIL, secret).await;
         let from = json!([{"kind": "Secret", "name": "sec", "key": "a", "targetPath": "a"}]);
         self.release("leaks", json!({"pack": {"configMap": {"name": "leaks"}}, "valuesFrom": from})).await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn fetches(self, closed: SocketAddr) {
@@ -295,7 +295,7 @@ impl Tenant {
             self.release(&format!("f{index}"), json!({"pack": {"http": {"url": url}}, "interval": "10s"}))
                 .await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
