@@ -12,7 +12,7 @@ use super::leave::holding;
 use super::objects::within;
 use super::{Applied, Cluster, Error, Mode, status_code};
 use crate::manifest::ObjectId;
-use crate::manifest::fingerprint::Holder;
+use crate::manifest::managed_fields::Holder;
 
 /// The API server does not know this kind of patch for this kind of object.
 const UNSUPPORTED_PATCH: u16 = 415;

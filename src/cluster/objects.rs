@@ -17,7 +17,7 @@ use super::leave::{holding, is_update_by};
 use super::outdated::gone_version;
 use super::{Account, Error, Kind, Kinds, client};
 use crate::api::names;
-use crate::manifest::{ObjectId, fingerprint};
+use crate::manifest::{ObjectId, managed_fields};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Annotations that [`Cluster::mark`] writes.
@@ -86,7 +86,7 @@ pub type Meta = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 #[must_use]
 pub fn fingerprint_of(meta: &Meta) -> Option<String> {
     let managed: &[ManagedFieldsEntry] = meta.managed_fields.as_deref().unwrap_or_default();
-    fingerprint::of(managed, meta.annotations.as_ref())
+    managed_fields::fingerprint(managed, meta.annotations.as_ref())
 }
 
 /// The resourceVersion as a number: the API server promises that they compare.

@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::change::{Analysis, Change};
+use super::change::{Analysis, Change, plain, unknown};
 use super::definition::{NOTHING, Version};
 use super::path::Path;
-use super::same::{self, data};
+use super::same;
 use super::schema::{Compare, Sense};
 use super::{Definition, Kind, Severity, pairs, refusal, versions};
 
@@ -49,10 +49,6 @@ pub fn introduce(new: &Definition) -> Analysis {
 /// It would refuse it; the error names the path.
 pub fn admissible(definition: &Definition) -> Result<(), super::Error> {
     refusal::first(definition).map_or(Ok(()), Err)
-}
-
-pub(super) fn plain(kind: Kind, severity: Severity, path: &str, message: String) -> Change {
-    Change { kind, path: path.to_owned(), severity, message, old: None, new: None, probe: None }
 }
 
 /// Two rules may speak of one thing, such as a default that is gone from a field that is required; the worse one is said.
@@ -119,31 +115,6 @@ fn whole(old: &Definition, new: &Definition, out: &mut Vec<Change>) {
 
 const SPEC: &[&str] = &["group", "names", "scope", "versions", "conversion", "preserveUnknownFields"];
 const NAMES: &[&str] = &["plural", "singular", "kind", "listKind", "shortNames", "categories"];
-
-/// Fields that nobody here knows.
-pub(super) fn unknown(
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
-    known: &[&str],
-    path: &str,
-    out: &mut Vec<Change>,
-) {
-    let keys: BTreeSet<&String> =
-        old.keys().chain(new.keys()).filter(|key| !known.contains(&key.as_str())).collect();
-    for key in keys {
-        let part = |map: &Map<String, Value>| map.get(key).filter(|value| !value.is_null()).cloned();
-        let (from, to) = (part(old), part(new));
-        if from.as_ref().map(data) != to.as_ref().map(data) {
-            let message = format!("{key} differs, and what that means is not known");
-            let path = format!("{path}.{key}");
-            out.push(Change {
-                old: from,
-                new: to,
-                ..plain(Kind::Unhandled, Severity::Warning, &path, message)
-            });
-        }
-    }
-}
 
 fn names(old: &Definition, new: &Definition, out: &mut Vec<Change>) {
     let rows = [

@@ -1,7 +1,13 @@
-use serde::Serialize;
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
-use super::{Definition, Kind, Severity, path::Field, same};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Definition, Kind, Severity,
+    path::Field,
+    same::{self, data},
+};
 use crate::manifest;
 
 /// One difference between two definitions.
@@ -66,7 +72,7 @@ impl Analysis {
     #[must_use]
     pub fn refused(mut self, path: &str, words: &str) -> Self {
         let message = format!("the API server refuses it: {words}");
-        self.changes.push(super::analyze::plain(Kind::RefusedByServer, Severity::Blocked, path, message));
+        self.changes.push(plain(Kind::RefusedByServer, Severity::Blocked, path, message));
         self
     }
 
@@ -79,6 +85,36 @@ impl Analysis {
     #[must_use]
     pub fn to_json(&self) -> impl Serialize {
         Told { verdict: self.verdict(), changes: &self.changes }
+    }
+}
+
+/// A change without values and without a probe.
+pub(super) fn plain(kind: Kind, severity: Severity, path: &str, message: String) -> Change {
+    Change { kind, path: path.to_owned(), severity, message, old: None, new: None, probe: None }
+}
+
+/// Adds each field outside of `known` that differs, as [`Kind::Unhandled`].
+pub(super) fn unknown(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    known: &[&str],
+    path: &str,
+    out: &mut Vec<Change>,
+) {
+    let keys: BTreeSet<&String> =
+        old.keys().chain(new.keys()).filter(|key| !known.contains(&key.as_str())).collect();
+    for key in keys {
+        let part = |map: &Map<String, Value>| map.get(key).filter(|value| !value.is_null()).cloned();
+        let (from, to) = (part(old), part(new));
+        if from.as_ref().map(data) != to.as_ref().map(data) {
+            let message = format!("{key} differs, and what that means is not known");
+            let path = format!("{path}.{key}");
+            out.push(Change {
+                old: from,
+                new: to,
+                ..plain(Kind::Unhandled, Severity::Warning, &path, message)
+            });
+        }
     }
 }
 

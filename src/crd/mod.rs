@@ -25,6 +25,7 @@ mod document;
 mod error;
 mod evidence;
 mod examples;
+mod keywords;
 mod kind;
 mod pairs;
 mod path;

@@ -160,3 +160,10 @@ fn push_key(out: &mut String, name: &str) {
     // Writing to a String cannot fail.
     let _ = if plain { write!(out, ".{name}") } else { write!(out, "[{name:?}]") };
 }
+
+/// A key in a path: `.name` or `["a.b"]`.
+pub(super) fn key(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 1);
+    push_key(&mut out, name);
+    out
+}

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::analyze::{plain, unknown};
-use super::change::Change;
+use super::change::{Change, plain, unknown};
 use super::definition::{NOTHING, Version};
 use super::same::{data, printer_column};
 use super::{Definition, Kind, Severity};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
 
-use super::fingerprint::{covers, fields, is_ours};
+use super::managed_fields::{covers, fields, is_ours};
 use super::pointer::escape;
 use crate::api::names;
 

@@ -18,7 +18,7 @@ pub struct InventoryEntry {
     pub digest: String,
     /// Revision in which the body last changed; part of the marker that each apply carries.
     pub changed_in: u32,
-    /// [`fingerprint::of`](super::fingerprint::of) of what the apply answered; `None` until then.
+    /// [`managed_fields::fingerprint`](super::managed_fields::fingerprint) of what the apply answered; `None` until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// Neither pruned nor uninstalled.

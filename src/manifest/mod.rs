@@ -7,8 +7,7 @@
 
 pub mod adoption;
 pub mod differences;
-pub mod fingerprint;
-pub mod ignore;
+pub mod managed_fields;
 pub mod order;
 pub mod yaml;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Dependency, Error};
+use super::Error;
 use crate::api::{CrdUpgrade, duration};
 
 /// The wishes of one pack. What it does not say is for the release, and then for the operator, to say.
@@ -24,11 +25,26 @@ pub struct DefinitionWishes {
     pub left_out: bool,
 }
 
+/// `crds` of a dependency.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DependencyDefinitions {
+    /// False: they are neither applied nor waited for.
+    pub import: bool,
+    /// Whether what they define is waited for; unset: as everywhere.
+    pub wait_ready: Option<bool>,
+}
+
+impl Default for DependencyDefinitions {
+    fn default() -> Self {
+        Self { import: true, wait_ready: None }
+    }
+}
+
 impl DefinitionWishes {
     /// The wishes for a pack inside of one with these: what the outer one says counts.
     #[must_use]
-    pub fn inside(&self, inner: &Self, dependency: Option<&Dependency>) -> Self {
-        let crds = dependency.map(|dependency| &dependency.crds);
+    pub fn inside(&self, inner: &Self, crds: Option<&DependencyDefinitions>) -> Self {
         Self {
             install: self.install.or(inner.install),
             upgrade: self.upgrade.or(inner.upgrade),

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DefinitionWishes, Error, Files, definitions, shown, values};
+use super::definitions::{self, DefinitionWishes, DependencyDefinitions};
+use super::{Error, Files, shown, values};
 
 /// What a pack is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,22 +93,6 @@ pub struct Dependency {
     /// What happens to its definitions of resources.
     #[serde(default)]
     pub crds: DependencyDefinitions,
-}
-
-/// `crds` of a dependency.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct DependencyDefinitions {
-    /// False: they are neither applied nor waited for.
-    pub import: bool,
-    /// Whether what they define is waited for; unset: as everywhere.
-    pub wait_ready: Option<bool>,
-}
-
-impl Default for DependencyDefinitions {
-    fn default() -> Self {
-        Self { import: true, wait_ready: None }
-    }
 }
 
 /// When a dependency is fetched by whoever vendors it.

@@ -28,9 +28,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use archive::{read_archive, write_archive};
-pub use definitions::DefinitionWishes;
+pub use definitions::{DefinitionWishes, DependencyDefinitions};
 pub use error::Error;
-pub use metadata::{Dependency, DependencyDefinitions, Kind, Maintainer, Metadata, Resolve};
+pub use metadata::{Dependency, Kind, Maintainer, Metadata, Resolve};
 pub use path::clean;
 pub use schema::Schema;
 pub use subpacks::Subpack;

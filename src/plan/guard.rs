@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{REPLICAS, autoscaled};
 use crate::api::names;
-use crate::manifest::fingerprint::{self, Holder, as_ours, held, lost_paths};
-use crate::manifest::ignore::{Wishes, as_held, as_live};
+use crate::manifest::managed_fields::ignore::{Wishes, as_held, as_live};
+use crate::manifest::managed_fields::{self, Holder, as_ours, held, lost_paths};
 use crate::manifest::{Error, Object, ObjectId, remove_pointer, yaml};
 
 /// An object that somebody else installs.
@@ -237,7 +237,7 @@ pub fn other_helm_release(live: &Value, release: &str, namespace: &str) -> Optio
 pub fn helm_holder(live: &Value) -> Option<Holder> {
     let entries = live.pointer("/metadata/managedFields")?;
     let entries: Vec<ManagedFieldsEntry> = serde_json::from_value(entries.clone()).ok()?;
-    fingerprint::helm_holder(&entries)
+    managed_fields::helm_holder(&entries)
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
     use crate::api::{DriftIgnore, IgnoreRule};
-    use crate::manifest::ignore::wishes;
+    use crate::manifest::managed_fields::ignore::wishes;
 
     fn rule(paths: &[&str]) -> Arc<IgnoreRule> {
         let rule: DriftIgnore = serde_json::from_value(json!({ "paths": paths })).unwrap();

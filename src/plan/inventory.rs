@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Hook;
 use crate::api::names;
 use crate::manifest::{
-    InventoryEntry, Object, ObjectId, digest, fingerprint, group_of, leave_out, order, remove_pointer,
+    InventoryEntry, Object, ObjectId, digest, group_of, leave_out, managed_fields, order, remove_pointer,
 };
 
 /// Entries in the order of deletion: the reverse of the order of application.
@@ -273,7 +273,7 @@ pub fn lost_replicas(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> boo
         REPLICAS.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     body.pointer(REPLICAS).is_some()
-        && fingerprint::lost_paths(body, managed_fields).iter().any(with_replicas)
+        && managed_fields::lost_paths(body, managed_fields).iter().any(with_replicas)
 }
 
 /// Whether an object is there to set the replicas of another.

@@ -14,8 +14,8 @@ use super::parsed::objects_in;
 use super::{Error, Pass};
 use crate::api::{DriftMode, IgnoreRule};
 use crate::cluster::{Mode, is_hidden};
-use crate::manifest::ignore::{as_live, locked_part, wishes};
-use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
+use crate::manifest::managed_fields::ignore::{as_live, locked_part, wishes};
+use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
 use crate::plan;
 use crate::storage::Head;
 use crate::watch::{Sighting, Suspicion};
@@ -266,7 +266,7 @@ impl Pass<'_> {
         let strict = self.is_strict(object, entry);
         if !suspicion.gone && action == DriftAction::Reverted && (strict || entry.ignored != ignored_before) {
             let body = plan::apply_body(object, entry, marks);
-            let lost = fingerprint::lost_paths(&body, &suspicion.managed_fields);
+            let lost = managed_fields::lost_paths(&body, &suspicion.managed_fields);
             let added = strict && !self.added(object, rules, &suspicion.managed_fields).is_empty();
             if lost.is_empty() && !added {
                 action = DriftAction::HandedOver;
@@ -357,7 +357,7 @@ impl Pass<'_> {
     pub(super) fn took_note(&mut self, suspicion: &Suspicion, object: &Object, action: DriftAction) {
         let id = &suspicion.id;
         let body = locked_part(object, self.asked_rules(), &suspicion.managed_fields);
-        let rival = fingerprint::rivals(&body, &suspicion.managed_fields).into_iter().next();
+        let rival = managed_fields::rivals(&body, &suspicion.managed_fields).into_iter().next();
         let rival = rival.or_else(|| {
             let added = self.added(object, self.asked_rules(), &suspicion.managed_fields);
             added.into_iter().next()
@@ -367,7 +367,7 @@ impl Pass<'_> {
             Some(taken) => taken.paths,
             // Removed fields have no owner any more.
             None if suspicion.gone => Vec::new(),
-            None => fingerprint::lost_paths(&body, &suspicion.managed_fields),
+            None => managed_fields::lost_paths(&body, &suspicion.managed_fields),
         };
         let due = self.later(REPORT_AFTER);
         let drift = &mut self.mem.drift;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Error, Pass};
 use crate::cluster::Applied;
-use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
+use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
 use crate::plan;
 use crate::release::Private;
 
@@ -79,7 +79,7 @@ impl Pass<'_> {
             let set_by_another = !freed.contains(&entry.id) && {
                 let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
                 let managed_fields = meta.and_then(|meta| meta.managed_fields).unwrap_or_default();
-                fingerprint::autoscaled(&managed_fields) || self.cluster.is_scaled(&entry.id).await?
+                managed_fields::autoscaled(&managed_fields) || self.cluster.is_scaled(&entry.id).await?
             };
             if !set_by_another {
                 entry.handed_over.retain(|pointer| pointer != plan::REPLICAS);
@@ -184,8 +184,8 @@ fn hand_over(entry: &mut InventoryEntry, pointers: Vec<String>) {
 
 /// Fields that somebody in the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
 pub(crate) fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
-    let mut pointers = fingerprint::taken_ca_bundles(body, managed_fields);
-    if fingerprint::autoscaled(managed_fields) && plan::lost_replicas(body, managed_fields) {
+    let mut pointers = managed_fields::taken_ca_bundles(body, managed_fields);
+    if managed_fields::autoscaled(managed_fields) && plan::lost_replicas(body, managed_fields) {
         pointers.push(plan::REPLICAS.to_owned());
     }
     pointers

@@ -12,9 +12,9 @@ use super::parsed::objects_in;
 use super::{Error, Pass};
 use crate::api::{DriftIgnore, DriftMode, IgnoreRule, names};
 use crate::cluster::{self, Applied, Mode};
-use crate::manifest::fingerprint::Taken;
-use crate::manifest::ignore::{Wishes, settle, wishes};
-use crate::manifest::{InventoryEntry, Object, ObjectId, fingerprint};
+use crate::manifest::managed_fields::Taken;
+use crate::manifest::managed_fields::ignore::{Wishes, settle, wishes};
+use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
 use crate::plan;
 use crate::release::Private;
 use crate::storage::Head;
@@ -217,7 +217,7 @@ impl Pass<'_> {
             metadata.remove("resourceVersion");
         }
         for tries in 1.. {
-            let places = fingerprint::places_of_added(
+            let places = managed_fields::places_of_added(
                 &applied.value(),
                 applied.managed_fields(),
                 managers,
@@ -240,7 +240,7 @@ impl Pass<'_> {
             }
         }
         let fingerprint = applied.fingerprint.take();
-        applied.fingerprint = fingerprint::with_additions(fingerprint, applied.managed_fields(), managers);
+        applied.fingerprint = managed_fields::with_additions(fingerprint, applied.managed_fields(), managers);
         Ok(applied)
     }
 
@@ -252,7 +252,7 @@ impl Pass<'_> {
         managed_fields: &[ManagedFieldsEntry],
     ) -> Vec<Taken> {
         let wishes = wishes(rules, object);
-        fingerprint::added(managed_fields, &self.settings.strict, wishes.as_ref(), Some(object))
+        managed_fields::added(managed_fields, &self.settings.strict, wishes.as_ref(), Some(object))
     }
 
     pub(super) fn is_strict(&self, object: &Object, entry: &InventoryEntry) -> bool {

@@ -7,17 +7,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+mod attempts;
 mod doubtful;
 mod head;
 mod ours;
 mod successor;
 
-pub use ours::{is_fresh, next_attempt};
+pub use attempts::{is_fresh, next_attempt};
 pub use successor::{Successor, asks_for_successor, held_up};
 
 pub use doubtful::{Doubt, Doubtful};
 
 use super::depends::Blocked;
+
+/// What to do, and until when nothing else comes of it by itself.
+type Decided = (Operation, Option<Timestamp>);
 
 /// How long a record in state `recovering`, which carries no timeout of its own, is respected.
 pub const RECOVERING_TIMEOUT: Duration = Duration::from_mins(2);

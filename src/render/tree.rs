@@ -74,7 +74,9 @@ impl Place {
         Self {
             files: format!("{}charts/{name}/", self.files),
             values: format!("{}{name}.", self.values),
-            definitions: self.definitions.inside(&instance.pack.definitions, instance.dependency),
+            definitions: self
+                .definitions
+                .inside(&instance.pack.definitions, instance.dependency.map(|dependency| &dependency.crds)),
         }
     }
 

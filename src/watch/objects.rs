@@ -19,7 +19,7 @@ use super::table::{Place, Sighting, Subject, Suspicion, Table};
 use super::trouble::Trouble;
 use crate::api::{SherpackRelease, names};
 use crate::cluster::{Error, Kind, fingerprint_of, version_of};
-use crate::manifest::{ObjectId, fingerprint};
+use crate::manifest::{ObjectId, managed_fields};
 use crate::release::ReleaseKey;
 
 /// How long a pass waits for the first list of a watch. Mostly it comes in a moment; a pass that waited for a slow one
@@ -392,7 +392,7 @@ impl Sighting {
     /// The same of an object that we do not apply: everybody's part of it counts.
     #[must_use]
     pub fn of_others(meta: ObjectMeta) -> Self {
-        Self::with(Some(fingerprint::whole(&meta)), meta)
+        Self::with(Some(managed_fields::whole(&meta)), meta)
     }
 
     fn with(fingerprint: Option<String>, meta: ObjectMeta) -> Self {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use crate::manifest::{ObjectId, fingerprint};
+use crate::manifest::{ObjectId, managed_fields};
 use crate::release::ReleaseKey;
 
 /// What one watch shows: objects of a kind.
@@ -387,7 +387,7 @@ impl Table {
         let news = tracked.hears(sighting.version);
         let Sighting { mut fingerprint, version, uid, terminating, managed_fields } = sighting;
         if let Some(managers) = self.strict.get(&tracked.owner).filter(|_| !id.is_definition()) {
-            fingerprint = fingerprint::with_additions(fingerprint, &managed_fields, managers);
+            fingerprint = managed_fields::with_additions(fingerprint, &managed_fields, managers);
         }
         let fingerprint = shared(&tracked.expected, fingerprint);
         let uid = shared(&tracked.uid, uid);

@@ -15,8 +15,8 @@ use crate::cli::answer::Failure;
 use crate::cli::plan::reached;
 use crate::cluster::{self, Cluster, Mode};
 use crate::manifest::differences::{Difference, Step, asked_for, compare, holder, stated};
-use crate::manifest::fingerprint::{self, Taken};
-use crate::manifest::ignore::{Wishes, as_live, values_at, wishes};
+use crate::manifest::managed_fields::ignore::{Wishes, as_live, values_at, wishes};
+use crate::manifest::managed_fields::{self, Taken};
 use crate::manifest::{InventoryEntry, Object, ObjectId, order};
 use crate::plan::{self, Marks};
 use crate::reconcile::{left_to_others, stored_parts};
@@ -249,7 +249,7 @@ impl Look<'_> {
         if self.strict.is_empty() || object.id.is_definition() {
             return;
         }
-        for Taken { manager, paths, .. } in fingerprint::added(fields, &self.strict, wishes, None) {
+        for Taken { manager, paths, .. } in managed_fields::added(fields, &self.strict, wishes, None) {
             for path in paths {
                 if changes.iter().any(|change| change.path == path) {
                     continue;

@@ -1,8 +1,8 @@
 use serde_json::{Map, Value};
 
 use super::Refusals;
-use super::schema::key;
 use crate::crd::check::check_value;
+use crate::crd::path::key;
 use crate::crd::same::said;
 
 /// A default must be valid, and nothing of it may be dropped.

@@ -8,15 +8,11 @@ mod pattern;
 mod schema;
 mod spec;
 mod structural;
-mod typed;
 
 use std::collections::BTreeSet;
 
-use super::analyze::plain;
-use super::change::Change;
+use super::change::{Change, plain};
 use super::{Definition, Error, Kind, Severity};
-
-pub(super) use typed::fits;
 
 /// One thing that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::typed::wanted;
 use super::{Refusals, defaults, structural};
+use crate::crd::keywords::wanted;
+use crate::crd::path::key;
 use crate::crd::same::said;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -68,7 +69,7 @@ fn at_root(schema: &Map<String, Value>, root: &str, out: &mut Refusals) {
         out.refuse(&format!("{root}.type"), "must be object, because there is a status subresource");
     }
     for (keyword, value) in schema {
-        let known = super::super::schema::KEYWORDS.contains(&keyword.as_str());
+        let known = crate::crd::schema::KEYWORDS.contains(&keyword.as_str());
         let empty = value.is_null() || value == &Value::Bool(false) || said(schema, keyword).is_none();
         let kubernetes = ["x-kubernetes-list-type", "x-kubernetes-map-type"].contains(&keyword.as_str());
         if known && !AT_ROOT.contains(&keyword.as_str()) && (!empty || kubernetes) {
@@ -123,13 +124,6 @@ fn walk(schema: &Map<String, Value>, path: &str, is_root: bool, inside: Inside<'
             }
         }
     }
-}
-
-/// A key in a path: `.name` or `["a.b"]`.
-pub(super) fn key(name: &str) -> String {
-    let plain = !name.is_empty()
-        && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-' || c == b'$');
-    if plain { format!(".{name}") } else { format!("[{name:?}]") }
 }
 
 fn one(schema: &Map<String, Value>, path: &str, inside: Inside<'_>, out: &mut Refusals) {

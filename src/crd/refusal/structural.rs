@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::schema::key;
 use super::{Refusals, pattern};
+use crate::crd::path::key;
 use crate::crd::same::{is_int_or_string_idiom, said};
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -95,7 +95,7 @@ fn whole(fields: Option<&Map<String, Value>>, path: &str, level: Level, out: &mu
             let fields = said(metadata, "properties").and_then(Value::as_object);
             fields.is_some_and(|fields| fields.keys().any(|field| !names(field)))
         }
-        keyword => said(metadata, keyword).is_some() && super::super::schema::KEYWORDS.contains(&keyword),
+        keyword => said(metadata, keyword).is_some() && crate::crd::schema::KEYWORDS.contains(&keyword),
     });
     if let Some((keyword, _)) = extra {
         let problem = "must not be set: of metadata only name and generateName can be described";

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use super::change::{Change, Effect, Probe};
 use super::definition::NOTHING;
+use super::keywords::fits;
 use super::path::{Field, Path};
-use super::refusal::fits;
 use super::same::{data, said, same};
 use super::{Kind, Severity};
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::direct;
-use super::parse::{MAX_DEPTH, MAX_NODES, carefully};
+use super::limits::MAX_DEPTH;
+use super::parse::{MAX_NODES, carefully};
 use super::roundtrip::object;
 use super::{join, parse_documents, parse_lenient, parse_value};
 use crate::manifest::Error;

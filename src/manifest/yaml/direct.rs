@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
-use super::parse::{MAX_DEPTH, MAX_DOCUMENTS};
+use super::limits::{MAX_DEPTH, MAX_DOCUMENTS};
 
 /// Beyond that the careful reader counts the bytes of scalars.
 const MAX_BYTES: usize = 32 << 20;

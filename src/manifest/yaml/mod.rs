@@ -2,6 +2,7 @@
 
 mod direct;
 mod emit;
+mod limits;
 mod parse;
 
 pub use emit::{join, to_yaml};

@@ -3,13 +3,9 @@ use serde_saphyr::UserMessageFormatter;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::direct;
+use super::limits::{MAX_DEPTH, MAX_DOCUMENTS};
 use crate::manifest::{Error, object::is_list};
 
-/// Nesting that is still read. Reading recurses, and an unoptimised build needs some 20 KiB of stack for each level,
-/// of which a thread has 2 MiB. The deepest schemas of real CRDs, those that embed pod templates, stay below 50.
-pub(super) const MAX_DEPTH: usize = 64;
-/// Documents of one stream: a joined manifest of a large release.
-pub(super) const MAX_DOCUMENTS: usize = 10_000;
 /// Scalars, lists and maps of one stream. Bounds the memory of the result to some hundred bytes for each.
 pub(super) const MAX_NODES: usize = 300_000;
 /// The same for a stream that a person reads with own hands, such as all objects of a namespace.

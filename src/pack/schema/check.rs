@@ -3,14 +3,16 @@
 //! Every visit of a rule has a price, also in branches that fail, so that no schema takes longer than the fuel
 //! lasts. Messages say what the schema wants and where, never what stands there: it may be a secret.
 
+mod evaluated;
+
 use std::collections::{HashMap, HashSet};
 
 use fancy_regex::Regex;
 use serde_json::{Number, Value};
 
 use super::compile::{Compiled, Id, Node, Rule};
+use super::pattern;
 use super::wording::{Path, compare, enum_text, is_a, is_multiple, range_text, type_names};
-use super::{evaluated, pattern};
 
 /// Rules inside rules.
 const DEPTH: usize = 500;

@@ -7,7 +7,6 @@
 
 mod check;
 mod compile;
-mod evaluated;
 mod format;
 mod pattern;
 mod reference;

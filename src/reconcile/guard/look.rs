@@ -11,8 +11,8 @@ use super::Guard;
 use super::claim::watched;
 use crate::api::{Class, DriftMode, Installer, LockOf, names};
 use crate::cluster::{self, Applied, Holder as OwnedBy, Kind, Mode};
-use crate::manifest::fingerprint::{self, Holder};
-use crate::manifest::ignore::wishes;
+use crate::manifest::managed_fields::ignore::wishes;
+use crate::manifest::managed_fields::{self, Holder};
 use crate::manifest::{Object, ObjectId};
 use crate::plan::guard::{self as plan, Guarded};
 use crate::reconcile::handover::left_to_others;
@@ -258,7 +258,7 @@ impl Pass<'_> {
         written: Applied,
         holder: &Holder,
     ) -> Result<Applied, Error> {
-        match fingerprint::held_alone(before.managed_fields(), written.managed_fields(), holder) {
+        match managed_fields::held_alone(before.managed_fields(), written.managed_fields(), holder) {
             Some(entries) => {
                 Ok(self.cluster.set_holders(api_version, id, &written, &entries, holder).await?)
             }
@@ -290,7 +290,7 @@ impl Pass<'_> {
             Installer::Sherpack => None,
         };
         let holder = held.unwrap_or_else(|| standard.clone());
-        let managed = fingerprint::as_ours(live.managed_fields(), &holder);
+        let managed = managed_fields::as_ours(live.managed_fields(), &holder);
         let left = wishes(self.asked_rules(), &guarded.object)
             .map(|wishes| guarded.leaving(&wishes, &value, &managed, holder.applies));
         let guarded = left.as_ref().unwrap_or(guarded);
@@ -304,7 +304,7 @@ impl Pass<'_> {
         Ok(if differs {
             Look::Differs { live, body, holder, evidence: managed }
         } else if !self.additions(object, &value, &managed).is_empty() {
-            let evidence = fingerprint::nothing_lost(&managed, &guarded.object);
+            let evidence = managed_fields::nothing_lost(&managed, &guarded.object);
             Look::Differs { live, body, holder, evidence }
         } else {
             Look::InOrder(live)
@@ -352,7 +352,7 @@ fn installer(lock: &LockOf, guard: &Guard) -> Holder {
             manager: names::MANAGER_HELM.to_owned(),
             applies: guard.head.as_ref().is_some_and(|head| head.server_side),
         },
-        Installer::Sherpack => fingerprint::sherpack_holder(),
+        Installer::Sherpack => managed_fields::sherpack_holder(),
     }
 }
 

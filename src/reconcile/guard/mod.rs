@@ -2,7 +2,7 @@
 //!
 //! The newest revision is followed; while it is deployed, each of its objects that differs from the manifest is put
 //! back, and in every other state nothing is touched. What is put back is written under the name and in the way in
-//! which the installer itself holds the object (see [`Holder`](crate::manifest::fingerprint::Holder)): so nothing of
+//! which the installer itself holds the object (see [`Holder`](crate::manifest::managed_fields::Holder)): so nothing of
 //! ours ever stands on it, and the installer's next upgrade meets no conflict. There is no finalizer, no record, and
 //! nothing to undo when the release goes.
 //!
@@ -37,7 +37,7 @@ use crate::api::{
     self, Class, DriftIgnore, IgnoreRule, Installer, Invalid, LockOf, Settings, SherpackRelease,
 };
 use crate::manifest::ObjectId;
-use crate::manifest::fingerprint::Holder;
+use crate::manifest::managed_fields::Holder;
 use crate::release::ReleaseKey;
 use crate::release::decide::{Decision, Operation};
 use crate::release::guard::{Found, Noise, Sight, Stance, stance};

@@ -6,7 +6,7 @@ use super::claim::is_refused;
 use super::look::{Done, Look};
 use super::{Failing, Guard};
 use crate::cluster::Applied;
-use crate::manifest::{Object, ObjectId, fingerprint};
+use crate::manifest::{Object, ObjectId, managed_fields};
 use crate::plan::guard as plan;
 use crate::reconcile::correct::LOOK_AGAIN;
 use crate::reconcile::memory::DriftAction;
@@ -82,7 +82,7 @@ impl Pass<'_> {
     }
 
     fn is_as_it_should_be(&mut self, id: &ObjectId, object: &Applied) {
-        let fingerprint = Some(fingerprint::whole(&object.live.metadata));
+        let fingerprint = Some(managed_fields::whole(&object.live.metadata));
         let again = self.ctx.guards.table().applied(id, fingerprint, object.version, object.uid());
         if again {
             self.ctx.guards.wake(&self.key);

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::cluster::Applied;
 use crate::manifest::Object;
-use crate::manifest::fingerprint::{self, Holder};
-use crate::manifest::ignore::wishes;
+use crate::manifest::managed_fields::ignore::wishes;
+use crate::manifest::managed_fields::{self, Holder};
 use crate::reconcile::{Error, Pass};
 
 impl Pass<'_> {
@@ -22,7 +22,7 @@ impl Pass<'_> {
         }
         let wishes = wishes(self.asked_rules(), object);
         let managers = &self.settings.strict;
-        fingerprint::places_of_added(live, managed, managers, wishes.as_ref(), Some(object))
+        managed_fields::places_of_added(live, managed, managers, wishes.as_ref(), Some(object))
     }
 
     /// Takes that away from an object that was just put back.
@@ -32,7 +32,7 @@ impl Pass<'_> {
         written: Applied,
         holder: &Holder,
     ) -> Result<Applied, Error> {
-        let managed = fingerprint::as_ours(written.managed_fields(), holder);
+        let managed = managed_fields::as_ours(written.managed_fields(), holder);
         let places = self.additions(object, &written.value(), &managed);
         if places.is_empty() {
             return Ok(written);

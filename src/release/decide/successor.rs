@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::ours::{is_fresh, known_bad, next, next_attempt, own_failure, way_back};
+use super::attempts::{is_fresh, known_bad, next, next_attempt, own_failure, way_back};
 use super::{Head, HeadState, Observation, Operation, OurHead, after};
 use crate::release::backoff;
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// Whether a value is of the type that a keyword has; keywords that nobody knows are dropped by the server, whatever they hold.
-pub(in crate::crd) fn fits(keyword: &str, value: &Value) -> bool {
+/// Whether a value is of the type that a keyword has; the API server drops a keyword that it does not know, whatever it holds.
+pub(super) fn fits(keyword: &str, value: &Value) -> bool {
     wanted(keyword, value).is_none()
 }
 

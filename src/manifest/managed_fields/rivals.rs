@@ -3,7 +3,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;
 
 use super::fields::{Child, Fields, Step};
-use super::{is_ours, ours};
+use super::fingerprint::{is_ours, ours};
 use crate::manifest::pointer::{by_name, escape};
 
 /// Fields of a body that somebody else owns now.

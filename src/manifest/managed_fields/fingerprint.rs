@@ -1,25 +1,11 @@
-//! What `metadata.managedFields` tells: whether somebody changed an object of ours, who, and what.
-//!
-//! The API server keeps one entry per manager and operation. When anyone else changes, removes or takes over a field
-//! that we apply, our own entry shrinks or goes; when they add something of theirs, or a controller writes
-//! status, it stays the same to the byte. So a hash of that entry is enough to see drift, without a body.
-
-mod additions;
-pub(super) mod fields;
-mod others;
-mod rivals;
+//! The fingerprint of an object of ours.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use super::digest::{canonical_json, sha256_hex};
 use crate::api::names;
-
-pub use additions::{added, nothing_lost, places_of_added, with_additions};
-pub use others::{Holder, as_ours, held, held_alone, helm_holder, sherpack_holder, whole};
-pub(super) use rivals::covers;
-pub use rivals::{Taken, autoscaled, lost_paths, rivals, taken_ca_bundles};
+use crate::manifest::digest::{canonical_json, sha256_hex};
 
 /// Hash (32 hex digits) of the fields that we own and of the marker annotation, `None` without an entry of ours.
 ///
@@ -27,7 +13,7 @@ pub use rivals::{Taken, autoscaled, lost_paths, rivals, taken_ca_bundles};
 /// ([`names::APPLIED`]) belongs to it because a late write under our own name may change values and leave the field
 /// set as it was.
 #[must_use]
-pub fn of(
+pub fn fingerprint(
     managed_fields: &[ManagedFieldsEntry],
     annotations: Option<&BTreeMap<String, String>>,
 ) -> Option<String> {
@@ -43,7 +29,7 @@ pub(super) fn ours(managed_fields: &[ManagedFieldsEntry]) -> Option<&ManagedFiel
     managed_fields.iter().find(|entry| is_ours(entry))
 }
 
-pub(super) fn is_ours(entry: &ManagedFieldsEntry) -> bool {
+pub(in crate::manifest) fn is_ours(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.as_deref() == Some(names::MANAGER_APPLY)
         && entry.operation.as_deref() == Some("Apply")
         && entry.subresource.as_deref().unwrap_or_default().is_empty()
@@ -79,21 +65,21 @@ mod tests {
             ("sherpack-operator", "Apply", None, false),
             ("kubectl", "Apply", None, false),
         ] {
-            let of = of(&entries(json!([entry(manager, operation, subresource, &fields)])), None);
+            let of = fingerprint(&entries(json!([entry(manager, operation, subresource, &fields)])), None);
             assert_eq!(of.is_some(), counts, "{manager} {operation} {subresource:?}");
         }
-        assert_eq!(of(&[], None), None);
-        assert_eq!(of(&entries(json!([{}])), None), None, "stripped managedFields");
+        assert_eq!(fingerprint(&[], None), None);
+        assert_eq!(fingerprint(&entries(json!([{}])), None), None, "stripped managedFields");
     }
 
     #[test]
     fn others_time_and_order_leave_the_fingerprint_alone() {
         let ours = entry("sherpack", "Apply", None, &json!({"f:data": {"f:a": {}, "f:b": {}}}));
-        let alone = of(&entries(json!([ours])), Some(&marker("u.1")));
+        let alone = fingerprint(&entries(json!([ours])), Some(&marker("u.1")));
         let mut later = entry("sherpack", "Apply", None, &json!({"f:data": {"f:b": {}, "f:a": {}}}));
         later["time"] = json!("2026-02-02T00:00:00Z");
         let other = entry("kube-controller-manager", "Update", Some("status"), &json!({"f:status": {}}));
-        assert_eq!(of(&entries(json!([other, later])), Some(&marker("u.1"))), alone);
+        assert_eq!(fingerprint(&entries(json!([other, later])), Some(&marker("u.1"))), alone);
         assert_eq!(alone.map(|hash| hash.len()), Some(32));
     }
 
@@ -102,9 +88,9 @@ mod tests {
         let full =
             entries(json!([entry("sherpack", "Apply", None, &json!({"f:data": {"f:a": {}, "f:b": {}}}))]));
         let less = entries(json!([entry("sherpack", "Apply", None, &json!({"f:data": {"f:a": {}}}))]));
-        let base = of(&full, Some(&marker("u.1")));
-        assert_ne!(of(&less, Some(&marker("u.1"))), base);
-        assert_ne!(of(&full, Some(&marker("u.2"))), base);
-        assert_ne!(of(&full, None), base);
+        let base = fingerprint(&full, Some(&marker("u.1")));
+        assert_ne!(fingerprint(&less, Some(&marker("u.1"))), base);
+        assert_ne!(fingerprint(&full, Some(&marker("u.2"))), base);
+        assert_ne!(fingerprint(&full, None), base);
     }
 }

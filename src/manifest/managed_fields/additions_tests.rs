@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::api::{DriftIgnore, IgnoreRule};
-use crate::manifest::fingerprint::rivals;
-use crate::manifest::ignore::wishes;
+use crate::manifest::managed_fields::ignore::wishes;
+use crate::manifest::managed_fields::rivals;
 
 fn entries(json: Value) -> Vec<ManagedFieldsEntry> {
     serde_json::from_value(json).unwrap()

@@ -2,11 +2,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Map, Value};
 
 use super::fields::{key_fields, names_element};
+use super::fingerprint::{is_ours, ours};
 use super::rivals::Taken;
-use super::{is_ours, ours};
 use crate::manifest::Object;
 use crate::manifest::digest::{canonical_json, sha256_hex};
-use crate::manifest::ignore::{Wishes, leaves};
+use crate::manifest::managed_fields::ignore::{Wishes, leaves};
 use crate::manifest::pointer::escape;
 
 /// A fingerprint that also covers what `managers` have added of their own: the same one when that is nothing.

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::check::{Check, Judged};
-use super::compile::{Id, Node, Rule};
-use super::wording::Path;
+use super::{Check, Judged};
+use crate::pack::schema::compile::{Id, Node, Rule};
+use crate::pack::schema::wording::Path;
 
 /// Names of the fields of an object that some rule of this schema concerns.
 pub(super) fn properties<'m>(

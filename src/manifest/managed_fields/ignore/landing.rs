@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 
 use super::places::{Path, Place, at};
-use crate::manifest::fingerprint::fields::{Child, Fields, Step, key_fields, names_element};
+use crate::manifest::managed_fields::fields::{Child, Fields, Step, key_fields, names_element};
 
 /// What the API server takes a place for.
 #[derive(Default)]

@@ -15,11 +15,12 @@ use serde_json::{Map, Value, json};
 
 use self::landing::{land, steps};
 use self::places::{Path, Place, at, at_mut, expand, pointer, sorted};
-use super::Object;
-use super::fingerprint::fields::{Child, Fields, Step, key_fields, names_element};
-use super::fingerprint::{covers, is_ours, ours};
-use super::pointer::{leave_out, remove_pointer};
+use super::fields::{Child, Fields, Step, key_fields, names_element};
+use super::fingerprint::{is_ours, ours};
+use super::rivals::covers;
 use crate::api::{FieldPath, IgnoreRule, names};
+use crate::manifest::Object;
+use crate::manifest::pointer::{escape, leave_out, remove_pointer};
 
 /// What the rules say of one object.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ impl Wishes<'_> {
 /// How an object that exists is applied.
 #[derive(Debug, Default, PartialEq)]
 pub struct Settled {
-    /// What the apply leaves out; see [`InventoryEntry::ignored`](super::InventoryEntry::ignored).
+    /// What the apply leaves out; see [`InventoryEntry::ignored`](crate::manifest::InventoryEntry::ignored).
     pub left_out: Vec<String>,
     /// Applied by another manager before.
     pub hand_over: Option<Value>,
@@ -422,7 +423,7 @@ fn unmark(fields: &mut Value) {
         ("labels", names::RELEASE_NAMESPACE),
         ("annotations", names::APPLIED),
     ] {
-        remove_pointer(fields, &format!("/metadata/{map}/{}", super::pointer::escape(key)));
+        remove_pointer(fields, &format!("/metadata/{map}/{}", escape(key)));
     }
     for map in ["/metadata/labels", "/metadata/annotations", "/metadata"] {
         if fields.pointer(map).and_then(Value::as_object).is_some_and(Map::is_empty) {
