@@ -295,6 +295,11 @@ pub(super) fn is_namespace(value: &Value) -> bool {
     value.as_object().is_some_and(|object| object.type_name().ends_with("::Namespace"))
 }
 
+/// An error of a template: what it asks for cannot be.
+pub(super) fn wrong(message: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

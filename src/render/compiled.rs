@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 
 use super::budget::{Budget, FUEL, SOURCES, Stop};
-use super::engine::{TEMPLATES, explain};
-use super::{Error, filters, functions, generate, guard, lookup, text as printed};
+use super::explain::{Sources, TEMPLATES, explain, text};
+use super::{Error, filters, formatter, functions, guard};
 use crate::pack::Pack;
 
 const ENDINGS: [&str; 6] = [".yaml", ".yml", ".j2", ".jinja2", ".txt", ".json"];
@@ -24,25 +24,6 @@ pub(super) struct Compiled {
     pub(super) cost: u64,
     /// Bytes of source.
     pub(super) size: u64,
-}
-
-/// The templates of one pack as they were written, as far as they are compiled.
-pub(super) struct Sources<'p> {
-    pack: &'p Pack,
-    places: &'p BTreeMap<String, guard::Places>,
-}
-
-impl<'p> Sources<'p> {
-    /// A template, and where the parts of its guarded form come from.
-    pub(super) fn get(&self, name: &str) -> Option<(&'p str, &'p guard::Places)> {
-        let content = self.pack.files.get(&format!("{TEMPLATES}{name}"))?;
-        Some((text(content)?, self.places.get(name)?))
-    }
-}
-
-fn text(content: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(content).ok()?;
-    Some(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// Whether this file is rendered, and not only there for others.
@@ -164,11 +145,9 @@ fn make_settings() -> Environment<'static> {
     engine.set_fuel(Some(FUEL));
     // A field of what is missing is missing too. Whether a missing value may be used is for the budget of the pack.
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
-    printed::register_formatter(&mut engine);
+    formatter::register(&mut engine);
     filters::register(&mut engine);
     functions::register(&mut engine);
-    generate::register(&mut engine);
-    lookup::register(&mut engine);
     guard::register(&mut engine);
     engine
 }

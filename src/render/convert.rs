@@ -7,10 +7,12 @@ use minijinja::value::{Enumerator, Object, ObjectExt as _, ValueKind};
 use minijinja::{Error, ErrorKind, Value as Engine};
 use serde_json::{Map, Number, Value};
 
-use super::budget::Budget;
+use super::budget::{Budget, DEPTH, NODE};
 use super::text;
 use crate::pack::values::Merged;
 
+/// What one value of new data costs: a map of one entry is two of them, and takes some 350 bytes.
+const NEW: u64 = 3 * NODE;
 /// Longest object that is searched from its start.
 const FEW: usize = 8;
 
@@ -135,4 +137,24 @@ fn number(value: &Engine) -> Result<Value, Error> {
     }
     let float = f64::try_from(value.clone()).map_err(|_| wrong())?;
     Number::from_f64(float).map(Value::Number).ok_or_else(wrong)
+}
+
+/// Data that did not exist before: all of it is paid for.
+pub(super) fn new_data(data: &Value, budget: &Budget) -> Result<Engine, Error> {
+    if depth(data) > DEPTH {
+        return Err(budget.over(format!("a value is nested more than {DEPTH} levels deep")));
+    }
+    let value = from_json(data);
+    let weight = budget.weigh(&value)?;
+    budget.bytes(weight.bytes + NEW * weight.nodes)?;
+    Ok(value)
+}
+
+/// Parsers stop at 128 levels, so this cannot go deep.
+fn depth(data: &Value) -> usize {
+    match data {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
 }

@@ -1,25 +1,21 @@
 //! Sets the template engine up, runs it over the files of a pack, and words its errors.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use minijinja::{Environment, ErrorKind};
+use minijinja::Environment;
 use serde_json::json;
 
-use super::budget::{Budget, FILE, FUEL, TOTAL};
-use super::compiled::{self, Compiled, Sources};
-use super::excerpt::Excerpt;
+use super::budget::{Budget, FILE, TOTAL};
+use super::compiled::{self, Compiled};
+use super::explain::{Sources, TEMPLATES, explain, message};
 use super::files::FilesOf;
 use super::generate::Generators;
 use super::lookup::Lookups;
 use super::scope::Scope;
-use super::{Error, Input, Secrets, convert, filters, guard};
+use super::{Error, Input, Secrets, convert};
 use crate::pack::Pack;
 use crate::pack::values::Merged;
-
-pub(super) const TEMPLATES: &str = "templates/";
-/// Characters of a message.
-const MESSAGE: usize = 2000;
 
 /// One rendered template.
 pub(super) struct Text {
@@ -138,7 +134,7 @@ impl Session {
             budget: Arc::clone(budget),
             generators: Arc::clone(&self.generators),
             lookups: Arc::clone(&self.lookups),
-            patterns: filters::Patterns::default(),
+            patterns: Mutex::default(),
         };
         scope.enter(&mut engine);
         engine
@@ -154,67 +150,6 @@ impl Session {
             (error, _) => error,
         }
     }
-}
-
-/// Words an error: where it happened first, and what. `exceeded`: a limit was reached.
-pub(super) fn explain(
-    error: &minijinja::Error,
-    template: &str,
-    sources: &Sources<'_>,
-    exceeded: bool,
-) -> Error {
-    let place = innermost(error);
-    let message = message(place);
-    let mut next: Option<&minijinja::Error> = Some(error);
-    let mut found = (template, 0, None);
-    // The innermost that has a place.
-    while let Some(current) = next {
-        if let (Some(name), Some(line)) = (current.name(), current.line()) {
-            found = (name, line, current.range());
-        }
-        next = cause(current);
-    }
-    let (name, line, range) = found;
-    let file = format!("{TEMPLATES}{name}");
-    if exceeded || place.kind() == ErrorKind::OutOfFuel || message.contains("recursion limit") {
-        return Error::Limit { file, line, message };
-    }
-    let excerpt = range.zip(sources.get(name)).and_then(|(range, (source, places))| {
-        let range = places.before(&range);
-        Excerpt::of(source, range.start, range.end)
-    });
-    Error::Template { file, line, message, excerpt }
-}
-
-/// Includes, imports and blocks wrap the error of the inner template: the innermost says most.
-pub(super) fn innermost(error: &minijinja::Error) -> &minijinja::Error {
-    let mut innermost = error;
-    while let Some(inner) = cause(innermost) {
-        innermost = inner;
-    }
-    innermost
-}
-
-fn cause(error: &minijinja::Error) -> Option<&minijinja::Error> {
-    std::error::Error::source(error).and_then(|source| source.downcast_ref())
-}
-
-/// What is wrong, without the place.
-pub(super) fn message(error: &minijinja::Error) -> String {
-    let message = match (error.kind(), error.detail()) {
-        (ErrorKind::OutOfFuel, _) => {
-            format!("the templates run more than {FUEL} instructions: an endless loop?")
-        }
-        (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
-        (ErrorKind::UndefinedError, Some(detail)) if detail.contains("` is undefined") => {
-            // "`values.a` is undefined (from line 3)"
-            detail.replacen("` is undefined", "` is not set", 1)
-        }
-        (ErrorKind::UndefinedError, _) => "an undefined value is used".to_owned(),
-        (kind, Some(detail)) => format!("{kind}: {detail}"),
-        (kind, None) => kind.to_string(),
-    };
-    guard::hide(&message).chars().take(MESSAGE).collect()
 }
 
 fn root(pack: &Pack, input: &Input<'_>, values: &Merged<'_>) -> [(&'static str, minijinja::Value); 4] {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use minijinja::value::{Object, ObjectRepr, Value};
 use minijinja::{Error, ErrorKind, State};
 
+use super::budget::wrong;
 use super::budget::{Budget, NODE};
-use super::filters::wrong;
 use crate::pack::{Files, Pack};
 
 /// Bytes of a pattern for `files.glob`, and of a path.

@@ -9,17 +9,14 @@ use std::sync::{Mutex, PoisonError};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
-use minijinja::value::Value;
-use minijinja::{Environment, Error};
+use minijinja::Error;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::budget::Budget;
-use super::filters::{Input as _, Text, wrong};
-use super::scope::Scope;
+use super::budget::{Budget, wrong};
 
 /// Longest secret.
-const LENGTH: i64 = 4096;
+pub(super) const LENGTH: i64 = 4096;
 /// Bytes of the longest name of a secret.
 const NAME: usize = 253;
 /// Bytes of all secrets of a release with their names: they are stored with every revision.
@@ -61,7 +58,7 @@ pub struct Source<'a> {
 /// The state behind `now`, `uuidv4` and `generate_secret`, for all packs of one render.
 pub(super) struct Generators {
     /// As `now()` gives it.
-    now: String,
+    pub(super) now: String,
     seed: Vec<u8>,
     ids: AtomicU64,
     random: [u8; 32],
@@ -102,7 +99,13 @@ impl Generators {
         used
     }
 
-    fn secret(&self, name: &str, length: i64, charset: &str, budget: &Budget) -> Result<String, Error> {
+    pub(super) fn secret(
+        &self,
+        name: &str,
+        length: i64,
+        charset: &str,
+        budget: &Budget,
+    ) -> Result<String, Error> {
         if name.is_empty() || name.len() > NAME {
             return Err(wrong(format!("generate_secret: a name has 1 to {NAME} bytes")));
         }
@@ -130,7 +133,7 @@ impl Generators {
         Ok(secret.0)
     }
 
-    fn uuid(&self) -> String {
+    pub(super) fn uuid(&self) -> String {
         let index = self.ids.fetch_add(1, Ordering::Relaxed);
         let block = mac(&self.seed, &[b"uuid", &index.to_be_bytes()]);
         let mut bytes = [0; 16];
@@ -141,32 +144,6 @@ impl Generators {
         let hex = crate::manifest::hex(&bytes);
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
-}
-
-pub(super) fn register(engine: &mut Environment<'static>) {
-    engine.add_function("now", |state: &mut minijinja::State<'_, '_>| -> Result<String, Error> {
-        Ok(Scope::of(state)?.generators.now.clone())
-    });
-    engine.add_function("uuidv4", |state: &mut minijinja::State<'_, '_>| -> Result<Value, Error> {
-        let Scope { budget, generators, .. } = Scope::of(state)?;
-        budget.steps(8)?;
-        budget.keep(Value::from(generators.uuid()))
-    });
-    engine.add_function(
-        "generate_secret",
-        |state: &mut minijinja::State<'_, '_>,
-         name: Text<'_>,
-         length: i64,
-         charset: Option<Text<'_>>|
-         -> Result<Value, Error> {
-            let Scope { budget, generators, .. } = Scope::of(state)?;
-            let charset = charset.map(|charset| charset.ready(budget)).transpose()?;
-            let name = name.ready(budget)?;
-            budget.steps(8 + length.clamp(0, LENGTH).unsigned_abs() / 8)?;
-            let charset = charset.as_deref().unwrap_or("alphanumeric");
-            budget.keep(Value::from(generators.secret(&name, length, charset, budget)?))
-        },
-    );
 }
 
 fn size(name: &str, secret: &Secret) -> usize {

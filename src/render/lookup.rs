@@ -5,19 +5,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use minijinja::Error;
 use minijinja::value::Value;
-use minijinja::{Environment, Error, State};
 use serde_json::{Map, Value as Json};
 
-use super::budget::Budget;
-use super::filters::{Input as _, Text, new_data, wrong};
-use super::scope::Scope;
+use super::budget::{Budget, wrong};
+use super::convert::new_data;
 use crate::api::Class;
 
 /// Different lookups of one render.
 const LOOKUPS: usize = 100;
-/// Bytes of an argument.
-const ARGUMENT: usize = 512;
 
 /// A view of the cluster. Called on the thread of the render, which it may block for a bounded time.
 pub trait Lookup: Send + Sync {
@@ -85,7 +82,7 @@ impl Lookups {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn find(&self, key: [String; 4], budget: &Budget) -> Result<Value, Error> {
+    pub(super) fn find(&self, key: [String; 4], budget: &Budget) -> Result<Value, Error> {
         if let Some(value) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(value.clone());
         }
@@ -114,33 +111,4 @@ impl Lookups {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, value.clone());
         Ok(value)
     }
-}
-
-pub(super) fn register(engine: &mut Environment<'static>) {
-    engine.add_function(
-        "lookup",
-        |state: &mut State<'_, '_>,
-         api_version: Text<'_>,
-         kind: Text<'_>,
-         namespace: Option<Text<'_>>,
-         name: Option<Text<'_>>|
-         -> Result<Value, Error> {
-            let Scope { budget, lookups, .. } = Scope::of(state)?;
-            let argument = |text: Option<Text<'_>>| -> Result<String, Error> {
-                let Some(text) = text else { return Ok(String::new()) };
-                let text = text.ready(budget)?;
-                if text.len() > ARGUMENT {
-                    return Err(wrong(format!("lookup: an argument is longer than {ARGUMENT} bytes")));
-                }
-                Ok(text.trim().to_owned())
-            };
-            let key =
-                [argument(Some(api_version))?, argument(Some(kind))?, argument(namespace)?, argument(name)?];
-            if key[0].is_empty() || key[1].is_empty() {
-                return Err(wrong("lookup needs an apiVersion and a kind"));
-            }
-            budget.steps(1000)?;
-            lookups.find(key, budget)
-        },
-    );
 }

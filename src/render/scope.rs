@@ -3,14 +3,15 @@
 //! They are registered once for all renders; the purse and everything else that belongs to one render of one pack is
 //! with the engine of that render.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use minijinja::value::{Object, ObjectRepr, Value};
 use minijinja::{Environment, Error, ErrorKind, State};
+use regex::Regex;
 
 use super::budget::Budget;
-use super::filters::Patterns;
 use super::generate::Generators;
 use super::lookup::Lookups;
 
@@ -23,7 +24,8 @@ pub(super) struct Scope {
     pub(super) budget: Arc<Budget>,
     pub(super) generators: Arc<Generators>,
     pub(super) lookups: Arc<Lookups>,
-    pub(super) patterns: Patterns,
+    /// Patterns of one render, compiled.
+    pub(super) patterns: Mutex<HashMap<String, Regex>>,
 }
 
 impl fmt::Debug for Scope {

@@ -4,15 +4,13 @@ use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, State};
 use serde_json::Value as Json;
 
-use super::{Input as _, Text, wrong, yaml};
+use super::{Input as _, Text, printf, yaml};
 use crate::manifest;
-use crate::render::budget::{Budget, DEPTH, NODE};
-use crate::render::printf::printf;
+use crate::render::budget::{Budget, NODE, wrong};
+use crate::render::convert::{self, new_data};
 use crate::render::scope::Scope;
-use crate::render::{convert, text};
+use crate::render::text;
 
-/// What one value of new data costs: a map of one entry is two of them, and takes some 350 bytes.
-const NEW: u64 = 3 * NODE;
 /// Longest text that `fromjson` and `fromyaml` take.
 const PARSE: usize = 2 << 20;
 
@@ -126,26 +124,6 @@ fn merge(base: &mut Json, over: Json) {
             }
         }
         (base, over) => *base = over,
-    }
-}
-
-/// Data that did not exist before: all of it is paid for.
-pub(in crate::render) fn new_data(data: &Json, budget: &Budget) -> Result<Value, Error> {
-    if depth(data) > DEPTH {
-        return Err(budget.over(format!("a value is nested more than {DEPTH} levels deep")));
-    }
-    let value = convert::from_json(data);
-    let weight = budget.weigh(&value)?;
-    budget.bytes(weight.bytes + NEW * weight.nodes)?;
-    Ok(value)
-}
-
-/// Parsers stop at 128 levels, so this cannot go deep.
-fn depth(data: &Json) -> usize {
-    match data {
-        Json::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Json::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
-        _ => 0,
     }
 }
 

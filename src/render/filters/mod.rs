@@ -9,18 +9,14 @@ use std::sync::Arc;
 use minijinja::value::{ArgType, Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters as builtin, tests};
 
-use super::budget::Budget;
+use super::budget::{Budget, wrong};
 use super::scope::Scope;
 use super::text;
 
-pub(super) use data::{from_json, from_yaml, items, new_data};
+pub(super) use data::{from_json, from_yaml, items};
 pub(super) use numbers::{to_float, to_int};
-pub(super) use patterns::Patterns;
+pub(super) use printf::printf;
 pub(super) use texts::{quote, repeat};
-
-pub(super) fn wrong(message: impl Into<Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, message)
-}
 
 pub(super) fn register(engine: &mut Environment<'static>) {
     register_builtin(engine);
@@ -326,5 +322,6 @@ macro_rules! add_as {
 mod data;
 mod numbers;
 mod patterns;
+mod printf;
 mod texts;
 mod yaml;

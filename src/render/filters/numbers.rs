@@ -3,7 +3,8 @@
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, State};
 
-use super::{Input as _, wrong};
+use super::Input as _;
+use crate::render::budget::wrong;
 use crate::render::scope::Scope;
 
 pub(super) fn register(engine: &mut Environment<'static>) {

@@ -3,15 +3,14 @@
 //! The library never backtracks, but the time for all matches may still grow with the square of the text, and with the size of
 //! the pattern: both are bounded, and paid for.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use minijinja::value::Value;
 use minijinja::{Environment, Error, State};
 use regex::{Regex, RegexBuilder};
 
-use super::{Input as _, Text, wrong};
-use crate::render::budget::{Budget, NODE, VALUE};
+use super::{Input as _, Text};
+use crate::render::budget::{Budget, NODE, VALUE, wrong};
 use crate::render::scope::Scope;
 
 /// Bytes of a pattern and of a replacement.
@@ -24,9 +23,6 @@ const SEARCHED: usize = 256 << 10;
 const COMPILE: u64 = 20_000;
 /// Patterns kept compiled for the render.
 const KEPT: usize = 32;
-
-/// Patterns of one render, compiled.
-pub(in crate::render) type Patterns = Mutex<HashMap<String, Regex>>;
 
 pub(super) fn register(engine: &mut Environment<'static>) {
     add_as!(engine, "regex_match", ready, |scope, v: Text<'_>, pattern: Text<'_>| {

@@ -13,10 +13,10 @@ use serde_json::Value as Json;
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 
-use super::{Input as _, Text, wrong};
+use super::{Input as _, Text};
 use crate::manifest::hex;
 use crate::pack::version;
-use crate::render::budget::{Budget, VALUE};
+use crate::render::budget::{Budget, VALUE, wrong};
 use crate::render::scope::Scope;
 use crate::render::text;
 

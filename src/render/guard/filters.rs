@@ -5,9 +5,8 @@
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, State};
 
-use crate::render::budget::{NODE, is_namespace};
-use crate::render::filters::wrong;
-use crate::render::functions::{multiply, slice};
+use crate::render::budget::{NODE, is_namespace, wrong};
+use crate::render::operators::{multiply, slice};
 use crate::render::scope::Scope;
 use crate::render::text;
 

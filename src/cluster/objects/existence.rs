@@ -5,9 +5,10 @@ pub use kube::api::PropagationPolicy as Propagation;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams, Preconditions};
 use serde_json::Value;
 
-use super::objects::{Meta, namespace_id, within};
-use super::{Applied, Cluster, Error, Mode};
+use super::handle::{Applied, Cluster, Mode};
+use super::handle::{Meta, namespace_id, within};
 use crate::api::names;
+use crate::cluster::Error;
 use crate::manifest::ObjectId;
 
 /// How a create came out.
@@ -57,7 +58,7 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn post(
+    pub(in crate::cluster) async fn post(
         &self,
         api_version: &str,
         id: &ObjectId,
@@ -68,7 +69,7 @@ impl Cluster {
     }
 
     /// The same in the name of another manager.
-    pub(super) async fn create_as(
+    pub(in crate::cluster) async fn create_as(
         &self,
         manager: &str,
         api_version: &str,

@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
 
-use super::{Cluster, describe, status_code, version_of};
+use super::handle::{Cluster, version_of};
 use crate::api::{ReferenceKind, names};
+use crate::cluster::{describe, status_code};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 

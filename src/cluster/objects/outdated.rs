@@ -6,15 +6,16 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use super::leave::holding;
-use super::{Cluster, Error};
+use super::handle::Cluster;
+use super::holders::holding;
+use crate::cluster::Error;
 use crate::manifest::ObjectId;
 
 /// What the API server says before the group and version. It has no code of its own for this, 500 only.
 const REFUSAL: &str = "request to convert CR to an invalid group/version: ";
 
 /// The group and version that stands in the way of an apply.
-pub(super) fn gone_version(error: &Error) -> Option<&str> {
+pub(in crate::cluster) fn gone_version(error: &Error) -> Option<&str> {
     let Error::Api { source, .. } = error else { return None };
     let kube::Error::Api(status) = source.as_ref() else { return None };
     status.message.split_once(REFUSAL).map(|(_, version)| version.trim())
@@ -22,7 +23,7 @@ pub(super) fn gone_version(error: &Error) -> Option<&str> {
 
 impl Cluster {
     /// Lets the managedFields of an object speak of `api_version` where they speak of `gone`; `false`: there are none that do.
-    pub(super) async fn renew_managed_fields(
+    pub(in crate::cluster) async fn renew_managed_fields(
         &self,
         api_version: &str,
         id: &ObjectId,

@@ -5,8 +5,9 @@ use std::time::Duration;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::Value;
 
-use super::{Cluster, Error, Kind};
+use super::handle::Cluster;
 use crate::api::names;
+use crate::cluster::{Error, Kind};
 use crate::manifest::ObjectId;
 use crate::plan;
 

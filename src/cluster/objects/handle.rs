@@ -3,27 +3,19 @@
 //! Manager `sherpack` is only for full applies of release objects: an apply of anything less by that manager
 //! would delete the fields it leaves out.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::api::{Api, DynamicObject, PartialObjectMeta, Patch, PatchParams, ValidationDirective};
+use kube::api::{Api, DynamicObject, PartialObjectMeta, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::crowded::{is_crowded, make_room};
-use super::leave::{holding, is_update_by};
-use super::outdated::gone_version;
-use super::{Account, Error, Kind, Kinds, client};
 use crate::api::names;
+use crate::cluster::{Account, Error, Kind, Kinds, client};
 use crate::manifest::{ObjectId, managed_fields};
 
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Annotations that [`Cluster::mark`] writes.
-const MARKS: [&str; 2] = [names::OWNER, names::ADOPTED];
-/// Versions that are gone and that one object may have been applied by.
-const RENEWALS: usize = 4;
 
 /// The one way to the objects of releases, as the operator or as a service account.
 pub struct Cluster {
@@ -45,7 +37,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    pub(super) fn new(live: DynamicObject) -> Self {
+    pub(in crate::cluster) fn new(live: DynamicObject) -> Self {
         let fingerprint = fingerprint_of(&live.metadata);
         let version = version_of(&live.metadata);
         Self { live, fingerprint, version }
@@ -152,7 +144,11 @@ impl Cluster {
         self.kinds.doubt_absence(api_version, kind);
     }
 
-    pub(super) async fn api(&self, api_version: &str, id: &ObjectId) -> Result<Api<DynamicObject>, Error> {
+    pub(in crate::cluster) async fn api(
+        &self,
+        api_version: &str,
+        id: &ObjectId,
+    ) -> Result<Api<DynamicObject>, Error> {
         let kind = self.kind(api_version, &id.kind).await?;
         let api = Api::dynamic(self.client.clone(), &kind.resource, &kind.scope());
         Ok(match &id.namespace {
@@ -161,118 +157,8 @@ impl Cluster {
         })
     }
 
-    /// A full forced apply by manager `sherpack`: creates the object or puts every field of `body` back.
-    ///
-    /// # Errors
-    /// What the API server answered, or `Timeout`.
-    pub async fn apply(
-        &self,
-        api_version: &str,
-        id: &ObjectId,
-        body: &Value,
-        mode: Mode,
-    ) -> Result<Applied, Error> {
-        let mut params =
-            PatchParams::apply(names::MANAGER_APPLY).force().validation(ValidationDirective::Strict);
-        if mode == Mode::DryRun {
-            params = params.dry_run();
-        }
-        let answer = self.patch(api_version, id, &params, &Patch::Apply(body)).await;
-        match &answer {
-            Ok(applied) if mode == Mode::Real && is_hidden(&applied.live.metadata) => {
-                self.show(api_version, id, applied).await
-            }
-            Err(Error::Api { source, .. }) if mode == Mode::Real && is_crowded(source) => {
-                let Some(live) = self.get(api_version, id).await? else { return answer };
-                let turns = make_room(source, &live.value(), body);
-                if turns.is_empty() {
-                    return answer;
-                }
-                self.json_patch(api_version, id, &live, turns).await?;
-                let applied = self.patch(api_version, id, &params, &Patch::Apply(body)).await?;
-                // The patch made us an owner beside ourselves: fields that are dropped later would stay.
-                self.strip(api_version, id, &applied, is_own_update).await
-            }
-            _ => answer,
-        }
-    }
-
-    /// Takes the label off that hides an object from the watch of its kind. Nobody but us reads it there, and an
-    /// apply leaves what others added.
-    async fn show(&self, api_version: &str, id: &ObjectId, applied: &Applied) -> Result<Applied, Error> {
-        let path = format!("/metadata/labels/{}", names::STORAGE_DRIVER.replace('/', "~1"));
-        self.json_patch(api_version, id, applied, vec![json!({"op": "remove", "path": path})]).await
-    }
-
-    /// Applies the live value of fields that are about to be left out of our applies, so that they keep it.
-    ///
-    /// # Errors
-    /// As [`Cluster::apply`].
-    pub async fn hand_over(&self, api_version: &str, id: &ObjectId, fields: &Value) -> Result<(), Error> {
-        let params = PatchParams::apply(names::MANAGER_HANDOVER).force();
-        self.patch(api_version, id, &params, &Patch::Apply(fields)).await.map(drop)
-    }
-
-    /// Writes annotations on an object that exists, by manager `sherpack-operator`: they are no part of what the release applies.
-    /// Those of [`MARKS`] that it has already stay.
-    ///
-    /// # Errors
-    /// As [`Cluster::apply`].
-    pub async fn mark(
-        &self,
-        id: &ObjectId,
-        applied: &Applied,
-        marks: &[(&str, &str)],
-    ) -> Result<Applied, Error> {
-        let live = &applied.live;
-        let marked = |(key, value): &(&str, &str)| live.annotations().get(*key).is_some_and(|is| is == value);
-        if marks.iter().all(marked) {
-            return Ok(applied.clone());
-        }
-        // What an apply of this manager leaves out goes.
-        let known = MARKS.iter().filter_map(|key| Some((*key, live.annotations().get(*key)?.as_str())));
-        let annotations: BTreeMap<&str, &str> = known.chain(marks.iter().copied()).collect();
-        let types = live.types.clone().unwrap_or_default();
-        let body = json!({
-            "apiVersion": types.api_version, "kind": types.kind,
-            // With the uid nothing is created that has gone meanwhile.
-            "metadata": {"name": id.name, "namespace": id.namespace, "uid": live.uid(), "annotations": annotations},
-        });
-        let params = PatchParams::apply(names::MANAGER_OWN).force();
-        self.patch(&types.api_version, id, &params, &Patch::Apply(body)).await
-    }
-
-    /// Takes ownership of fields away from the tools that managed an adopted object before, so that fields
-    /// which are dropped later really go. Ends with `Conflict` when the object changed meanwhile.
-    ///
-    /// # Errors
-    /// As [`Cluster::apply`].
-    pub async fn strip_managers(
-        &self,
-        api_version: &str,
-        id: &ObjectId,
-        applied: &Applied,
-    ) -> Result<Applied, Error> {
-        self.strip(api_version, id, applied, is_legacy).await
-    }
-
-    async fn strip(
-        &self,
-        api_version: &str,
-        id: &ObjectId,
-        applied: &Applied,
-        goes: fn(&ManagedFieldsEntry) -> bool,
-    ) -> Result<Applied, Error> {
-        let managed = applied.managed_fields();
-        let kept: Vec<ManagedFieldsEntry> = managed.iter().filter(|entry| !goes(entry)).cloned().collect();
-        if kept.len() == managed.len() {
-            return Ok(applied.clone());
-        }
-        self.json_patch(api_version, id, applied, holding(&kept)).await
-    }
-
     /// Changes exactly the object that was `seen`; `Conflict` when it changed meanwhile.
-    pub(super) async fn json_patch(
+    pub(in crate::cluster) async fn json_patch(
         &self,
         api_version: &str,
         id: &ObjectId,
@@ -283,7 +169,7 @@ impl Cluster {
     }
 
     /// The same in the name of another manager.
-    pub(super) async fn json_patch_as(
+    pub(in crate::cluster) async fn json_patch_as(
         &self,
         manager: &str,
         api_version: &str,
@@ -302,30 +188,8 @@ impl Cluster {
         patched.map(Applied::new)
     }
 
-    pub(super) async fn patch<P: serde::Serialize + std::fmt::Debug>(
-        &self,
-        api_version: &str,
-        id: &ObjectId,
-        params: &PatchParams,
-        patch: &Patch<P>,
-    ) -> Result<Applied, Error> {
-        let api = self.api(api_version, id).await?;
-        let mut renewals = 0;
-        loop {
-            let answer = within("apply", id, api.patch(&id.name, params, patch)).await;
-            if let Err(error) = &answer
-                && let Some(gone) = gone_version(error).filter(|_| !params.dry_run && renewals < RENEWALS)
-                && self.renew_managed_fields(api_version, id, gone).await?
-            {
-                renewals += 1;
-                continue;
-            }
-            return self.applied(api_version, id, answer).await;
-        }
-    }
-
     /// An apply answers 404 when the namespace or the kind is gone; says which.
-    pub(super) async fn explain_not_found(&self, api_version: &str, id: &ObjectId) -> Error {
+    pub(in crate::cluster) async fn explain_not_found(&self, api_version: &str, id: &ObjectId) -> Error {
         match &id.namespace {
             Some(namespace) if !self.namespace_exists(namespace).await => {
                 Error::NamespaceNotFound { namespace: namespace.clone() }
@@ -384,7 +248,7 @@ impl Cluster {
     }
 
     /// A 404 says that the object is absent only when it comes from the one who serves the kind.
-    pub(super) async fn unless_absent<T>(
+    pub(in crate::cluster) async fn unless_absent<T>(
         &self,
         api_version: &str,
         id: &ObjectId,
@@ -413,32 +277,11 @@ fn names_an_object(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && status.reason == "NotFound")
 }
 
-/// Somebody gave an object the label that only records carry: the watches of objects do not show it.
-#[must_use]
-pub fn is_hidden(meta: &Meta) -> bool {
-    meta.labels.as_ref().is_some_and(|labels| labels.contains_key(names::STORAGE_DRIVER))
-}
-
-/// What a JSON patch of ours leaves behind.
-fn is_own_update(entry: &ManagedFieldsEntry) -> bool {
-    is_update_by(names::MANAGER_OWN, entry)
-}
-
-/// Managers that leave `Update` entries behind when an object moves from another tool to us.
-fn is_legacy(entry: &ManagedFieldsEntry) -> bool {
-    let manager = entry.manager.as_deref().unwrap_or_default();
-    let named = manager == "helm"
-        || manager == "Helm"
-        || manager == "before-first-apply"
-        || manager.starts_with("kubectl");
-    named && entry.subresource.is_none()
-}
-
-pub(super) fn namespace_id(name: &str) -> ObjectId {
+pub(in crate::cluster) fn namespace_id(name: &str) -> ObjectId {
     ObjectId { kind: "Namespace".to_owned(), name: name.to_owned(), ..ObjectId::default() }
 }
 
-pub(super) async fn within<T>(
+pub(in crate::cluster) async fn within<T>(
     verb: &'static str,
     id: &ObjectId,
     call: impl Future<Output = kube::Result<T>>,

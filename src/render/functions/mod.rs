@@ -1,13 +1,16 @@
 //! Global functions.
 
+mod generate;
+mod lookup;
+
 use std::sync::Arc;
 
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State};
 
-use super::budget::{Budget, NODE};
-use super::filters::{Input as _, Text, from_json, from_yaml, items, repeat, to_float, to_int, wrong};
-use super::printf::printf;
+use super::budget::{Budget, NODE, wrong};
+use super::explain::{innermost, message};
+use super::filters::{Input as _, Text, from_json, from_yaml, items, printf, to_float, to_int};
 use super::scope::Scope;
 use super::{guard, text};
 
@@ -23,6 +26,8 @@ macro_rules! add {
 }
 
 pub(super) fn register(engine: &mut Environment<'static>) {
+    generate::register(engine);
+    lookup::register(engine);
     engine.add_function("fail", |state: &mut State<'_, '_>, message: Text<'_>| -> Result<Value, Error> {
         Err(wrong(message.ready(Scope::budget(state)?)?.into_owned()))
     });
@@ -136,105 +141,25 @@ fn render_text(
         wrong(format!("{IN_TEXT}{function}`, line {}: {message}", line.unwrap_or(1)))
     };
     let guarded = guard::instrument("tpl", source, true, budget).map_err(|error| match error {
-        guard::Refused::Engine(error) => refused(error.line(), &super::engine::message(&error)),
+        guard::Refused::Engine(error) => refused(error.line(), &message(&error)),
         guard::Refused::Here { line, why } => refused(Some(line), why),
     })?;
     let rendered = state.env().render_named_str("tpl", &guarded.source, context.unwrap_or_default());
     rendered.map_err(|error| {
-        let inner = super::engine::innermost(&error);
-        if inner.kind() == ErrorKind::OutOfFuel || super::engine::message(inner).contains("recursion limit") {
-            return budget.over(super::engine::message(inner));
+        let inner = innermost(&error);
+        if inner.kind() == ErrorKind::OutOfFuel || message(inner).contains("recursion limit") {
+            return budget.over(message(inner));
         }
         // One that happened in a file is told with its place there.
         if inner.name().is_some_and(|name| name != "tpl") {
             return error;
         }
-        refused(inner.line(), &super::engine::message(inner))
+        refused(inner.line(), &message(inner))
     })
 }
 
 /// How every error of a text given to `tpl` begins.
 const IN_TEXT: &str = "in the text given to `";
-
-/// Python's slices of texts and lists; nothing of nothing.
-pub(super) fn slice(
-    of: &Value,
-    from: Option<i64>,
-    to: Option<i64>,
-    step: i64,
-    budget: &Budget,
-) -> Result<Value, Error> {
-    if step == 0 {
-        return Err(wrong("a slice cannot have steps of 0"));
-    }
-    if let Some(text) = of.as_str() {
-        budget.steps(text.len() as u64)?;
-        // One character takes four bytes for a moment.
-        budget.string(text.len() as u64)?;
-        let chars: Vec<char> = text.chars().collect();
-        return budget.keep(Value::from(
-            positions(chars.len(), from, to, step).map(|at| chars[at]).collect::<String>(),
-        ));
-    }
-    if of.is_undefined() || of.is_none() {
-        return Ok(Value::from(Vec::<Value>::new()));
-    }
-    if let (ValueKind::Seq, Some(length)) = (of.kind(), of.len()) {
-        // Only what is asked for is looked at, and not into: it was weighed when the list was made.
-        let found = positions(length, from, to, step).map(|at| {
-            budget.bytes(NODE)?;
-            of.get_item_by_index(at)
-        });
-        return Ok(Value::from(found.collect::<Result<Vec<_>, Error>>()?));
-    }
-    let items = items(of, budget)?;
-    budget.keep(Value::from(
-        positions(items.len(), from, to, step).map(|at| items[at].clone()).collect::<Vec<_>>(),
-    ))
-}
-
-/// Positions of a slice, each below `length`.
-fn positions(length: usize, from: Option<i64>, to: Option<i64>, step: i64) -> impl Iterator<Item = usize> {
-    let length = length as i128;
-    let step = i128::from(step);
-    // What the bounds may be: one before the first for a slice that runs backwards.
-    let (low, high) = if step > 0 { (0, length) } else { (-1, length - 1) };
-    let bound = |bound: Option<i64>, default: i128| {
-        bound.map_or(default, |bound| {
-            let bound = i128::from(bound);
-            (if bound < 0 { bound + length } else { bound }).clamp(low, high)
-        })
-    };
-    let (from, to) =
-        if step > 0 { (bound(from, low), bound(to, high)) } else { (bound(from, high), bound(to, low)) };
-    std::iter::successors(Some(from), move |at| Some(at + step))
-        .take_while(move |at| if step > 0 { *at < to } else { *at > to })
-        .map(|at| at as usize)
-}
-
-pub(super) fn multiply(a: &Value, b: &Value, budget: &Budget) -> Result<Value, Error> {
-    if a.kind() == ValueKind::Number && b.kind() == ValueKind::Number {
-        if a.is_integer() && b.is_integer() {
-            let product = i128::try_from(a.clone())?.checked_mul(i128::try_from(b.clone())?);
-            let product = product.ok_or_else(|| wrong("the product of two integers is too large"))?;
-            return Ok(i64::try_from(product).map_or_else(|_| Value::from(product), Value::from));
-        }
-        return Ok(Value::from(f64::try_from(a.clone())? * f64::try_from(b.clone())?));
-    }
-    for (many, count) in [(a, b), (b, a)] {
-        let Some(count) = count.as_usize() else { continue };
-        if let Some(text) = many.as_str() {
-            return Ok(Value::from(repeat(text, count as u64, budget)?));
-        }
-        if matches!(many.kind(), ValueKind::Seq | ValueKind::Iterable) {
-            let once = items(many, budget)?;
-            budget.bytes((NODE * once.len() as u64).saturating_mul(count as u64))?;
-            let total = once.len() * count;
-            return budget.keep(Value::from(once.into_iter().cycle().take(total).collect::<Vec<_>>()));
-        }
-    }
-    Err(wrong(format!("unable to multiply {} and {}", a.kind(), b.kind())))
-}
 
 /// The arguments, or the items of the only argument when that is a list: both call forms.
 fn spread(args: &[Value], budget: &Budget) -> Result<Vec<Value>, Error> {

@@ -8,9 +8,10 @@ use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-use super::objects::within;
-use super::{Applied, Cluster, Error, Mode};
+use super::handle::within;
+use super::handle::{Applied, Cluster, Mode};
 use crate::api::names;
+use crate::cluster::Error;
 use crate::crd::policy::Count;
 use crate::crd::{Definition, Evidence};
 use crate::manifest::{Defined, ObjectId};

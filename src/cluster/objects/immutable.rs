@@ -32,7 +32,8 @@ use std::collections::BTreeSet;
 use kube::core::Status;
 use serde_json::Value;
 
-use super::{Applied, Cluster, Error, Mode};
+use super::handle::{Applied, Cluster, Mode};
+use crate::cluster::Error;
 use crate::manifest::ObjectId;
 
 impl Cluster {

@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
 use serde_json::Value;
 
-use super::leave::holding;
-use super::objects::within;
-use super::{Applied, Cluster, Error, Mode, status_code};
+use super::handle::within;
+use super::handle::{Applied, Cluster, Mode};
+use super::holders::holding;
+use crate::cluster::{Error, status_code};
 use crate::manifest::ObjectId;
 use crate::manifest::managed_fields::Holder;
 
@@ -83,7 +84,7 @@ impl Cluster {
     }
 
     /// What cannot be created for want of its namespace or kind says so.
-    pub(super) async fn applied(
+    pub(in crate::cluster) async fn applied(
         &self,
         api_version: &str,
         id: &ObjectId,

@@ -8,7 +8,7 @@ use kube::api::{Api, ListParams, LogParams};
 use serde_json::Value;
 
 use super::ready::pod_selector;
-use super::{Cluster, Error};
+use crate::cluster::{Cluster, Error};
 use crate::health;
 use crate::manifest::ObjectId;
 

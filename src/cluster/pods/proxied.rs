@@ -5,7 +5,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::core::Status;
 
-use super::{Cluster, Error};
+use crate::cluster::{Cluster, Error};
 use crate::manifest::ObjectId;
 use crate::plan::probes::Http;
 

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::api::{Api, AttachParams};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::{Cluster, Error};
+use crate::cluster::{Cluster, Error};
 use crate::manifest::ObjectId;
 
 /// What is kept of an output: its end.

@@ -2,15 +2,20 @@
 
 use minijinja::{Error, Value};
 
-use super::budget::Budget;
-use super::filters::{quote, to_float, to_int, wrong};
-use super::text;
+use super::{quote, to_float, to_int};
+use crate::render::budget::{Budget, wrong};
+use crate::render::text;
 
 /// Verbs of Go: `%s %v %d %f %q %x %%`, with `-` and `0`, a width and a precision.
 ///
 /// The function `printf` takes more than the filter `format`, as the published engine does: a `%` at the end, arguments that
 /// no verb asks for, `%d` and `%f` of anything, and `%f` with as many digits as there are; every other verb is `%v`.
-pub(super) fn printf(format: &str, args: &[Value], filter: bool, budget: &Budget) -> Result<String, Error> {
+pub(in crate::render) fn printf(
+    format: &str,
+    args: &[Value],
+    filter: bool,
+    budget: &Budget,
+) -> Result<String, Error> {
     for arg in args {
         budget.defined(arg)?;
     }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use serde_json::Value;
 
-use super::{Cluster, Error};
+use crate::cluster::{Cluster, Error};
 use crate::manifest::ObjectId;
 use crate::plan::probes::Port;
 
@@ -121,7 +121,7 @@ fn on_node(pod: &Value, address: Option<IpAddr>) -> bool {
 }
 
 /// The label selector of a live workload, as lists take it; `None` when it selects everything or nothing.
-pub(super) fn pod_selector(live: &Value) -> Option<String> {
+pub(in crate::cluster) fn pod_selector(live: &Value) -> Option<String> {
     let selector = live.pointer("/spec/selector")?;
     let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
     let mut terms: Vec<String> =

@@ -4,8 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{Applied, Cluster, Error};
+use super::handle::{Applied, Cluster};
+use super::holders::{holding, is_update_by};
 use crate::api::{Class, names};
+use crate::cluster::Error;
 use crate::manifest::adoption::unmarked;
 use crate::manifest::{ObjectId, remove_pointer};
 
@@ -129,16 +131,4 @@ fn difference(from: &Value, to: &Value) -> Vec<Value> {
     };
     let patch = serde_json::to_value(json_patch::diff(&bare(from), &bare(to)));
     patch.ok().and_then(|patch| patch.as_array().cloned()).unwrap_or_default()
-}
-
-/// What a patch of the object itself by `manager`, other than an apply, leaves behind.
-pub(super) fn is_update_by(manager: &str, entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(manager)
-        && entry.operation.as_deref() == Some("Update")
-        && entry.subresource.as_deref().unwrap_or_default().is_empty()
-}
-
-/// The operations of a JSON patch that says anew who holds what of an object.
-pub(super) fn holding(entries: &[ManagedFieldsEntry]) -> Vec<Value> {
-    vec![json!({"op": "replace", "path": "/metadata/managedFields", "value": entries})]
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use kube::api::GetParams;
 
-use super::{Applied, Cluster, Error};
+use super::handle::{Applied, Cluster};
 use crate::api::Class;
+use crate::cluster::Error;
 use crate::manifest::ObjectId;
 
 /// How long an answer from memory is waited for. An API server that is behind says so after three seconds.
