@@ -57,3 +57,6 @@ mod coverage;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod layers;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+mod rooms;
