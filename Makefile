@@ -80,7 +80,7 @@ cluster-stop: ## end it
 clean-cluster: cluster-stop ## end it and throw away the binaries of the control plane
 	rm -rf target/devcluster
 
-.PHONY: lint fmt crds deny
+.PHONY: lint fmt crds docs deny
 lint: components ## format and lints, as `make test` does first
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
@@ -95,6 +95,9 @@ crds: ## generate crds/ and the chart's copy anew from the code
 	cargo run --quiet -- crd >target/crd.yaml
 	cp target/crd.yaml crds/sherpack.io_sherpackreleases.yaml
 	cp target/crd.yaml charts/sherpack-operator/files/sherpack.io_sherpackreleases.yaml
+
+docs: ## generate docs/reference anew from the code
+	WRITE_DOCS=1 cargo test --quiet --lib docs::the_reference
 
 deny: $(or $(shell command -v cargo-deny),target/tools/bin/cargo-deny) ## licences, bans, sources and known flaws of what the binary is made of
 	PATH="$$PWD/target/tools/bin:$$PATH" cargo deny check

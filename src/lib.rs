@@ -55,6 +55,9 @@ pub mod operator;
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod coverage;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod docs;
+#[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod layers;
 #[cfg(test)]

@@ -59,6 +59,12 @@ pub(super) fn advice(reason: &str, about: &About) -> Advice {
     Advice { why, command: next.command(about) }
 }
 
+/// Why a release with this reason does not get on, for the reference; `None` for a reason without an advice.
+#[cfg(test)]
+pub(crate) fn way_out(reason: &str) -> Option<&'static str> {
+    known(reason).map(|(why, _)| why)
+}
+
 const UNKNOWN: (&str, Next) = ("this reason is of a newer operator: its events say more", Next::Describe);
 
 fn known(reason: &str) -> Option<(&'static str, Next)> {

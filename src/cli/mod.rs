@@ -33,6 +33,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+#[cfg(test)]
+pub(crate) use advice::way_out;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use request::Request;

@@ -244,10 +244,9 @@ fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn busy(metrics: &Metrics, namespace: &str, name: &str) {
+impl Metrics {
+    /// All that one release can tell.
+    pub(crate) fn busy(&self, namespace: &str, name: &str) {
         let snapshot = Snapshot {
             pack: "podinfo".to_owned(),
             version: "1.2.3".to_owned(),
@@ -259,23 +258,30 @@ mod tests {
                 reason: "Succeeded".to_owned(),
             }],
         };
-        metrics.release(namespace, name, snapshot);
-        metrics.operation(namespace, name, "install", "apply", "success", Duration::from_secs(2));
-        metrics.drift_reverted(
+        self.release(namespace, name, snapshot);
+        self.operation(namespace, name, "install", "apply", "success", Duration::from_secs(2));
+        self.drift_reverted(
             namespace,
             name,
             "apps/Deployment",
             "kubectl-edit",
             Some(Duration::from_millis(7)),
         );
-        metrics.drift_contended(namespace, name, 1);
+        self.drift_contended(namespace, name, 1);
+        self.crd_changes(namespace, name, "Safe", 1);
+        self.hook_ended(namespace, name, "pre-install", "success");
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn forgetting_a_release_leaves_no_series_that_names_it() {
         let metrics = Metrics::new().unwrap();
-        busy(&metrics, "apps", "web");
-        busy(&metrics, "apps", "web-2");
+        metrics.busy("apps", "web");
+        metrics.busy("apps", "web-2");
         let before = metrics.encode();
         for family in [
             "release_info",
@@ -344,8 +350,8 @@ mod tests {
     #[test]
     fn the_text_is_what_prometheus_reads() {
         let metrics = Metrics::new().unwrap();
-        busy(&metrics, "apps", "web");
-        busy(&metrics, "apps", "odd\"\\\nname");
+        metrics.busy("apps", "web");
+        metrics.busy("apps", "odd\"\\\nname");
         metrics.record("list", 200, 0.1);
         let mut families = std::collections::BTreeSet::new();
         for line in metrics.encode().lines() {
