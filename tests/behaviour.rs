@@ -35,6 +35,7 @@ mod behaviour {
     mod hooks;
     mod hostile_packs;
     mod hostile_records;
+    mod hostile_sizes;
     mod http_client;
     mod http_source;
     mod http_walls;

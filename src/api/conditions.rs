@@ -125,17 +125,23 @@ pub fn summarize(
     }
 }
 
-/// At most [`MESSAGE_MAX`] bytes of a text, cut between characters; a cut is shown by an ellipsis.
+/// At most [`MESSAGE_MAX`] bytes of a text, see [`cut`].
 #[must_use]
 pub fn clip(message: &str) -> String {
+    cut(message, MESSAGE_MAX)
+}
+
+/// At most `most` bytes of a text, cut between characters; a cut is shown by an ellipsis.
+#[must_use]
+pub fn cut(text: &str, most: usize) -> String {
     const ELLIPSIS: char = '…';
-    if message.len() <= MESSAGE_MAX {
-        return message.to_owned();
+    if text.len() <= most {
+        return text.to_owned();
     }
-    let end = message.floor_char_boundary(MESSAGE_MAX - ELLIPSIS.len_utf8());
-    let mut clipped = message[..end].to_owned();
-    clipped.push(ELLIPSIS);
-    clipped
+    let end = text.floor_char_boundary(most.saturating_sub(ELLIPSIS.len_utf8()));
+    let mut cut = text[..end].to_owned();
+    cut.push(ELLIPSIS);
+    cut
 }
 
 /// Whether two statuses say the same, times apart. A status that differs in nothing but time is not written.
@@ -146,7 +152,8 @@ pub fn same_but_time(a: &SherpackReleaseStatus, b: &SherpackReleaseStatus) -> bo
 
 /// The status with every time taken out. Types that hold a time are written out, so that a new one cannot be
 /// forgotten.
-fn without_times(mut status: SherpackReleaseStatus) -> SherpackReleaseStatus {
+#[must_use]
+pub fn without_times(mut status: SherpackReleaseStatus) -> SherpackReleaseStatus {
     status.conditions.iter_mut().for_each(|condition| {
         condition.last_transition_time = Time(Timestamp::UNIX_EPOCH);
     });

@@ -128,15 +128,24 @@ fn any_other_difference_makes_another_status() {
 #[test]
 fn a_bounded_status_fits_the_schema() {
     let mut status = full(START);
-    status.history = vec![HistoryEntry { message: Some("x".repeat(5000)), ..Default::default() }; 30];
+    let (long, name) = (|| "é".repeat(1 << 20), |text: &str| text.len() <= 253 && text.ends_with('…'));
+    status.pack = Some(PackStatus { name: long(), version: long(), app_version: Some(long()), digest: None });
+    let entry = HistoryEntry { message: Some("x".repeat(5000)), pack: Some(long()), ..Default::default() };
+    status.history = vec![entry; 30];
     let operation = status.operation.as_mut().expect("operation");
     operation.waiting_for = vec![WaitingFor::default(); 30];
     let drift = status.drift.as_mut().expect("drift");
-    drift.objects = vec![DriftedObject { paths: vec![String::new(); 30], ..Default::default() }; 30];
+    let drifted = DriftedObject { paths: vec![long(); 30], manager: Some(long()), ..Default::default() };
+    drift.objects = vec![drifted; 30];
     status.bound();
+    let pack = status.pack.expect("pack");
+    assert!(name(&pack.name) && name(&pack.version) && name(pack.app_version.as_ref().expect("app version")));
+    assert!(name(status.history[0].pack.as_ref().expect("pack")));
     assert_eq!(status.history.len(), 20);
     assert!(status.history[0].message.as_ref().is_some_and(|m| m.len() <= MESSAGE_MAX));
     assert_eq!(status.operation.as_ref().map(|o| o.waiting_for.len()), Some(20));
     let drift = status.drift.expect("drift");
     assert_eq!((drift.objects.len(), drift.objects[0].paths.len()), (20, 20));
+    assert!(name(drift.objects[0].manager.as_ref().expect("manager")));
+    assert!(drift.objects[0].paths[0].len() <= MESSAGE_MAX);
 }

@@ -49,8 +49,8 @@ pub use source::{
     ReferenceKind, ReleaseReference, RepositorySource, SecretReference, Values, ValuesReference,
 };
 pub use status::{
-    Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, OperationStatus,
-    PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
+    Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, NAME_MAX,
+    OperationStatus, PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
 };
 pub use tenancy::{ActsAs, Tenancy, is_account_name};
 pub use validate::{Invalid, LockPolicy, Policy, uninstall_settings, validate};

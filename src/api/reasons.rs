@@ -213,6 +213,11 @@ pub const RECORD_KEY_RESTORED: &str = "RecordKeyRestored";
 /// A revision does not fit into what the API server stores.
 pub const RECORD_TOO_LARGE: &str = "RecordTooLarge";
 
+// ---- status -----------------------------------------------------------------------------------------------
+
+/// The API server refused a status for its size or for what is in it: only what decisions need of it is shown.
+pub const STATUS_REFUSED: &str = "StatusRefused";
+
 // ---- leader election ---------------------------------------------------------------------------------------
 
 /// This process does not hold the leader lease, or is ending, so it sends nothing.

@@ -8,7 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::conditions::clip;
+use super::conditions::{clip, cut};
+
+/// Most bytes of a name that others chose: of a pack, a chart, a version, a field manager.
+pub const NAME_MAX: usize = 253;
 
 /// Most entries in any list of the status; [`SherpackReleaseStatus::bound`] keeps to it.
 pub const LIST_MAX: usize = 20;
@@ -80,11 +83,14 @@ pub struct SherpackReleaseStatus {
 #[serde(rename_all = "camelCase")]
 pub struct PackStatus {
     /// Name of the pack.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// Version of the pack.
+    #[schemars(length(max = 253))]
     pub version: String,
     /// Version of what the pack installs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub app_version: Option<String>,
     /// Digest of the pack's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,9 +111,11 @@ pub struct HistoryEntry {
     pub action: Option<String>,
     /// Name of its pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub pack: Option<String>,
     /// Version of its pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub version: Option<String>,
     /// Digest of its values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,6 +226,7 @@ pub struct Contended {
     pub object: String,
     /// Field manager of the rival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub manager: Option<String>,
     /// Fields that it changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -237,6 +246,7 @@ pub struct DriftedObject {
     pub paths: Vec<String>,
     /// Field manager that changed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub manager: Option<String>,
     /// What was done: Reverted, Recreated or Reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -304,7 +314,7 @@ impl SherpackReleaseStatus {
             conditions,
             revision: _,
             record_writes: _,
-            pack: _,
+            pack,
             history,
             operation,
             drift,
@@ -315,10 +325,16 @@ impl SherpackReleaseStatus {
             last_handled: _,
         } = self;
         conditions.truncate(LIST_MAX);
+        if let Some(PackStatus { name, version, app_version, digest: _ }) = pack {
+            (*name, *version) = (cut(name, NAME_MAX), cut(version, NAME_MAX));
+            name_in_place(app_version);
+        }
         history.truncate(LIST_MAX);
         history.iter_mut().for_each(|entry| {
+            name_in_place(&mut entry.pack);
+            name_in_place(&mut entry.version);
             clip_in_place(&mut entry.message);
-            entry.hooks.truncate(LIST_MAX);
+            clip_all(&mut entry.hooks);
         });
         if let Some(OperationStatus { waiting_for, .. }) = operation {
             waiting_for.truncate(LIST_MAX);
@@ -326,16 +342,33 @@ impl SherpackReleaseStatus {
         }
         if let Some(DriftStatus { count: _, last_reverted_at: _, contended, objects }) = drift {
             contended.truncate(LIST_MAX);
-            contended.iter_mut().for_each(|rival| rival.paths.truncate(LIST_MAX));
+            contended.iter_mut().for_each(|rival| {
+                name_in_place(&mut rival.manager);
+                clip_all(&mut rival.paths);
+            });
             objects.truncate(LIST_MAX);
-            objects.iter_mut().for_each(|object| object.paths.truncate(LIST_MAX));
+            objects.iter_mut().for_each(|object| {
+                name_in_place(&mut object.manager);
+                clip_all(&mut object.paths);
+            });
         }
         crds.truncate(LIST_MAX);
-        crds.iter_mut().for_each(|crd| crd.changes.truncate(LIST_MAX));
+        crds.iter_mut().for_each(|crd| clip_all(&mut crd.changes));
         if let Some(PlanStatus { digest: _, summary }) = plan {
             clip_in_place(summary);
         }
     }
+}
+
+fn name_in_place(name: &mut Option<String>) {
+    if let Some(name) = name {
+        *name = cut(name, NAME_MAX);
+    }
+}
+
+fn clip_all(texts: &mut Vec<String>) {
+    texts.truncate(LIST_MAX);
+    texts.iter_mut().for_each(|text| *text = clip(text));
 }
 
 fn clip_in_place(text: &mut Option<String>) {

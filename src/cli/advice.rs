@@ -249,7 +249,10 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::RECORD_TOO_LARGE | "RecordNotSerialisable" | "RecordRejected" => {
             ("make the pack smaller, or store it with another spec.history", Next::Edit)
         }
-        "RecordChanged" | "RecordConflict" => {
+        r::STATUS_REFUSED => {
+            ("what it does goes on; the API server's words stand in an Event", Next::Describe)
+        }
+        "RecordChanged" | "RecordConflict" | "RecordNotWhole" => {
             ("somebody else writes its records; whose they are", Next::Stale)
         }
         "RecordKeyInvalid" => {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::keys::OnRestore;
 use super::metrics::{self, Metrics};
-use crate::api::{SherpackRelease, conditions, names, reasons};
+use crate::api::{NAME_MAX, SherpackRelease, conditions, names, reasons};
 use crate::reconcile::{Report, Snapshot};
 use crate::release::{Action, ReleaseKey};
 
@@ -120,8 +120,9 @@ impl Report for Outside {
             &key.namespace,
             &key.name,
             metrics::Snapshot {
-                pack: pack.name,
-                version: pack.version,
+                // Labels of series: bounded whoever chose them.
+                pack: conditions::cut(&pack.name, NAME_MAX),
+                version: conditions::cut(&pack.version, NAME_MAX),
                 revision: status.revision.and_then(|revision| u32::try_from(revision).ok()).unwrap_or(0),
                 state,
                 conditions: conditions.collect(),

@@ -21,14 +21,12 @@ use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe, service_networks};
 use crate::pack::Limits;
 use crate::probe::Prober;
-use crate::reconcile::{
-    Budget, Calm, Context, LetGo, Memory, Packs, Rights, Sharing, ValuesKept, Walks, slim_head,
-};
+use crate::reconcile::{Budget, Calm, Context, LetGo, Memory, Packs, Rights, Sharing, ValuesKept, Walks};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
 use crate::source::http::{self, Fetcher, OnFetch, StatusClient};
-use crate::storage::{Head, Keeping, Keys, Records, Stores};
+use crate::storage::{self, AnyRecords, Keeping, Keys, Marked, Records, Stored, Stores};
 use crate::watch::{Dependencies, ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
 
 /// Between two looks for something that has to be there before work can begin.
@@ -218,11 +216,11 @@ async fn await_crd(client: &Client, config: &Config) {
     }
 }
 
-/// What the lists of newest records told.
+/// What the lists of newest records told. Of records that this operator has not sealed nothing is kept.
 #[derive(Default)]
 struct Preloaded {
-    /// The newest record of each name.
-    newest: HashMap<RecordsOf, Head>,
+    /// The newest record of each name, slim.
+    newest: HashMap<RecordsOf, Box<Stored>>,
     /// Older revisions that still call themselves the newest.
     outdated: HashMap<RecordsOf, Vec<u32>>,
     /// Revision and version of those in files, also of unreadable ones.
@@ -231,30 +229,23 @@ struct Preloaded {
 
 /// Lists the newest records and notes what the deployed ones expect of their objects.
 async fn preload(stores: &Stores, objects: &ObjectWatches) -> Preloaded {
-    let Preloaded { mut newest, mut outdated, mut in_files } = Preloaded::default();
+    let mut preloaded = Preloaded::default();
     for storage in stores.kinds() {
-        for head in heads(stores, storage).await {
-            let (Some(namespace), Some(stem), Some(revision)) =
-                (head.namespace(), head.stem(), head.revision())
-            else {
-                continue;
-            };
-            let of = RecordsOf { storage, namespace: namespace.to_owned(), stem: stem.to_owned() };
+        let (heads, outdated) = heads(stores, storage).await;
+        for (of, Head { revision, sealed }) in heads {
             if storage == HistoryStorage::File {
-                let version = head.stored().and_then(|stored| stored.resource_version.parse().ok());
-                in_files.push((of.clone(), revision, version.unwrap_or(0)));
+                let version = sealed.as_ref().and_then(|stored| stored.resource_version.parse().ok());
+                preloaded.in_files.push((of.clone(), revision, version.unwrap_or(0)));
             }
-            if head.stored().is_none() {
-                // One that cannot be read is read again, and explained, by the pass of its release.
-                continue;
-            }
-            let older = newest.get(&of).is_some_and(|known| known.revision() >= head.revision());
-            let out = if older { Some(head) } else { newest.insert(of.clone(), head) };
-            outdated.entry(of).or_default().extend(out.and_then(|head| head.revision()));
+            // One of another tool, or one that cannot be read, is read and explained by the pass of its release.
+            preloaded.newest.extend(sealed.map(|stored| (of, stored)));
         }
+        preloaded.outdated.extend(outdated);
     }
+    let Preloaded { newest, outdated, .. } = &mut preloaded;
+    outdated.retain(|of, _| newest.contains_key(of));
     let mut table = objects.table();
-    for stored in newest.values().filter_map(Head::stored) {
+    for stored in newest.values() {
         let Some(private) = stored.private.as_ref().filter(|_| stored.record.state == State::Deployed) else {
             continue;
         };
@@ -267,16 +258,24 @@ async fn preload(stores: &Stores, objects: &ObjectWatches) -> Preloaded {
         }
     }
     drop(table);
-    outdated.retain(|_, revisions| !revisions.is_empty());
-    Preloaded { newest, outdated, in_files }
+    preloaded
 }
 
-/// The newest records in one kind of place, without their bulk.
-async fn heads(stores: &Stores, storage: HistoryStorage) -> Vec<Head> {
+/// The newest record of a name, as far as one list has shown it.
+struct Head {
+    revision: u32,
+    /// Unless this operator has not sealed it.
+    sealed: Option<Box<Stored>>,
+}
+
+type Heads = (HashMap<RecordsOf, Head>, HashMap<RecordsOf, Vec<u32>>);
+
+/// The newest records in one kind of place, and the older ones beside them.
+async fn heads(stores: &Stores, storage: HistoryStorage) -> Heads {
     let records = stores.of(&Keeping { storage, ..Keeping::default() });
     let mut said = false;
     loop {
-        match records.heads(None).map_ok(slim_head).try_collect::<Vec<Head>>().await {
+        match listed(&records, storage).await {
             Ok(heads) => return heads,
             Err(error) => {
                 if !said {
@@ -287,4 +286,20 @@ async fn heads(stores: &Stores, storage: HistoryStorage) -> Vec<Head> {
             }
         }
     }
+}
+
+async fn listed(records: &AnyRecords, storage: HistoryStorage) -> Result<Heads, storage::Error> {
+    let (mut newest, mut outdated) = Heads::default();
+    let mut heads = std::pin::pin!(records.heads(None));
+    while let Some(Marked { namespace, stem, revision, sealed }) = heads.try_next().await? {
+        let of = RecordsOf { storage, namespace, stem };
+        let known: Option<&Head> = newest.get(&of);
+        let older = known.is_some_and(|known| known.revision >= revision);
+        let head = Head { revision, sealed };
+        let out = if older { Some(head) } else { newest.insert(of.clone(), head) };
+        if let Some(out) = out {
+            outdated.entry(of).or_default().push(out.revision);
+        }
+    }
+    Ok((newest, outdated))
 }

@@ -24,6 +24,7 @@ impl Pass<'_> {
     /// Seals the record that the request names, if it still is that one. Its objects count only as far as they live and
     /// carry this release's own mark: whoever wrote the record could name any object in it.
     pub(super) async fn accept_record(&mut self) -> Result<(), Error> {
+        self.claim(self.head_weight())?;
         let revision = self.mem.head.as_ref().and_then(|(head, _)| head.revision()).unwrap_or(0);
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let read = self.records().get(namespace, name, revision).await?;

@@ -334,7 +334,7 @@ impl Pass<'_> {
         self.ctx.record_watch.wrote(&of, stored.record.version, version);
         self.keep_manifest(stored);
         let newest = crate::watch::Newest::At { revision: stored.record.version, version };
-        self.mem.head = Some((Head::Ours(Box::new(slim(stored.clone()))), newest));
+        self.mem.head = Some((Head::Ours(Box::new(stored.clone().slim())), newest));
     }
 }
 
@@ -350,27 +350,6 @@ pub(super) fn plan_of(stored: &Stored, parts: &plan::Parts) -> Result<plan::Plan
             private.last_deployed.is_some(),
         ),
         _ => plan::roll_out(parts, occasion(action_of(stored))),
-    }
-}
-
-/// A record without manifest and values: what stays in memory.
-pub(super) fn slim(mut stored: Stored) -> Stored {
-    lighten(&mut stored);
-    stored
-}
-
-/// Takes manifest and values out of a record.
-pub(super) fn lighten(stored: &mut Stored) {
-    stored.record.manifest = String::new();
-    stored.record.values = serde_json::Value::Null;
-    stored.record.values_provenance = crate::release::ValuesProvenance::default();
-    stored.record.notes = None;
-    stored.record.hooks = Vec::new();
-    if let Some(unproved) = &mut stored.unproved {
-        unproved.private = None;
-    }
-    for shipped in stored.private.iter_mut().flat_map(|private| &mut private.definitions) {
-        shipped.body = None;
     }
 }
 

@@ -10,10 +10,12 @@ use futures::channel::mpsc::UnboundedSender;
 use super::fair::{FairTurns, Shares};
 use super::{Error, Pass};
 use crate::release::ReleaseKey;
-use crate::storage::Head;
+use crate::storage::{Head, codec::MAX_JSON_BYTES};
 
 /// Work that takes less is done without a claim.
 const SMALL: usize = 2 << 20;
+/// What it takes to unpack a large record of which nothing is known yet: its text, and what is made of that.
+pub(super) const UNPACKED: usize = 2 * MAX_JSON_BYTES;
 /// So long the bytes are kept for a release that was woken for them.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -60,7 +62,7 @@ impl Pass<'_> {
     /// What it takes to work with the newest record.
     pub(super) fn head_weight(&self) -> usize {
         match &self.mem.head {
-            Some((Head::Ours(stored), _)) => stored.weight,
+            Some((Head::Ours(stored) | Head::Foreign(stored), _)) => stored.weight,
             _ => 0,
         }
     }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::act::{lighten, plan_of};
+use super::act::plan_of;
 use super::kept::LONGEST;
 use super::memory::Running;
 use super::parsed::parts_in;
@@ -17,6 +17,8 @@ use crate::storage::Stored;
 
 /// Compressed bytes that one waiting operation may keep.
 const MOST: usize = 24 << 10;
+/// A record that takes more to work with is not even compressed: most of it may be other texts than the manifest.
+const HEAVIEST: usize = 16 << 20;
 /// The best of the quick levels: most of a manifest repeats itself.
 const LEVEL: i32 = 3;
 
@@ -48,17 +50,22 @@ impl Whole {
 
     /// Puts it back. What happened to the private part meanwhile stays.
     fn restore(self, stored: &mut Stored) {
-        stored.record = self.record;
-        let shipped = stored.private.iter_mut().flat_map(|private| &mut private.definitions);
-        for (shipped, body) in shipped.zip(self.definitions) {
-            shipped.body = body;
-        }
+        stored.refill(self.record);
+        restore_definitions(stored, self.definitions);
+    }
+}
+
+fn restore_definitions(stored: &mut Stored, bodies: Vec<Option<Value>>) {
+    let shipped = stored.private.iter_mut().flat_map(|private| &mut private.definitions);
+    for (shipped, body) in shipped.zip(bodies) {
+        shipped.body = body;
     }
 }
 
 impl Bulk {
+    /// The bulk of a record that is about to be lightened.
     fn of(stored: &Stored) -> Self {
-        if stored.record.manifest.len() > LONGEST {
+        if stored.weight > HEAVIEST || stored.record.manifest.len() > LONGEST {
             return Self::InRecord;
         }
         let Ok(json) = serde_json::to_vec(&Whole::of(stored)) else { return Self::InRecord };
@@ -85,7 +92,10 @@ impl Pass<'_> {
             return;
         }
         running.bulk = Bulk::of(&running.stored);
-        lighten(&mut running.stored);
+        running.stored.lighten();
+        if !running.stored.carries_all() {
+            running.bulk = Bulk::InRecord;
+        }
         running.parts = Parts::default();
         if matches!(running.bulk, Bulk::InRecord) {
             // The answers of the applies are as large as the objects. What they tell is read again.
@@ -103,18 +113,20 @@ impl Pass<'_> {
         if matches!(running.bulk, Bulk::Here) {
             return Ok(());
         }
-        let whole = match running.bulk.whole() {
-            Some(whole) => whole,
+        match running.bulk.whole() {
+            Some(whole) => whole.restore(&mut running.stored),
             None => {
-                let read = self.read_head_whole().await?;
+                let mut read = self.read_head_whole().await?;
                 if read.resource_version != running.stored.resource_version {
                     self.mem.doubt_head();
                     return Err(Error::RecordChanged { revision: running.stored.record.version });
                 }
-                Whole::of(&read)
+                let shipped = read.private.iter_mut().flat_map(|private| &mut private.definitions);
+                let bodies = shipped.map(|shipped| shipped.body.take()).collect();
+                running.stored.refill_from(read);
+                restore_definitions(&mut running.stored, bodies);
             }
-        };
-        whole.restore(&mut running.stored);
+        }
         running.parts = parts_in(&running.stored).await?;
         debug_assert_eq!(plan_of(&running.stored, &running.parts).ok().as_ref(), Some(&running.plan));
         running.bulk = Bulk::Here;

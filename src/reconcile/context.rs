@@ -27,7 +27,7 @@ use crate::probe::Prober;
 use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
-use crate::storage::{Head, Stores};
+use crate::storage::{Stored, Stores};
 use crate::watch::{Dependencies, ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
 
 /// Shared by all passes.
@@ -61,8 +61,8 @@ pub struct Context {
     pub sharing: Sharing,
     /// Walks over the objects of definitions that are to change.
     pub walks: Walks,
-    /// Newest records read at start, taken by the first pass of each release.
-    pub preloaded: Mutex<HashMap<RecordsOf, Head>>,
+    /// Newest records of this operator read at start, slim, taken by the first pass of each release.
+    pub preloaded: Mutex<HashMap<RecordsOf, Box<Stored>>>,
     /// Older revisions that still called themselves the newest at start: a crash came before they were superseded.
     pub outdated: Mutex<HashMap<RecordsOf, Vec<u32>>>,
     pub capabilities: Arc<Capabilities>,
@@ -282,7 +282,7 @@ impl Context {
     }
 
     /// The newest record of a name as the start-up list showed it; given once.
-    pub(super) fn preloaded(&self, of: &RecordsOf) -> Option<Head> {
+    pub(super) fn preloaded(&self, of: &RecordsOf) -> Option<Box<Stored>> {
         self.preloaded.lock().unwrap_or_else(PoisonError::into_inner).remove(of)
     }
 

@@ -124,7 +124,7 @@ impl Pass<'_> {
     async fn older(&self, revision: u32, meant: impl Fn(&Stored) -> bool) -> Result<Vec<Stored>, Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let records = self.records();
-        let mut history = std::pin::pin!(records.history(namespace, name));
+        let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut found = Vec::new();
         while let Some(head) = history.try_next().await? {
             if let Head::Ours(stored) | Head::Foreign(stored) = head
@@ -138,7 +138,14 @@ impl Pass<'_> {
     }
 
     /// Whoever wrote it: it is not deployed any more, and not the newest one.
-    async fn superseded(&mut self, mut stored: Stored) -> Result<(), Error> {
+    async fn superseded(&mut self, stored: Stored) -> Result<(), Error> {
+        let mut stored = match stored.is_whole() || !self.is_rewritten(&stored) {
+            true => stored,
+            false => match self.read_again(stored).await? {
+                Some(stored) => stored,
+                None => return Ok(()),
+            },
+        };
         // To write what nobody has proved would lose its private part for good.
         if stored.record.state == State::Deployed && self.doubtful(&stored).is_none() {
             stored.record.state = State::Superseded;
@@ -150,6 +157,22 @@ impl Pass<'_> {
             self.records().set_head(&stored, false).await?;
         }
         Ok(())
+    }
+
+    /// Whether [`superseded`](Self::superseded) writes it, and not only its mark.
+    fn is_rewritten(&self, stored: &Stored) -> bool {
+        let deployed = stored.record.state == State::Deployed && self.doubtful(stored).is_none();
+        deployed || self.is_left(stored)
+    }
+
+    /// All of a record of which a summary is known. `None`: it is gone, or cannot be read.
+    async fn read_again(&mut self, slim: Stored) -> Result<Option<Stored>, Error> {
+        self.claim(slim.weight)?;
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        match self.records().get(namespace, name, slim.record.version).await? {
+            Head::Ours(stored) | Head::Foreign(stored) => Ok(Some(*stored)),
+            Head::None | Head::Unreadable(_) => Ok(None),
+        }
     }
 
     /// [`Pass::retain`] after something that is to be told, whatever becomes of this: what stays is too many only until
@@ -171,7 +194,7 @@ impl Pass<'_> {
         let mut all = BTreeMap::new();
         {
             let records = self.records();
-            let mut history = std::pin::pin!(records.history(namespace, name));
+            let mut history = std::pin::pin!(records.survey(namespace, name));
             while let Some(head) = history.try_next().await? {
                 let Some(stored) = head.stored() else { continue };
                 // A revision may come twice.

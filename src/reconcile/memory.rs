@@ -10,6 +10,7 @@ use super::calm::Busy;
 use super::guard::Guard;
 use super::hide::Known;
 use super::kept::Kept;
+use super::status::Refused;
 use super::successor::Tried;
 use super::tally::Tally;
 use crate::api::{HistoryEntry, LockOf, PlanStatus, Requests};
@@ -102,6 +103,8 @@ pub struct Remembered {
     pub requests: Requests,
     /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.
     pub source_changes: u64,
+    /// Digest of the status that the API server refused last, and why: it is not sent again.
+    pub(super) refused: Option<(String, Refused)>,
     /// When a running operation was last shown in the status.
     pub shown_at: Option<Timestamp>,
     /// What the newest operation did with the objects, until the status has told it.

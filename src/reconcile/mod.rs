@@ -78,7 +78,6 @@ pub(crate) use handover::left_to_others;
 pub use let_go::LetGo;
 pub(crate) use lookup::Seen;
 pub use memory::Memory;
-pub use observe::slim_head;
 pub use packs::Packs;
 pub(crate) use prepare::stored_parts;
 pub use reserve::{Reserve, correct};

@@ -1,6 +1,6 @@
 //! What a pass knows before it decides. Reads only what memory and watches do not tell.
 
-use super::act::slim;
+use super::budget::UNPACKED;
 use super::{Error, Pass};
 use crate::api::{DriftMode, DriftPause, Settings};
 use crate::release::decide;
@@ -21,7 +21,6 @@ impl Pass<'_> {
         if self.mem.keys == keys && self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest) {
             return Ok(());
         }
-        self.mem.keys = keys;
         if self.mem.running.as_ref().is_some_and(|running| !same_record(&running.stored, newest)) {
             // Somebody else wrote the record of our running operation.
             self.mem.running = None;
@@ -33,17 +32,18 @@ impl Pass<'_> {
         let head = match (self.ctx.preloaded(&of), newest) {
             (_, Newest::None) => Head::None,
             // What is in doubt is asked for again: the list may be older than what else is known.
-            (Some(Head::Ours(stored)), newest)
-                if same_record(&stored, newest) && !self.is_outdated(&stored) =>
-            {
+            (Some(stored), newest) if same_record(&stored, newest) && !self.is_outdated(&stored) => {
                 Head::Ours(stored)
             }
             _ => {
-                let Settings { target_namespace, release_name, .. } = &self.settings;
-                let read = self.records().newest(target_namespace, release_name).await?;
+                let Settings { target_namespace, release_name, .. } = self.settings.clone();
+                let records = self.records();
+                let room = || self.claim(UNPACKED);
+                let read = records.newest_slim(&target_namespace, &release_name, room).await??;
                 self.judged(read)
             }
         };
+        self.mem.keys = keys;
         let at = match &head {
             Head::None => Newest::None,
             Head::Ours(stored) | Head::Foreign(stored) => Newest::At {
@@ -67,7 +67,7 @@ impl Pass<'_> {
         {
             self.knows(stored);
         }
-        self.mem.head = Some((slim_head(head), at));
+        self.mem.head = Some((head.slim(), at));
         Ok(())
     }
 
@@ -186,13 +186,4 @@ fn foreign(stored: &Stored) -> decide::Head {
 fn same_record(stored: &Stored, newest: Newest) -> bool {
     let version = stored.resource_version.parse().unwrap_or(0);
     newest == Newest::At { revision: stored.record.version, version }
-}
-
-/// A head without manifest and values: what stays in memory.
-pub fn slim_head(head: Head) -> Head {
-    match head {
-        Head::Ours(stored) => Head::Ours(Box::new(slim(*stored))),
-        Head::Foreign(stored) => Head::Foreign(Box::new(slim(*stored))),
-        other @ (Head::None | Head::Unreadable(_)) => other,
-    }
 }

@@ -352,6 +352,7 @@ impl Pass<'_> {
             Some(Head::Ours(stored) | Head::Foreign(stored)) => stored.record.version,
             _ => return Ok(()),
         };
+        self.claim(self.head_weight())?;
         let read = self.judged(self.records().get(&namespace, &name, revision).await?);
         let certain = read.stored().is_none_or(|stored| self.doubtful(stored).is_none());
         let (Head::Ours(mut stored) | Head::Foreign(mut stored), true) = (read, certain) else {

@@ -30,7 +30,7 @@ impl Pass<'_> {
         self.claim(self.head_weight())?;
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let records = self.records();
-        let mut history = std::pin::pin!(records.history(namespace, name));
+        let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut past = Past::default();
         while let Some(head) = history.try_next().await? {
             // An older state of a record below another tool's says as little as one that is the newest.

@@ -9,12 +9,15 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::memory::Remembered;
+use super::status::Refused;
 use super::{Context, Error, Snapshot, status};
-use crate::api::{SherpackRelease, SherpackReleaseStatus, conditions, names};
-use crate::cluster::version_of;
+use crate::api::{SherpackRelease, SherpackReleaseStatus, conditions, names, reasons};
+use crate::cluster::{describe, version_of};
 use crate::release::{Owner, ReleaseKey};
 
 const DEADLINE: Duration = Duration::from_secs(15);
+/// What is written when it is the status.
+const STATUS: &str = "status";
 /// Of a write of the status, while others write the release.
 const TRIES: usize = 5;
 
@@ -73,6 +76,8 @@ impl Context {
 
     /// Writes the status unless nothing but times differ. `true`: it was written. Whoever changed the release meanwhile, it is the
     /// status of the very object that the pass was about.
+    ///
+    /// One that the API server refuses for good is not sent again: what decisions need of it is written in its place.
     pub(super) async fn write_status(
         &self,
         release: &SherpackRelease,
@@ -80,24 +85,53 @@ impl Context {
         mem: &mut Remembered,
         status: SherpackReleaseStatus,
     ) -> Result<bool, Error> {
+        let known = mem.refused.as_ref().filter(|(digest, _)| *digest == status::digest_of(&status));
+        if let Some(why) = known.map(|(_, why)| *why) {
+            return self.tell_and_send(release, key, mem, &status::essence(&status, why)).await;
+        }
+        let refused = match self.tell_and_send(release, key, mem, &status).await {
+            Err(Error::Own { what: STATUS, source }) => source,
+            sent => return sent,
+        };
+        let Some(why) = Refused::of(&refused) else {
+            return Err(Error::Own { what: STATUS, source: refused });
+        };
+        mem.refused = Some((status::digest_of(&status), why));
+        let said = describe(&refused);
+        tracing::warn!(release = %key, error = said, "the API server refuses the status: only a part of it is written");
+        self.report.failed(reasons::STATUS_REFUSED);
+        let note =
+            format!("the API server refused the status, so names and details are left out of it: {said}");
+        self.report.event(release, true, reasons::STATUS_REFUSED, "Status", note);
+        self.tell_and_send(release, key, mem, &status::essence(&status, why)).await
+    }
+
+    /// Shows a status in the metrics, and writes it unless nothing but times differ.
+    async fn tell_and_send(
+        &self,
+        release: &SherpackRelease,
+        key: &ReleaseKey,
+        mem: &mut Remembered,
+        status: &SherpackReleaseStatus,
+    ) -> Result<bool, Error> {
         let owns = |owner: &Owner| owner.namespace == key.namespace && owner.name == key.name;
         let head = mem.head.as_ref().and_then(|(head, _)| head.stored());
         let head = head.filter(|stored| stored.private.as_ref().is_none_or(|private| owns(&private.owner)));
         let state = head.map(|stored| stored.record.state.name());
-        self.report.release(key, Snapshot { status: &status, state });
+        self.report.release(key, Snapshot { status, state });
         let before = release.status.clone().unwrap_or_default();
-        if conditions::same_but_time(&before, &status) {
+        if conditions::same_but_time(&before, status) {
             return Ok(false);
         }
         let mut body = json!({
             "apiVersion": names::API_VERSION, "kind": names::KIND,
             "metadata": {"name": release.name_any(), "resourceVersion": newest_version(release, mem)},
-            "status": without_empty_parts(&status),
+            "status": without_empty_parts(status),
         });
         let (api, name) = (self.api(release), release.name_any());
         let params = PatchParams::apply(names::MANAGER_OWN).force();
         for _ in 0..TRIES {
-            match own("status", api.patch_status(&name, &params, &Patch::Apply(&body))).await {
+            match own(STATUS, api.patch_status(&name, &params, &Patch::Apply(&body))).await {
                 Ok(written) => {
                     mem.own_version = version_of(&written.metadata);
                     return Ok(true);

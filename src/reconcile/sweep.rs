@@ -67,7 +67,7 @@ impl Pass<'_> {
     async fn named_by_records(&self) -> Result<Option<BTreeSet<String>>, Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let records = self.records();
-        let mut history = std::pin::pin!(records.history(namespace, name));
+        let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut named = BTreeSet::new();
         while let Some(head) = history.try_next().await? {
             let Head::Ours(stored) = self.judged(head) else { return Ok(None) };

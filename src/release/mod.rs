@@ -23,7 +23,7 @@ pub use private::{
     Action, Begun, FAILURES, HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase, Owner,
     PRIVATE_VERSION, Private, Shipped, Tested, Undone,
 };
-pub use record::{PackIdentity, Person, Record, State, ValuesProvenance, revision_of};
+pub use record::{PackIdentity, Person, Record, State, ValuesProvenance, revision_of, weight_of};
 pub use retention::{FAILED_KEPT, Retained, surplus};
 
 #[cfg(test)]

@@ -131,15 +131,55 @@ impl Record {
     pub fn weight(&self) -> usize {
         let hooks = self.hooks.iter().map(|hook| hook.resource.as_str());
         let texts = hooks.chain([self.manifest.as_str()]);
-        // A line is a value, or a few, wherever it stands.
-        let text = |text: &str| TEXT * text.len() + NODE * text.bytes().filter(|byte| *byte == b'\n').count();
-        texts.map(text).sum::<usize>() + NODE * pack::values::nodes(&self.values)
+        let provenance: usize = self.values_provenance.sources.values().map(pack::values::nodes).sum();
+        let nodes = pack::values::nodes(&self.values) + provenance;
+        texts.map(weight_of).sum::<usize>() + NODE * nodes + self.other_texts()
+    }
+
+    /// Bytes of the texts that are only carried along.
+    fn other_texts(&self) -> usize {
+        let Self { name, namespace, state, pack, labels, notes, .. } = self;
+        let state = match state {
+            State::Failed { reason: text, .. } | State::Recovering { from_status: text, .. } => text.len(),
+            _ => 0,
+        };
+        let own = name.len() + namespace.len() + state + notes.as_ref().map_or(0, String::len);
+        own + pairs(labels) + pack.texts()
     }
 
     /// `sh.sherpack.release.v1.<release>.v<revision>`.
     pub fn key_of(release: &str, revision: u32) -> String {
         format!("{RECORD_PREFIX}.{release}.v{revision}")
     }
+}
+
+/// About how many bytes it takes to work with a text of documents. A line is a value, or a few, wherever it stands.
+#[must_use]
+pub fn weight_of(text: &str) -> usize {
+    TEXT * text.len() + NODE * text.bytes().filter(|byte| *byte == b'\n').count()
+}
+
+impl PackIdentity {
+    /// Bytes of its texts.
+    fn texts(&self) -> usize {
+        let Self { name, version, description, app_version, kube_version, home, icon, .. } = self;
+        let some = [description, app_version, kube_version, home, icon].into_iter().flatten();
+        let people = self.maintainers.iter().map(|person| {
+            let Person { name, email, url } = person;
+            name.len() + [email, url].into_iter().flatten().map(String::len).sum::<usize>()
+        });
+        let lists = self.sources.iter().chain(&self.keywords);
+        name.len()
+            + version.pre.len()
+            + version.build.len()
+            + some.chain(lists).map(String::len).sum::<usize>()
+            + people.sum::<usize>()
+            + pairs(&self.annotations)
+    }
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> usize {
+    map.iter().map(|(key, value)| key.len() + value.len()).sum()
 }
 
 /// Reads release name and revision out of a stored object's name; the inverse of [`Record::key_of`].

@@ -6,8 +6,8 @@ use futures::{Stream, StreamExt};
 use kube::Client;
 
 use super::{
-    Compression, ConfigMapRecords, Error, FileRecords, Head, Keys, Large, Meta, Records, SecretRecords,
-    Stored,
+    Compression, ConfigMapRecords, Error, FileRecords, Head, HelmRecords, Keys, Large, Marked, Meta, Records,
+    SecretRecords, Stored, unpacking::Unpacking,
 };
 use crate::{
     api::{self, HistoryStorage},
@@ -30,6 +30,7 @@ pub struct Stores {
     client: Client,
     keys: Keys,
     directory: Option<Arc<PathBuf>>,
+    unpacking: Unpacking,
 }
 
 /// One of the drivers.
@@ -43,7 +44,14 @@ pub enum AnyRecords {
 impl Stores {
     /// `directory` is where [`FileRecords`] are; without one they answer [`Error::NoStorageDir`].
     pub fn new(client: Client, keys: impl Into<Keys>, directory: Option<PathBuf>) -> Self {
-        Self { client, keys: keys.into(), directory: directory.map(Arc::new) }
+        let unpacking = Unpacking::default();
+        Self { client, keys: keys.into(), directory: directory.map(Arc::new), unpacking }
+    }
+
+    /// The revisions of Helm, seen by whom `client` acts as.
+    #[must_use]
+    pub fn helm(&self, client: Client) -> HelmRecords {
+        HelmRecords::new(client, self.unpacking.clone())
     }
 
     /// The keys that these records are sealed with.
@@ -63,6 +71,7 @@ impl Stores {
         match storage {
             HistoryStorage::Secret => {
                 let driver = SecretRecords::new(client, keys).compressing(*compression).splitting(*large);
+                let driver = driver.unpacking_with(self.unpacking.clone());
                 AnyRecords::Secret(match namespace {
                     Some(namespace) => driver.within(namespace),
                     None => driver,
@@ -70,6 +79,7 @@ impl Stores {
             }
             HistoryStorage::ConfigMap => {
                 let driver = ConfigMapRecords::new(client, keys).compressing(*compression).splitting(*large);
+                let driver = driver.unpacking_with(self.unpacking.clone());
                 AnyRecords::ConfigMap(match namespace {
                     Some(namespace) => driver.within(namespace),
                     None => driver,
@@ -173,7 +183,24 @@ impl Records for AnyRecords {
         }
     }
 
-    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send {
+    async fn newest_slim<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> Result<Result<Head, E>, Error> {
+        each!(self, driver => driver.newest_slim(namespace, release, room).await)
+    }
+
+    fn survey(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
+        match self {
+            Self::Secret(driver) => driver.survey(namespace, release).left_stream().left_stream(),
+            Self::ConfigMap(driver) => driver.survey(namespace, release).right_stream().left_stream(),
+            Self::File(driver) => driver.survey(namespace, release).right_stream(),
+        }
+    }
+
+    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Marked, Error>> + Send {
         match self {
             Self::Secret(driver) => driver.heads(namespace).left_stream().left_stream(),
             Self::ConfigMap(driver) => driver.heads(namespace).right_stream().left_stream(),

@@ -21,6 +21,11 @@ pub enum Error {
         "{what}: the record does not exist any more; restore it, or start anew with annotation sherpack.io/reset-at"
     )]
     Missing { what: String },
+    /// What is in memory of a record was about to be written in its place.
+    #[error(
+        "record {record}: only a summary of it is in memory, so it was not written; the operator reads all of it and tries again"
+    )]
+    NotWhole { record: String },
     /// No answer in time. The call may still take effect.
     #[error("{what}: no answer within {} s", .after.as_secs())]
     Timeout { what: String, after: Duration },
@@ -65,6 +70,7 @@ impl Error {
         match self {
             Self::Conflict { .. }
             | Self::Missing { .. }
+            | Self::NotWhole { .. }
             | Self::Timeout { .. }
             | Self::Random(_)
             | Self::File { .. }
@@ -84,6 +90,7 @@ impl Error {
         match self {
             Self::Conflict { .. } => "RecordConflict",
             Self::Missing { .. } => "RecordLost",
+            Self::NotWhole { .. } => "RecordNotWhole",
             Self::Timeout { .. } => "StorageTimeout",
             Self::Forbidden { .. } => "StorageForbidden",
             Self::NamespaceNotFound { .. } => "NamespaceNotFound",

@@ -8,8 +8,9 @@ use k8s_openapi::{
 };
 
 use super::{
+    Error,
     codec::{self, Decoded, KeyRing, Parts, Provenance, Unproved},
-    unreadable::Unreadable,
+    unreadable::{Fault, Unreadable},
 };
 use crate::{
     api::names,
@@ -27,6 +28,18 @@ pub enum Head {
     Foreign(Box<Stored>),
     /// There is a record and it must not be guessed at.
     Unreadable(Unreadable),
+}
+
+/// A record that is marked as the newest one of its release.
+#[derive(Clone, Debug)]
+pub struct Marked {
+    /// Namespace of the stored object.
+    pub namespace: String,
+    /// How its release is called in its name; see [`stem`](codec::stem).
+    pub stem: String,
+    pub revision: u32,
+    /// The record, slim, if it is sealed by this operator. Of any other nothing is kept: its release reads it.
+    pub sealed: Option<Box<Stored>>,
 }
 
 /// A record together with what a later write of it needs.
@@ -56,6 +69,10 @@ pub struct Stored {
     /// Parts of it stand in other objects.
     pub(super) in_parts: bool,
     pub(super) carried: Carried,
+    /// Whether `carried` is all that others put on it.
+    pub(super) carries_all: bool,
+    /// Nothing of it was left out to save memory; see [`lighten`](Self::lighten).
+    pub(super) whole: bool,
 }
 
 /// What can be known of a stored record without its content.
@@ -119,8 +136,8 @@ impl Head {
         }
     }
 
-    pub(super) fn of(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Self {
-        match codec::decode_whole(secret, parts, ring) {
+    pub(super) fn of(secret: &Secret, parts: &Parts, ring: &KeyRing, room: usize) -> Self {
+        match codec::decode_whole(secret, parts, ring, room) {
             Err(unreadable) => Self::Unreadable(unreadable),
             Ok(decoded) => {
                 let stored = Box::new(Stored::new(decoded, &secret.metadata, codec::names_in(secret)));
@@ -130,6 +147,33 @@ impl Head {
                 }
             }
         }
+    }
+
+    /// It is larger than there was room for, or than a record may be.
+    pub(super) fn is_too_large(&self) -> bool {
+        matches!(self, Self::Unreadable(unreadable) if unreadable.reason == Fault::TooLarge)
+    }
+}
+
+impl Marked {
+    /// What a record that was read whole is.
+    pub(super) fn of(head: Head) -> Option<Self> {
+        let (namespace, name) = match &head {
+            Head::None => return None,
+            Head::Ours(stored) | Head::Foreign(stored) => (&stored.namespace, &stored.secret_name),
+            Head::Unreadable(unreadable) => (&unreadable.namespace, &unreadable.name),
+        };
+        let marked = Self::named(namespace, name)?;
+        Some(match head {
+            Head::Ours(stored) => Self { sealed: Some(Box::new(stored.slim())), ..marked },
+            Head::None | Head::Foreign(_) | Head::Unreadable(_) => marked,
+        })
+    }
+
+    /// A record of this name, of which nothing counts. `None` if it is no record's.
+    pub(super) fn named(namespace: &str, name: &str) -> Option<Self> {
+        let (stem, revision) = revision_of(name)?;
+        Some(Self { namespace: namespace.to_owned(), stem: stem.to_owned(), revision, sealed: None })
     }
 }
 
@@ -151,6 +195,23 @@ impl Stored {
             parts,
             in_parts: is_in_parts(meta),
             carried: Carried::of(meta),
+            carries_all: true,
+            whole: true,
+        }
+    }
+
+    /// A record of this operator, slim; `None` for every other and for one that cannot be read.
+    pub(super) fn sealed(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Option<Box<Self>> {
+        let decoded = codec::decode_sealed(secret, parts, ring).ok()??;
+        Some(Box::new(Self::new(decoded, &secret.metadata, codec::names_in(secret)).slim()))
+    }
+
+    /// # Errors
+    /// [`Error::NotWhole`] if something of it was left out to save memory.
+    pub(super) fn must_be_whole(&self) -> Result<(), Error> {
+        match self.whole {
+            true => Ok(()),
+            false => Err(Error::NotWhole { record: format!("{}/{}", self.namespace, self.secret_name) }),
         }
     }
 
@@ -217,6 +278,19 @@ impl Stored {
 }
 
 impl Carried {
+    /// Bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        let Self { labels, annotations, finalizers, owner_references } = self;
+        let pairs = labels.iter().chain(annotations.iter().flatten());
+        let owners = owner_references
+            .iter()
+            .flatten()
+            .map(|owner| owner.api_version.len() + owner.kind.len() + owner.name.len() + owner.uid.len());
+        pairs.map(|(key, value)| key.len() + value.len()).sum::<usize>()
+            + finalizers.iter().flatten().map(String::len).sum::<usize>()
+            + owners.sum::<usize>()
+    }
+
     fn of(meta: &ObjectMeta) -> Self {
         const OURS: [&str; 10] = [
             names::MANAGED_BY,

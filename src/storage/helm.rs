@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Secret;
 use serde::Deserialize;
 
 use super::codec::{self, Compression, MAX_JSON_BYTES};
+use super::slim::NAME_BYTES;
 use super::unreadable::{Fault, Unreadable};
-use crate::api::names;
+use crate::api::{conditions, names};
 
 /// Base64 of the first bytes of gzip. Without them the JSON is not compressed, as Helm itself reads it.
 const GZIP: &[u8] = b"H4sI";
@@ -52,6 +53,11 @@ impl HelmRelease {
     /// # Errors
     /// Why it is no revision that can be believed. Nothing of its content is quoted.
     pub fn decode(secret: &Secret) -> Result<Self, Unreadable> {
+        Self::decode_within(secret, MAX_JSON_BYTES)
+    }
+
+    /// As [`decode`](Self::decode), if it unpacks to `room` bytes of JSON at most.
+    pub(super) fn decode_within(secret: &Secret, room: usize) -> Result<Self, Unreadable> {
         let meta = &secret.metadata;
         let own = meta.name.as_deref().and_then(helm_revision);
         let namespace = meta.namespace.clone().unwrap_or_default();
@@ -69,8 +75,8 @@ impl HelmRelease {
         let data = secret.data.as_ref().and_then(|data| data.get(names::DATA_RELEASE));
         let text = data.ok_or_else(|| unreadable(Fault::Damaged, "it has no data key `release`"))?;
         let compression = if text.0.starts_with(GZIP) { Compression::Gzip } else { Compression::None };
-        let json = codec::unpack(&text.0, compression, MAX_JSON_BYTES)
-            .map_err(|(fault, why)| unreadable(fault, &why))?;
+        let json =
+            codec::unpack(&text.0, compression, room).map_err(|(fault, why)| unreadable(fault, &why))?;
         let wire: Wire = serde_json::from_slice(&json).map_err(|error| {
             // The message of the error itself may quote what it could not read.
             let why =
@@ -84,10 +90,14 @@ impl HelmRelease {
                 "it speaks of another release or revision than its own name",
             ));
         }
-        let chart =
-            chart.and_then(|chart| chart.metadata).map(|meta| (meta.name, meta.version, meta.app_version));
+        // They are shown, and any user who may write Secrets chooses how long they are.
+        let name_of = |text: String| conditions::cut(&text, NAME_BYTES);
+        let chart = chart
+            .and_then(|chart| chart.metadata)
+            .map(|meta| (name_of(meta.name), name_of(meta.version), meta.app_version.map(name_of)));
         let server_side = apply_method.as_deref() == Some("ssa");
-        Ok(Self { namespace, name, revision: version, status: info.status, manifest, chart, server_side })
+        let status = name_of(info.status);
+        Ok(Self { namespace, name, revision: version, status, manifest, chart, server_side })
     }
 
     /// What is installed is what this revision says.
@@ -205,6 +215,21 @@ mod tests {
         assert_eq!(HelmRelease::decode(&opaque).err().unwrap().reason, Fault::WrongType);
         for cut in ["", "H4sI", "%%%", "e30="] {
             assert!(HelmRelease::decode(&secret(own, cut)).is_err(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_chart_is_short_whoever_wrote_it() {
+        let mut long = release();
+        for part in ["name", "version", "appVersion"] {
+            long["chart"]["metadata"][part] = json!("é".repeat(100_000));
+        }
+        long["info"]["status"] = json!("x".repeat(100_000));
+        let text = gzip(long.to_string().as_bytes());
+        let read = HelmRelease::decode(&secret("sh.helm.release.v1.web.v3", &text)).ok().unwrap();
+        let (name, version, app_version) = read.chart.unwrap();
+        for text in [name, version, app_version.unwrap(), read.status] {
+            assert!(text.len() <= NAME_BYTES && text.ends_with('…'), "{} bytes", text.len());
         }
     }
 

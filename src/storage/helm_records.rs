@@ -4,14 +4,17 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 
 use super::Error;
+use super::driver::off_thread;
 use super::helm::{HelmRelease, helm_revision};
 use super::shelf::{InCluster, Selector, Shelf};
-use super::unreadable::Unreadable;
+use super::unpacking::{SMALL, Unpacking};
+use super::unreadable::{Fault, Unreadable};
 
 /// Revisions of Helm in Secrets, seen by whom the client acts as.
 #[derive(Clone)]
 pub struct HelmRecords {
     shelf: InCluster<Secret>,
+    unpacking: Unpacking,
 }
 
 /// The newest revision of a release by its metadata.
@@ -33,9 +36,8 @@ pub enum HelmFound {
 }
 
 impl HelmRecords {
-    #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self { shelf: InCluster::new(client) }
+    pub(super) fn new(client: Client, unpacking: Unpacking) -> Self {
+        Self { shelf: InCluster::new(client), unpacking }
     }
 
     /// The revision with the highest number. Lists metadata only, as the API server has them now.
@@ -60,7 +62,19 @@ impl HelmRecords {
     pub async fn get(&self, namespace: &str, secret: &str) -> Result<HelmFound, Error> {
         let Some(found) = self.shelf.get(namespace, secret).await? else { return Ok(HelmFound::Nothing) };
         let version = found.metadata.resource_version.clone().unwrap_or_default();
-        Ok(match HelmRelease::decode(&found) {
+        let read = match HelmRelease::decode_within(&found, SMALL) {
+            Err(unreadable) if unreadable.reason == Fault::TooLarge => {
+                let turn = self.unpacking.turn().await;
+                let unpack = move || {
+                    let read = HelmRelease::decode(&found);
+                    drop(turn);
+                    read
+                };
+                off_thread("unpack a revision of Helm", unpack).await?
+            }
+            read => read,
+        };
+        Ok(match read {
             Ok(release) => HelmFound::Release(Box::new(release), version),
             Err(unreadable) => HelmFound::Unreadable(unreadable),
         })

@@ -34,6 +34,8 @@ mod key;
 mod memory;
 mod page;
 mod shelf;
+mod slim;
+mod unpacking;
 mod unreadable;
 pub mod unsealed;
 
@@ -48,7 +50,7 @@ pub use self::{
     error::Error,
     files::FileRecords,
     finalized::finalized,
-    head::{Head, Meta, Stored},
+    head::{Head, Marked, Meta, Stored},
     helm::{HelmRelease, helm_key, helm_revision},
     helm_records::{HelmFound, HelmNewest, HelmRecords},
     kept::kept_secrets,
@@ -58,6 +60,7 @@ pub use self::{
     },
     memory::{InMemory, MemoryRecords, Operations},
     shelf::{Holds, InCluster, Page, Selector, Shelf},
+    slim::{NAME_BYTES, REST_BYTES},
     unreadable::{Fault, Unreadable},
 };
 use crate::release::{Private, Record};
@@ -89,7 +92,8 @@ pub trait Records: Send + Sync {
     /// Labels, annotations, finalizers and owner references that others put on the Secret are kept.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if it was changed since `stored` was read, [`Error::Missing`] if it is gone.
+    /// [`Error::Conflict`] if it was changed since `stored` was read, [`Error::Missing`] if it is gone,
+    /// [`Error::NotWhole`] if `stored` is slim: what is cut in memory must not be cut in the cluster.
     fn update(
         &self,
         stored: &Stored,
@@ -120,17 +124,32 @@ pub trait Records: Send + Sync {
     /// Costs one list of metadata and one read. A record that lost its labels is not found.
     fn newest(&self, namespace: &str, release: &str) -> impl Future<Output = Result<Head, Error>> + Send;
 
+    /// As [`newest`](Self::newest), but slim. `room` is asked before a large one is fetched and unpacked.
+    ///
+    /// # Errors
+    /// Inside: what `room` answered. Outside: as every call.
+    fn newest_slim<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> impl Future<Output = Result<Result<Head, E>, Error>> + Send;
+
     /// All revisions of one release with their content, one in memory at a time, in no promised order.
     ///
     /// Never yields [`Head::None`]. A list that grew too old while it was read starts again from the beginning, so
     /// a revision may come twice.
     fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send;
 
-    /// Every record that is marked as a newest one, in one namespace or in all; otherwise as [`history`](Self::history).
+    /// As [`history`](Self::history), but the records of other tools are slim: whoever rewrites one reads it again.
+    fn survey(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send;
+
+    /// Every record that is marked as a newest one, in one namespace or in all. One without a right seal is not even
+    /// unpacked: any user may make such objects, as many as there is room for.
     ///
     /// A release may come twice, while its next revision is pending or after a crash: the higher revision counts.
     /// Releases whose newest record was written by another tool may be missing: ask [`newest`](Self::newest) for those.
-    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send;
+    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Marked, Error>> + Send;
 
     /// Deletes exactly the record that `meta` was read from; one that is gone already is fine.
     ///

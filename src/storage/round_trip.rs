@@ -101,8 +101,10 @@ pub(crate) async fn round_trip(records: &impl Records, namespace: &str, release:
     let stored_in = metas[0].namespace.clone();
     let mut heads: Vec<u32> = records
         .heads(Some(&stored_in))
-        .try_filter(|head| std::future::ready(head.stored().is_some_and(|s| s.record.name == release)))
-        .map_ok(|head| head.revision().unwrap())
+        .try_filter(|head| {
+            std::future::ready(head.sealed.as_ref().is_some_and(|stored| stored.record.name == release))
+        })
+        .map_ok(|head| head.revision)
         .try_collect()
         .await
         .unwrap();

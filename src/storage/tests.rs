@@ -111,8 +111,7 @@ async fn heads_are_the_marked_records_of_one_namespace_or_of_all() {
     records.create(&record(2), &private(2)).await.unwrap();
     let elsewhere = Record { namespace: "other".into(), ..record(5) };
     records.create(&elsewhere, &private(5)).await.unwrap();
-    let revisions =
-        |namespace| records.heads(namespace).map_ok(|head| head.revision().unwrap()).try_collect::<Vec<_>>();
+    let revisions = |namespace| records.heads(namespace).map_ok(|head| head.revision).try_collect::<Vec<_>>();
     assert_eq!(revisions(None).await.unwrap(), [2, 5]);
     assert_eq!(revisions(Some("apps")).await.unwrap(), [2]);
     let history: Vec<_> = records.history("apps", "web").try_collect().await.unwrap();

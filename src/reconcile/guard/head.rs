@@ -11,7 +11,9 @@ use crate::api::{ActsAs, HistoryStorage, Installer, LockOf, PackStatus};
 use crate::cluster::{Reference, Referent};
 use crate::reconcile::{Error, Pass};
 use crate::release::guard::Found;
-use crate::storage::{self, AnyRecords, HelmFound, HelmNewest, HelmRecords, Keeping, Records, helm_key};
+use crate::storage::{
+    self, AnyRecords, HelmFound, HelmNewest, HelmRecords, Keeping, Records, Stored, helm_key,
+};
 use crate::watch::{Newest, RecordsOf};
 
 /// What a Sherpack tool may keep its records in; nobody but the operator reads its files.
@@ -138,7 +140,7 @@ impl Pass<'_> {
     }
 
     fn helm(&self) -> HelmRecords {
-        HelmRecords::new(self.cluster.client().clone())
+        self.ctx.records.helm(self.cluster.client().clone())
     }
 
     async fn read_helm(
@@ -199,11 +201,12 @@ impl Pass<'_> {
                     (stored, owner)
                 }
             };
-            let record = stored.record;
-            guard.manifest = Some(record.manifest);
+            let mut stored = stored;
+            guard.manifest = Some(std::mem::take(&mut stored.record.manifest));
+            let Stored { record, resource_version, .. } = stored.slim();
             return Ok(Head {
                 found: Found::Revision { revision: record.version, status: record.state.name().to_owned() },
-                version: stored.resource_version,
+                version: resource_version,
                 pack: Some(PackStatus {
                     name: record.pack.name,
                     version: record.pack.version.to_string(),

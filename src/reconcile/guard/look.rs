@@ -17,6 +17,7 @@ use crate::manifest::{Object, ObjectId};
 use crate::plan::guard::{self as plan, Guarded};
 use crate::reconcile::handover::left_to_others;
 use crate::reconcile::{Error, Pass};
+use crate::release::weight_of;
 use crate::watch::{Subject, Suspicion};
 
 const PARALLEL: usize = 8;
@@ -64,6 +65,7 @@ impl Pass<'_> {
             return Ok(true);
         }
         let Some(manifest) = self.manifest(lock, guard).await? else { return Ok(false) };
+        self.claim(weight_of(&manifest))?;
         let locked = match self.locked(lock, &manifest).await {
             Ok(locked) => locked,
             Err(error) => {

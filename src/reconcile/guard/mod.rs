@@ -34,7 +34,7 @@ use super::memory::Remembered;
 use super::status::{self, Guarding, Outcome, Progress};
 use super::{Context, Error, Pass, has_finalizer};
 use crate::api::{
-    self, Class, DriftIgnore, IgnoreRule, Installer, Invalid, LockOf, Settings, SherpackRelease,
+    self, Class, DriftIgnore, IgnoreRule, Installer, Invalid, LockOf, Settings, SherpackRelease, conditions,
 };
 use crate::manifest::ObjectId;
 use crate::manifest::managed_fields::Holder;
@@ -246,7 +246,8 @@ impl Pass<'_> {
             return Ok(Some(Duration::from_millis(100)));
         }
         let again = self.come_back(&outcome);
-        if self.shown_lately(&outcome) {
+        let waits = outcome.as_ref().is_err_and(|error| error.fetching_since().is_some());
+        if self.shown_lately(&outcome) || (waits && !self.spec_changed()) {
             return Ok(again);
         }
         self.mem.shown_at = Some(self.now);
@@ -282,6 +283,7 @@ impl Failing {
             Class::Retry | Class::FixCluster => crate::release::backoff::error(times),
         };
         let at = now.checked_add(wait).unwrap_or(Timestamp::MAX);
+        let message = conditions::clip(&message);
         Self { reason: error.reason(), message, times, at }
     }
 }

@@ -5,6 +5,7 @@ mod guard;
 mod health;
 mod history;
 mod operation;
+mod refused;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ pub(super) use guard::{Guarding, guarded};
 use health::health;
 pub(super) use history::ended;
 pub(super) use operation::{action_name, records_going};
+pub(super) use refused::{Refused, digest_of, essence};
 use verdict::own_failure;
 pub(super) use verdict::{Verdict, failure};
 

@@ -11,6 +11,9 @@ use crate::release::dependents::Awaited;
 use crate::release::{Action, State, description};
 use crate::storage::Head;
 
+/// Longest word that a record gives as a reason.
+const REASON_MAX: usize = 64;
+
 /// One answer to "is it ready, and if not, why".
 pub(in crate::reconcile) struct Verdict {
     pub standing: Standing,
@@ -262,7 +265,12 @@ pub(super) fn own_failure(head: &Head) -> (String, String) {
     let Some(State::Failed { reason, .. }) = stored(head).map(|stored| &stored.record.state) else {
         return (reasons::UPGRADE_FAILED.to_owned(), "the last attempt failed".to_owned());
     };
-    let word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    // Whoever wrote the record chose it, and a reason that is no word is refused with the whole status.
+    let word = |text: &str| {
+        text.len() <= REASON_MAX
+            && text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
     match reason.split_once(": ") {
         Some((code, message)) if word(code) => (code.to_owned(), message.to_owned()),
         _ => (reasons::UPGRADE_FAILED.to_owned(), reason.clone()),

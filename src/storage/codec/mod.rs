@@ -283,7 +283,7 @@ impl Shape {
 /// operator.
 pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
     match needs(secret)? {
-        Needs::Nothing => decode_whole(secret, &Parts::default(), &KeyRing::of(key.clone())),
+        Needs::Nothing => decode_whole(secret, &Parts::default(), &KeyRing::of(key.clone()), MAX_JSON_BYTES),
         Needs::Named(_) | Needs::Labelled { .. } => {
             let text = "it is stored in several objects, and this is only one of them".to_owned();
             Err(Unreadable::of(&secret.metadata, Fault::Chunked, text))
@@ -291,41 +291,87 @@ pub fn decode(secret: &Secret, key: &MacKey) -> Result<Decoded, Unreadable> {
     }
 }
 
-/// As [`decode`], of a record whose parts were fetched.
-pub(super) fn decode_whole(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Result<Decoded, Unreadable> {
-    let fail = |fault, message: String| Unreadable::of(&secret.metadata, fault, message);
-    let name = secret.metadata.name.as_deref().unwrap_or_default();
-    let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
-    let label = |label: &str| secret.metadata.labels.as_ref().and_then(|l| l.get(label)).map(String::as_str);
+/// As [`decode`], of a record whose parts were fetched and that unpacks to `room` bytes of JSON at most.
+pub(super) fn decode_whole(
+    secret: &Secret,
+    parts: &Parts,
+    ring: &KeyRing,
+    room: usize,
+) -> Result<Decoded, Unreadable> {
+    let streams = streams(secret, parts)?;
+    let record = unpacked(secret, &streams, room)?;
+    let (private, provenance, unproved, digest) = match opened(secret, &streams, ring)? {
+        None => (None, Provenance::Foreign(Because::NoPrivatePart), None, None),
+        Some(Opened::Ours(private, digest)) => (Some(*private), Provenance::Ours, None, Some(digest)),
+        Some(Opened::Unproved(because, unproved)) => {
+            (None, Provenance::Foreign(because), Some(unproved), None)
+        }
+    };
+    Ok(Decoded { record, private, provenance, unproved, digest })
+}
 
+/// As [`decode_whole`], but a record without a right seal is not even unpacked: `None`.
+pub(super) fn decode_sealed(
+    secret: &Secret,
+    parts: &Parts,
+    ring: &KeyRing,
+) -> Result<Option<Decoded>, Unreadable> {
+    let streams = streams(secret, parts)?;
+    let Some(Opened::Ours(private, digest)) = opened(secret, &streams, ring)? else { return Ok(None) };
+    let record = unpacked(secret, &streams, MAX_JSON_BYTES)?;
+    let (private, digest) = (Some(*private), Some(digest));
+    Ok(Some(Decoded { record, private, provenance: Provenance::Ours, unproved: None, digest }))
+}
+
+/// Whether a record says to have a private part, so that it may be sealed.
+pub(super) fn may_be_sealed(main: &Secret) -> bool {
+    let inline = main.data.as_ref().is_some_and(|data| data.contains_key(names::DATA_PRIVATE));
+    inline || parts::lists_private(main)
+}
+
+fn streams(secret: &Secret, parts: &Parts) -> Result<Streams, Unreadable> {
     if secret.type_.as_deref() != Some(names::RECORD_TYPE) {
         let found = secret.type_.as_deref().unwrap_or("none");
-        return Err(fail(Fault::WrongType, format!("its type is {found:?}, not {:?}", names::RECORD_TYPE)));
+        let message = format!("its type is {found:?}, not {:?}", names::RECORD_TYPE);
+        return Err(Unreadable::of(&secret.metadata, Fault::WrongType, message));
     }
-    let Streams { release, private: sealed, manifest } = parts::assemble(secret, parts)?;
-    let compression = Compression::of_label(label(names::COMPRESSION));
+    parts::assemble(secret, parts)
+}
+
+/// The record in these streams, if it is the Secret's own.
+fn unpacked(secret: &Secret, streams: &Streams, room: usize) -> Result<Record, Unreadable> {
+    let fail = |fault, message: String| Unreadable::of(&secret.metadata, fault, message);
+    let Streams { release, manifest, .. } = streams;
+    let compression = Compression::of_label(label(secret, names::COMPRESSION));
     let unpack = |text: &[u8], limit| {
         blob::unpack(text, compression, limit).map_err(|(fault, message)| fail(fault, message))
     };
-    let json = unpack(&release, MAX_JSON_BYTES)?;
+    let json = unpack(release, room)?;
     if blob::nodes(&json) > MAX_JSON_NODES {
         return Err(fail(Fault::TooLarge, format!("it holds more than {MAX_JSON_NODES} JSON values")));
     }
     let mut record: Record = serde_json::from_slice(&json)
         .map_err(|e| fail(Fault::Damaged, format!("its JSON is not a revision record: {e}")))?;
-    if let Some(manifest) = &manifest {
-        let manifest = unpack(manifest, MAX_JSON_BYTES - json.len())?;
+    if let Some(manifest) = manifest {
+        let manifest = unpack(manifest, room - json.len())?;
         record.manifest = String::from_utf8(manifest)
             .map_err(|_| fail(Fault::Damaged, "its manifest is not UTF-8".to_owned()))?;
     }
     drop(json);
+    is_its_own(secret, &record)?;
+    Ok(record)
+}
 
-    // Whoever may create a Secret in one namespace must not speak for another, or for another release.
+/// Whoever may create a Secret in one namespace must not speak for another, or for another release.
+fn is_its_own(secret: &Secret, record: &Record) -> Result<(), Unreadable> {
+    let fail = |message: String| Unreadable::of(&secret.metadata, Fault::ForeignName, message);
+    let name = secret.metadata.name.as_deref().unwrap_or_default();
+    let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
     let found = Record::key_of(&stem(namespace, &record.namespace, &record.name), record.version);
     if found != name {
         let text =
             format!("the record inside is {}/{}, not the Secret's own", record.namespace, record.key());
-        return Err(fail(Fault::ForeignName, text));
+        return Err(fail(text));
     }
     for (key, inside) in [
         (names::RELEASE_NAME, record.name.as_str()),
@@ -333,27 +379,28 @@ pub(super) fn decode_whole(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Re
         (names::RELEASE_VERSION, record.version.to_string().as_str()),
     ] {
         // A lost label is somebody's slip and harmless; a different one is a lie.
-        if let Some(outside) = label(key).filter(|outside| *outside != inside) {
-            let text = format!("its label {key} says {outside:?}, the record inside says {inside:?}");
-            return Err(fail(Fault::ForeignName, text));
+        if let Some(outside) = label(secret, key).filter(|outside| *outside != inside) {
+            return Err(fail(format!("its label {key} says {outside:?}, the record inside says {inside:?}")));
         }
     }
+    Ok(())
+}
 
-    let foreign = |because| Provenance::Foreign(because);
-    let (private, provenance, unproved, digest) = match sealed {
-        None => (None, foreign(Because::NoPrivatePart), None, None),
-        Some(sealed) => {
-            // More than anybody reads names nobody.
-            let fits = sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(&sealed) <= MAX_JSON_NODES;
-            let read = if fits { &sealed[..] } else { b"" };
-            match seal::open(namespace, name, &release, manifest.as_deref(), read, ring) {
-                Ok(Opened::Ours(private, digest)) => (Some(*private), Provenance::Ours, None, Some(digest)),
-                Ok(Opened::Unproved(because, unproved)) => (None, foreign(because), Some(unproved), None),
-                Err(message) => return Err(fail(Fault::NewerFormat, message)),
-            }
-        }
-    };
-    Ok(Decoded { record, private, provenance, unproved, digest })
+/// What the private part turns out to be; `None`: there is none.
+fn opened(secret: &Secret, streams: &Streams, ring: &KeyRing) -> Result<Option<Opened>, Unreadable> {
+    let Streams { release, private: Some(sealed), manifest } = streams else { return Ok(None) };
+    let name = secret.metadata.name.as_deref().unwrap_or_default();
+    let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
+    // More than anybody reads names nobody.
+    let fits = sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(sealed) <= MAX_JSON_NODES;
+    let read = if fits { &sealed[..] } else { b"" };
+    seal::open(namespace, name, release, manifest.as_deref(), read, ring)
+        .map(Some)
+        .map_err(|message| Unreadable::of(&secret.metadata, Fault::NewerFormat, message))
+}
+
+fn label<'s>(secret: &'s Secret, label: &str) -> Option<&'s str> {
+    secret.metadata.labels.as_ref().and_then(|labels| labels.get(label)).map(String::as_str)
 }
 
 /// True when the Secret carries the mark of the newest record. The mark is a hint: anybody can change a label.

@@ -237,6 +237,11 @@ pub(in crate::storage) fn names_in(main: &Secret) -> Vec<String> {
     }
 }
 
+/// Whether its private part stands in other objects.
+pub(super) fn lists_private(main: &Secret) -> bool {
+    listed(main).is_ok_and(|(listings, _)| listings.private.is_some())
+}
+
 /// Puts a record together from its main object and the parts that [`needs`] asked for, by name.
 ///
 /// # Errors

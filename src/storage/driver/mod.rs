@@ -7,6 +7,8 @@
 
 mod read;
 
+use std::convert::Infallible;
+
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Secret},
@@ -15,10 +17,12 @@ use k8s_openapi::{
 use kube::Client;
 
 use super::{
-    Error, Head, Meta, Records, Stored,
+    Error, Head, Marked, Meta, Records, Stored,
     codec::{self, Compression, Encoded, Keys, Large, MAX_RECORD_BYTES, Shape},
     head::is_chunk,
     shelf::{InCluster, Selector, Shelf, names_of},
+    slim::Keep,
+    unpacking::Unpacking,
 };
 use crate::release::{Private, Record, revision_of};
 
@@ -40,6 +44,7 @@ pub struct Driver<S> {
     pub(super) shelf: S,
     keys: Keys,
     shape: Shape,
+    unpacking: Unpacking,
 }
 
 impl SecretRecords {
@@ -65,7 +70,12 @@ impl<S: Shelf> Driver<S> {
             large: Large::default(),
             limit: Some(MAX_RECORD_BYTES),
         };
-        Self { shelf, keys, shape }
+        Self { shelf, keys, shape, unpacking: Unpacking::default() }
+    }
+
+    /// The same driver, sharing its turns at unpacking large records.
+    pub(super) fn unpacking_with(self, unpacking: Unpacking) -> Self {
+        Self { unpacking, ..self }
     }
 
     /// The same driver, writing with another compression. All of them are read anyway.
@@ -248,6 +258,7 @@ impl<S: Shelf> Records for Driver<S> {
         private: Option<&Private>,
         head: bool,
     ) -> Result<Stored, Error> {
+        stored.must_be_whole()?;
         let counted = stored.counted(private);
         let private = counted.as_ref();
         let Encoded { mut main, parts } = self.encode(record, private, head, false).await?;
@@ -271,7 +282,7 @@ impl<S: Shelf> Records for Driver<S> {
     async fn get(&self, namespace: &str, release: &str, revision: u32) -> Result<Head, Error> {
         let name = Record::key_of(&self.stem(namespace, release), revision);
         match self.shelf.get(self.place(namespace), &name).await? {
-            Some(main) => self.open(main).await,
+            Some(main) => self.open(main, Keep::Whole).await,
             None => Ok(Head::None),
         }
     }
@@ -285,31 +296,31 @@ impl<S: Shelf> Records for Driver<S> {
     }
 
     async fn newest(&self, namespace: &str, release: &str) -> Result<Head, Error> {
-        let mut found = Head::None;
-        // Retention or an uninstall may take the record away between the two calls; the list is asked once more then.
-        for _ in 0..2 {
-            let Some(newest) = self.list(namespace, release).await?.pop() else {
-                return Ok(Head::None);
-            };
-            found = self.get(namespace, release, newest.revision).await?;
-            if !matches!(found, Head::None) {
-                break;
-            }
-        }
-        Ok(found)
+        let Ok(head) = self.newest_as(namespace, release, Keep::Whole, || Ok::<(), Infallible>(())).await?;
+        Ok(head)
+    }
+
+    async fn newest_slim<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> Result<Result<Head, E>, Error> {
+        self.newest_as(namespace, release, Keep::Slim, room).await
     }
 
     fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
-        let (stem, all) = (self.stem(namespace, release), Selector::records(release));
-        // In a namespace that keeps the records of several, another release may have the same name.
-        self.scan(Some(self.place(namespace)), all).try_filter(move |head| {
-            let own = head.stem().is_none_or(|of| of == stem);
-            std::future::ready(own)
-        })
+        self.revisions(namespace, release, Keep::Whole)
     }
 
-    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send {
-        self.scan(namespace.map(|namespace| self.place(namespace)), Selector::heads())
+    fn survey(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
+        self.revisions(namespace, release, Keep::OwnWhole)
+    }
+
+    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Marked, Error>> + Send {
+        let place = namespace.map(|namespace| self.place(namespace));
+        let opened = self.scan(place, Selector::heads()).and_then(|main| self.marked(main));
+        opened.try_filter_map(|marked| std::future::ready(Ok(marked)))
     }
 
     async fn delete(&self, meta: &Meta) -> Result<(), Error> {
@@ -342,7 +353,8 @@ fn parts_of(all: Vec<ObjectMeta>, stem: &str, revision: Option<u32>) -> Vec<Obje
     all.into_iter().filter(wanted).collect()
 }
 
-async fn off_thread<T: Send + 'static>(
+/// Runs work that takes long where it holds no other work up.
+pub(super) async fn off_thread<T: Send + 'static>(
     what: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {

@@ -1,54 +1,154 @@
 //! Reading: lists page by page, and records with the parts that they need.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 
 use super::{Driver, PARALLEL, off_thread};
+use crate::release::Record;
 use crate::storage::{
-    Error, Head,
-    codec::{self, Needs, Parts},
+    Error, Head, Marked, Records, Stored,
+    codec::{self, MAX_JSON_BYTES, Needs, Parts},
     head::is_chunk,
     page::Limit,
     shelf::{LIST_TRIES, Page, Selector, Shelf, names_of},
+    slim::Keep,
+    unpacking::SMALL,
     unreadable::{Fault, Unreadable},
 };
 
 /// How often a record is read whose parts change while they are read.
 const READ_TRIES: u32 = 3;
 
+/// What is read of a record.
+enum Read<E> {
+    Head(Head),
+    /// There is no room for it.
+    NoRoom(E),
+    /// Its parts are not there, or not those that it was written with: why.
+    Torn(String),
+}
+
 impl<S: Shelf> Driver<S> {
+    pub(super) async fn newest_as<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        keep: Keep,
+        room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> Result<Result<Head, E>, Error> {
+        let mut room = Some(room);
+        // Retention or an uninstall may take the record away between the two calls; the list is asked once more then.
+        for _ in 0..2 {
+            let Some(newest) = self.list(namespace, release).await?.pop() else { break };
+            let name = Record::key_of(&self.stem(namespace, release), newest.revision);
+            let Some(main) = self.shelf.get(self.place(namespace), &name).await? else { continue };
+            match self.open_in(main, keep, &mut room).await? {
+                Ok(Head::None) => {}
+                read => return Ok(read),
+            }
+        }
+        Ok(Ok(Head::None))
+    }
+
     /// Reads the parts of a record, if it has any, and then the record.
-    pub(super) async fn open(&self, mut main: Secret) -> Result<Head, Error> {
+    pub(super) async fn open(&self, main: Secret, keep: Keep) -> Result<Head, Error> {
+        let Ok(head) = self.open_in(main, keep, &mut Some(|| Ok::<(), Infallible>(()))).await?;
+        Ok(head)
+    }
+
+    /// As [`open`](Self::open); `room` is asked once, before a large record is fetched and unpacked.
+    async fn open_in<E: Send>(
+        &self,
+        mut main: Secret,
+        keep: Keep,
+        room: &mut Option<impl FnOnce() -> Result<(), E> + Send>,
+    ) -> Result<Result<Head, E>, Error> {
         for _ in 0..READ_TRIES {
-            let needs = match codec::needs(&main) {
-                Ok(needs) => needs,
-                Err(unreadable) => return Ok(Head::Unreadable(unreadable)),
-            };
-            let found = match needs {
-                Needs::Nothing => return Ok(Head::of(&main, &Parts::default(), &self.keys.ring())),
-                Needs::Named(names) => self.named(&main, names).await?,
-                Needs::Labelled { parent, count } => self.labelled(&main, &parent, count).await?,
-            };
-            let why = match found {
-                Ok(parts) => {
-                    let ring = self.keys.ring();
-                    return off_thread("unpack a record", move || Head::of(&main, &parts, &ring)).await;
-                }
-                Err(why) => why,
+            let why = match self.read(&main, keep, room).await? {
+                Read::Head(head) => return Ok(Ok(head)),
+                Read::NoRoom(error) => return Ok(Err(error)),
+                Read::Torn(why) => why,
             };
             // Missing for good, or was the record just written anew?
             let (namespace, name) = names_of(&main);
-            let Some(again) = self.shelf.get(namespace, name).await? else { return Ok(Head::None) };
+            let Some(again) = self.shelf.get(namespace, name).await? else { return Ok(Ok(Head::None)) };
             if again.metadata.resource_version == main.metadata.resource_version {
                 let text = format!("{why}; restore it from a backup");
-                return Ok(Head::Unreadable(Unreadable::of(&main.metadata, Fault::Damaged, text)));
+                let unreadable = Unreadable::of(&main.metadata, Fault::Damaged, text);
+                return Ok(Ok(Head::Unreadable(unreadable)));
             }
             main = again;
         }
         let (namespace, name) = names_of(&main);
         Err(Error::Conflict { what: format!("read {} {namespace}/{name}", S::KIND) })
+    }
+
+    async fn read<E: Send>(
+        &self,
+        main: &Secret,
+        keep: Keep,
+        room: &mut Option<impl FnOnce() -> Result<(), E> + Send>,
+    ) -> Result<Read<E>, Error> {
+        let needs = match codec::needs(main) {
+            Ok(needs) => needs,
+            Err(unreadable) => return Ok(Read::Head(Head::Unreadable(unreadable))),
+        };
+        if needs == Needs::Nothing {
+            let small = Head::of(main, &Parts::default(), &self.keys.ring(), SMALL);
+            if !small.is_too_large() {
+                return Ok(Read::Head(keep.of(small)));
+            }
+        }
+        if let Some(Err(error)) = room.take().map(|room| room()) {
+            return Ok(Read::NoRoom(error));
+        }
+        let turn = self.unpacking.turn().await;
+        let parts = match self.parts(main, needs).await? {
+            Ok(parts) => parts,
+            Err(why) => return Ok(Read::Torn(why)),
+        };
+        let (main, ring) = (main.clone(), self.keys.ring());
+        let unpack = move || {
+            let head = keep.of(Head::of(&main, &parts, &ring, MAX_JSON_BYTES));
+            // Also when nobody waits for it any more, the turn ends with the work.
+            drop((parts, turn));
+            head
+        };
+        off_thread("unpack a record", unpack).await.map(Read::Head)
+    }
+
+    /// A record that is marked as a newest one; `None` if it has gone, or is no record.
+    pub(super) async fn marked(&self, main: Secret) -> Result<Option<Marked>, Error> {
+        let (namespace, name) = names_of(&main);
+        let Some(marked) = Marked::named(namespace, name) else { return Ok(None) };
+        let needs = match codec::needs(&main) {
+            // Other tools do not list their parts.
+            Ok(needs) if codec::may_be_sealed(&main) && !matches!(needs, Needs::Labelled { .. }) => needs,
+            _ => return Ok(Some(marked)),
+        };
+        let turn = self.unpacking.turn().await;
+        // One that is torn, or changes while it is read, is read by the pass of its release.
+        let Ok(parts) = self.parts(&main, needs).await? else { return Ok(Some(marked)) };
+        let ring = self.keys.ring();
+        let unpack = move || {
+            let sealed = Stored::sealed(&main, &parts, &ring);
+            drop((parts, turn));
+            sealed
+        };
+        let sealed = off_thread("unpack a record", unpack).await?;
+        Ok(Some(Marked { sealed, ..marked }))
+    }
+
+    /// The parts that a record needs, or why they are not all there.
+    async fn parts(&self, main: &Secret, needs: Needs) -> Result<Result<Parts, String>, Error> {
+        match needs {
+            Needs::Nothing => Ok(Ok(Parts::default())),
+            Needs::Named(names) => self.named(main, names).await,
+            Needs::Labelled { parent, count } => self.labelled(main, &parent, count).await,
+        }
     }
 
     /// The parts that a record lists, or why they are not all there.
@@ -107,13 +207,31 @@ impl<S: Shelf> Driver<S> {
         Ok(Ok(parts))
     }
 
+    /// The revisions of a release, one in memory at a time.
+    pub(super) fn revisions(
+        &self,
+        namespace: &str,
+        release: &str,
+        keep: Keep,
+    ) -> impl Stream<Item = Result<Head, Error>> + Send {
+        let (stem, all) = (self.stem(namespace, release), Selector::records(release));
+        let opened = self.scan(Some(self.place(namespace)), all).and_then(move |main| self.open(main, keep));
+        opened.try_filter(move |head| {
+            // In a namespace that keeps the records of several, another release may have the same name. One that was
+            // deleted since it was listed is none.
+            let own = head.stem().is_none_or(|of| of == stem) && !matches!(head, Head::None);
+            std::future::ready(own)
+        })
+    }
+
+    /// The main objects of records, packed as they are.
     pub(super) fn scan(
         &self,
         namespace: Option<&str>,
         selector: Selector,
-    ) -> impl Stream<Item = Result<Head, Error>> + Send + use<S> {
+    ) -> impl Stream<Item = Result<Secret, Error>> + Send + use<S> {
         let first = Scan {
-            driver: self.clone(),
+            shelf: self.shelf.clone(),
             namespace: namespace.map(str::to_owned),
             selector,
             page: VecDeque::new(),
@@ -123,14 +241,14 @@ impl<S: Shelf> Driver<S> {
         };
         stream::try_unfold(first, |mut scan| async move {
             let found = scan.next().await?;
-            Ok(found.map(|head| (head, scan)))
+            Ok(found.map(|main| (main, scan)))
         })
     }
 }
 
-/// A list that is read page by page. Objects wait packed; one at a time is unpacked.
+/// A list that is read page by page. Objects wait packed; one at a time is given.
 struct Scan<S> {
-    driver: Driver<S>,
+    shelf: S,
     namespace: Option<String>,
     selector: Selector,
     page: VecDeque<Secret>,
@@ -141,19 +259,15 @@ struct Scan<S> {
 }
 
 impl<S: Shelf> Scan<S> {
-    async fn next(&mut self) -> Result<Option<Head>, Error> {
+    async fn next(&mut self) -> Result<Option<Secret>, Error> {
         loop {
             if let Some(secret) = self.page.pop_front() {
                 if is_chunk(&secret.metadata) {
                     continue;
                 }
-                match self.driver.open(secret).await? {
-                    // Deleted since it was listed.
-                    Head::None => {}
-                    head => return Ok(Some(head)),
-                }
+                return Ok(Some(secret));
             } else if let Some(token) = self.next.take() {
-                let (namespace, shelf) = (self.namespace.as_deref(), &self.driver.shelf);
+                let (namespace, shelf) = (self.namespace.as_deref(), &self.shelf);
                 match shelf.scan(namespace, &self.selector, &token, self.limit).await {
                     Ok((Page { items, next }, limit)) => {
                         (self.next, self.limit) = (next, limit);

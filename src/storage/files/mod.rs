@@ -28,8 +28,9 @@ use k8s_openapi::api::core::v1::Secret;
 
 use self::place::{Beside, Place, entries, failed, not_plain, plain, refuse_link, sync};
 use super::{
-    CALL_TIMEOUT, Error, Head, Meta, Records, Stored,
-    codec::{Compression, Keys, Large, Parts, Shape},
+    CALL_TIMEOUT, Error, Head, Marked, Meta, Records, Stored,
+    codec::{Compression, Keys, Large, MAX_JSON_BYTES, Parts, Shape},
+    slim::Keep,
     unreadable::{Fault, Unreadable},
 };
 use crate::{
@@ -146,6 +147,7 @@ impl Records for FileRecords {
         private: Option<&Private>,
         head: bool,
     ) -> Result<Stored, Error> {
+        stored.must_be_whole()?;
         let (stored, record, private) = (stored.clone(), record.clone(), stored.counted(private));
         let shape = self.shape.clone();
         let what = format!("write revision {} of {}/{}", record.version, record.namespace, record.name);
@@ -191,10 +193,25 @@ impl Records for FileRecords {
         }))
     }
 
-    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Head, Error>> + Send {
+    // The operator is the only writer of its files: no user makes many of them, or large ones.
+    async fn newest_slim<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        _room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> Result<Result<Head, E>, Error> {
+        Ok(Ok(self.newest(namespace, release).await?.slim()))
+    }
+
+    fn survey(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
+        self.history(namespace, release).map_ok(|head| Keep::OwnWhole.of(head))
+    }
+
+    fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Marked, Error>> + Send {
         let namespace = namespace.map(str::to_owned);
         let what = "list the revisions in files".to_owned();
-        self.each(self.run(what, move |files| files.heads(namespace.as_deref())))
+        let heads = self.each(self.run(what, move |files| files.heads(namespace.as_deref())));
+        heads.try_filter_map(|head| std::future::ready(Ok(Marked::of(head))))
     }
 
     async fn delete(&self, meta: &Meta) -> Result<(), Error> {
@@ -279,7 +296,8 @@ impl Files {
                 Ok(Head::Unreadable(Unreadable::of(&meta, Fault::TooLarge, why)))
             }
             Some(Ok(found)) => {
-                Ok(Head::of(&place.dress(revision, &found), &Parts::default(), &self.keys.ring()))
+                let main = place.dress(revision, &found);
+                Ok(Head::of(&main, &Parts::default(), &self.keys.ring(), MAX_JSON_BYTES))
             }
         }
     }
