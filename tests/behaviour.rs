@@ -8,6 +8,7 @@ mod behaviour {
     mod adoption;
     mod annotations;
     mod approval;
+    mod bounds;
     mod cli;
     mod corpus;
     mod crash_chunked;
