@@ -55,6 +55,7 @@ mod behaviour {
     mod lock_strict;
     mod lost_records;
     mod memory_budget;
+    mod multi_rights;
     mod own_crd;
     mod ownership;
     mod pending_records;
