@@ -1,4 +1,5 @@
-//! Every annotation that means something has a behaviour test, and so has every word that it may have as its value.
+//! Every annotation that means something has a behaviour test, and so has every word that it may have as its value. What
+//! SECURITY.md says to be held is held by tests that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -108,4 +109,38 @@ fn values_are_read_as_tests_write_them() {
     assert_eq!(of(names::DRIFT), ["ignore"]);
     assert_eq!(of(names::HOOK), ["pre-install"]);
     assert!(of(names::HELM_HOOK).is_empty());
+}
+
+/// The rows of the threats in SECURITY.md, without their head.
+fn threats() -> Vec<String> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("SECURITY.md")).unwrap();
+    let (_, after) = text.split_once("| A tenant | tries to | What holds | Held by |\n").unwrap();
+    after.lines().skip(1).take_while(|line| line.starts_with('|')).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_holds_a_threat_is_a_test_that_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let list = fs::read_to_string(root.join("behaviour.rs")).unwrap();
+    let deeds = fs::read_to_string(root.join("stage/attack/deeds.rs")).unwrap();
+    let name = Regex::new(r"^`(?:make attack DEEDS=([a-z]+)|([a-z_]+)::([a-z0-9_]+))`$").unwrap();
+    let exists = |held: &str| {
+        let Some(found) = name.captures(held) else { return false };
+        if let Some(deed) = found.get(1) {
+            return deeds.contains(&format!("(\"{}\", self.clone().", deed.as_str()));
+        }
+        let (file, test) = (&found[2], &found[3]);
+        let code = fs::read_to_string(root.join("behaviour").join(format!("{file}.rs"))).unwrap_or_default();
+        let test = Regex::new(&format!(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:async )?fn {test}\(")).unwrap();
+        list.contains(&format!("    mod {file};\n")) && test.is_match(&code)
+    };
+    let rows = threats();
+    assert!(rows.len() > 25, "only {} threats were found: does the search still work?", rows.len());
+    let mut missing = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "{row}");
+        missing.extend(cells[3].split(", ").filter(|held| !exists(held)).map(str::to_owned));
+    }
+    assert!(missing.is_empty(), "SECURITY.md names these, and there is no such test or deed: {missing:#?}");
 }

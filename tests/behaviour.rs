@@ -8,6 +8,7 @@ mod behaviour {
     mod adoption;
     mod annotations;
     mod approval;
+    mod bounds;
     mod cli;
     mod corpus;
     mod crash_chunked;
@@ -55,6 +56,7 @@ mod behaviour {
     mod lock_strict;
     mod lost_records;
     mod memory_budget;
+    mod multi_rights;
     mod own_crd;
     mod ownership;
     mod pending_records;

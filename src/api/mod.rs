@@ -5,6 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod annotations;
+mod bounds;
 mod class;
 pub mod conditions;
 mod crd;
@@ -26,6 +27,7 @@ mod unsupported;
 mod validate;
 mod validate_sources;
 
+pub use bounds::{Bounded, INTERVAL_MIN, TIMEOUT_MAX};
 pub use class::Class;
 pub use crd::{Error as CrdError, crd, crd_yaml};
 pub use dependencies::{DependsOn, dependencies};

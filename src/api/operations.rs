@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::duration;
+use super::{bounds, duration};
 
 /// How sync waves are waited for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -12,9 +12,9 @@ pub struct Waves {
     /// Waits for the objects of a wave before the next one begins. Unset: as `spec.wait`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<bool>,
-    /// Bounds the wait for one wave. Unset: 120s, and no bound but `spec.timeout` when there is only one wave.
+    /// Bounds the wait for one wave; 24h or less. Unset: 120s, and no bound but `spec.timeout` when there is only one wave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = duration::PATTERN), length(max = 64))]
+    #[schemars(regex(pattern = duration::PATTERN), length(max = 64), extend("x-kubernetes-validations" = bounds::timeout_rule()))]
     pub timeout: Option<String>,
 }
 
@@ -128,9 +128,9 @@ pub struct Uninstall {
     /// Keeps the stored revisions. Unset: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_history: Option<bool>,
-    /// Bounds the whole uninstall, such as `5m`. Unset: 5m.
+    /// Bounds the whole uninstall, such as `5m`; 24h or less. Unset: 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = duration::PATTERN), length(max = 64))]
+    #[schemars(regex(pattern = duration::PATTERN), length(max = 64), extend("x-kubernetes-validations" = bounds::timeout_rule()))]
     pub timeout: Option<String>,
 }
 
@@ -159,9 +159,9 @@ pub struct Crds {
     /// Waits until the definitions are served before anything else is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ready: Option<bool>,
-    /// Bounds that wait, such as `60s`.
+    /// Bounds that wait, such as `60s`; 24h or less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = duration::PATTERN), length(max = 64))]
+    #[schemars(regex(pattern = duration::PATTERN), length(max = 64), extend("x-kubernetes-validations" = bounds::timeout_rule()))]
     pub wait_timeout: Option<String>,
     /// Changes to let through although `Safe` would stop them, each as `NAME@DIGEST` from the condition that
     /// stopped it.

@@ -102,6 +102,8 @@ pub const FOREIGN_PENDING: &str = "ForeignPending";
 pub const NOT_SUPPORTED: &str = "NotSupported";
 /// A field has a value that makes no sense.
 pub const INVALID_SPEC: &str = "InvalidSpec";
+/// A duration of the spec is shorter or longer than it may be, and another one counts.
+pub const DURATION_OUT_OF_RANGE: &str = "DurationOutOfRange";
 /// Releases in `spec.dependsOn` wait for each other in a circle.
 pub const DEPENDENCY_CYCLE: &str = "DependencyCycle";
 /// The pack's source does not exist or cannot be reached.

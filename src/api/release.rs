@@ -9,11 +9,11 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::duration;
 use super::guard::{Drift, History, HistoryStorage};
 use super::operations::{Crds, Install, Test, Uninstall, Upgrade, Waves};
 use super::source::{Dependency, Lock, PackSource, Values, ValuesReference, values_schema};
 use super::status::SherpackReleaseStatus;
+use super::{bounds, duration};
 
 /// What to install, and how to keep it.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -130,15 +130,15 @@ pub struct SherpackReleaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// How often the pack's source is looked up again, such as `10m`. Drift and changed values do not wait for
+    /// How often the pack's source is looked up again, such as `10m`; 10s or more. Drift and changed values do not wait for
     /// it. Unset: 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = duration::PATTERN), length(max = 64))]
+    #[schemars(regex(pattern = duration::PATTERN), length(max = 64), extend("x-kubernetes-validations" = bounds::interval_rule()))]
     pub interval: Option<String>,
 
-    /// Bounds one whole install, upgrade or rollback, such as `5m`. Unset: 5m.
+    /// Bounds one whole install, upgrade or rollback, such as `5m`; 24h or less. Unset: 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = duration::PATTERN), length(max = 64))]
+    #[schemars(regex(pattern = duration::PATTERN), length(max = 64), extend("x-kubernetes-validations" = bounds::timeout_rule()))]
     pub timeout: Option<String>,
 
     /// Waits until every object is healthy before a revision counts as deployed. When false, applied is deployed

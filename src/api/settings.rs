@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::validate::{crd_settings, ignore_rules, requests, strict_managers, uninstall_settings};
 use super::{
-    ActsAs, Adopt, Approval, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode, HistoryStorage,
-    IgnoreRule, ImmutableFields, LargeRevision, Policy, ReferenceKind, SherpackRelease, UninstallPolicy,
-    UpgradeFailure, lock, tenancy,
+    ActsAs, Adopt, Approval, Bounded, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode,
+    HistoryStorage, IgnoreRule, ImmutableFields, LargeRevision, Policy, ReferenceKind, SherpackRelease,
+    UninstallPolicy, UpgradeFailure, lock, tenancy,
 };
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(600);
@@ -50,9 +50,9 @@ pub struct Settings {
     pub acts_as: ActsAs,
     /// Nothing is done but deletion.
     pub suspend: bool,
-    /// How often the source is looked up again; more than zero.
+    /// How often the source is looked up again; at least [`INTERVAL_MIN`](super::INTERVAL_MIN).
     pub interval: Duration,
-    /// Bounds one operation; more than zero.
+    /// Bounds one operation; more than zero, at most [`TIMEOUT_MAX`](super::TIMEOUT_MAX).
     pub timeout: Duration,
     /// Whether a revision is deployed only when its objects are healthy.
     pub wait: bool,
@@ -104,6 +104,8 @@ pub struct Settings {
     pub approval: Approval,
     /// What was asked for by annotation.
     pub requests: Requests,
+    /// Durations that count as others than the spec says.
+    pub bounded: Vec<Bounded>,
 }
 
 /// A release that somebody else installs.
@@ -300,6 +302,7 @@ impl Settings {
             ignore: ignore_rules(release, policy).ok(),
             approval: release.spec.approval.unwrap_or_default(),
             requests: requests(release).unwrap_or_default(),
+            bounded: Vec::new(),
         }
     }
 

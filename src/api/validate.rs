@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use kube::core::{Selector, SelectorExt as _};
 use serde_json::Value;
 
+use super::bounds::{Bounds, positive};
 use super::names::{
     ACCEPT_RECORD, APPROVE, DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT,
     is_dns_label,
@@ -22,8 +23,8 @@ use super::settings::{
 use super::validate_sources::{pack_from, values_sources};
 use super::{
     Class, Crds, Drift, History, HistoryStorage, IgnoreRule, Install, InstallFailure, SherpackRelease,
-    SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade, UpgradeFailure, Waves, dependencies, duration,
-    lock, reasons, tenancy, unsupported,
+    SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade, UpgradeFailure, Waves, dependencies, lock,
+    reasons, tenancy, unsupported,
 };
 
 /// What the operator was started with, as far as it decides which specs are valid.
@@ -168,9 +169,10 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let values_from = values_sources(values_from)?;
     let release_name = checked_release_name(release)?;
     let target_namespace = checked_target_namespace(release)?;
-    let interval = positive("spec.interval", interval.as_deref(), INTERVAL)?;
-    let timeout = positive("spec.timeout", timeout.as_deref(), TIMEOUT)?;
-    let uninstall = uninstall_from(uninstall.as_ref())?;
+    let mut bounds = Bounds::default();
+    let interval = bounds.interval("spec.interval", interval.as_deref(), INTERVAL)?;
+    let timeout = bounds.timeout("spec.timeout", timeout.as_deref(), TIMEOUT)?;
+    let uninstall = uninstall_from(uninstall.as_ref(), &mut bounds)?;
     let requests = requests(release)?;
     let depends_on = dependencies(release, policy)?;
     let history_limit = limit.unwrap_or(HISTORY_LIMIT);
@@ -180,14 +182,15 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let history_storage = storage.unwrap_or_default();
     let history_namespace = checked_history_namespace(release, policy)?;
     let waves_timeout = waves_timeout
-        .map(|timeout| positive("spec.waves.timeout", Some(&timeout), WAVE_TIMEOUT))
+        .map(|timeout| bounds.timeout("spec.waves.timeout", Some(&timeout), WAVE_TIMEOUT))
         .transpose()?;
     if *rollback_to == Some(0) {
         return Err(Invalid::spec("spec.rollbackTo", "is no revision: write a number from 1"));
     }
     let crd_timeout = crds.as_ref().and_then(|crds| crds.wait_timeout.as_deref());
-    let crd_timeout =
-        crd_timeout.map(|timeout| positive("spec.crds.waitTimeout", Some(timeout), TIMEOUT)).transpose()?;
+    let crd_timeout = crd_timeout
+        .map(|timeout| bounds.timeout("spec.crds.waitTimeout", Some(timeout), TIMEOUT))
+        .transpose()?;
     let crds = crd_settings(crds.as_ref(), crd_timeout);
 
     let acts_as = tenancy::checked(release, policy)?;
@@ -237,6 +240,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         ignore: Some(ignore_rules(release, policy)?),
         approval: approval.unwrap_or_default(),
         requests,
+        bounded: bounds.bounded,
     })
 }
 
@@ -245,7 +249,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
 #[must_use]
 pub fn uninstall_settings(release: &SherpackRelease) -> UninstallSettings {
     let uninstall = release.spec.uninstall.as_ref();
-    uninstall_from(uninstall).unwrap_or_else(|_| {
+    uninstall_from(uninstall, &mut Bounds::default()).unwrap_or_else(|_| {
         let without_timeout = uninstall.cloned().map(|uninstall| Uninstall { timeout: None, ..uninstall });
         resolve_uninstall(without_timeout.as_ref(), TIMEOUT)
     })
@@ -273,9 +277,9 @@ pub(super) fn crd_settings(crds: Option<&Crds>, wait_timeout: Option<Duration>) 
     }
 }
 
-fn uninstall_from(uninstall: Option<&Uninstall>) -> Result<UninstallSettings, Invalid> {
+fn uninstall_from(uninstall: Option<&Uninstall>, bounds: &mut Bounds) -> Result<UninstallSettings, Invalid> {
     let timeout = uninstall.and_then(|uninstall| uninstall.timeout.as_deref());
-    Ok(resolve_uninstall(uninstall, positive("spec.uninstall.timeout", timeout, TIMEOUT)?))
+    Ok(resolve_uninstall(uninstall, bounds.timeout("spec.uninstall.timeout", timeout, TIMEOUT)?))
 }
 
 fn resolve_uninstall(uninstall: Option<&Uninstall>, timeout: Duration) -> UninstallSettings {
@@ -402,16 +406,6 @@ fn checked_history_namespace(release: &SherpackRelease, policy: &Policy) -> Resu
 /// How long after a failure one more attempt is made, if ever.
 fn retry_every(field: &str, text: Option<&str>) -> Result<Option<Duration>, Invalid> {
     text.map(|text| positive(field, Some(text), Duration::MAX)).transpose()
-}
-
-/// A duration that is more than zero.
-fn positive(field: &str, text: Option<&str>, default: Duration) -> Result<Duration, Invalid> {
-    let Some(text) = text else { return Ok(default) };
-    match duration::parse(text) {
-        Ok(Duration::ZERO) => Err(Invalid::spec(field, format!("`{text}` is zero: it must be longer"))),
-        Ok(duration) => Ok(duration),
-        Err(error) => Err(Invalid::spec(field, error.to_string())),
-    }
 }
 
 pub(super) fn requests(release: &SherpackRelease) -> Result<Requests, Invalid> {

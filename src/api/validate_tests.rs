@@ -94,6 +94,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         ignore: Some(Vec::new()),
         approval: Approval::Automatic,
         requests: Requests::default(),
+        bounded: Vec::new(),
     };
     assert_eq!(settings(json!({})), expected);
     let empty_blocks = json!({
@@ -101,6 +102,24 @@ fn a_minimal_release_gets_the_documented_defaults() {
         "valuesFrom": [], "dependsOn": []
     });
     assert_eq!(settings(empty_blocks), expected);
+}
+
+#[test]
+fn durations_out_of_range_are_bounded_and_named() {
+    let bounded = settings(json!({
+        "interval": "0.000001ms", "timeout": "1000h", "waves": {"timeout": "25h"},
+        "uninstall": {"timeout": "48h"}, "crds": {"waitTimeout": "24h1s"},
+    }));
+    let day = Duration::from_secs(86_400);
+    assert_eq!((bounded.interval, bounded.timeout), (Duration::from_secs(10), day));
+    assert_eq!((bounded.waves.timeout, bounded.uninstall.timeout), (Some(day), day));
+    assert_eq!(bounded.crds.wait_timeout, Some(day));
+    let mut fields: Vec<&str> = bounded.bounded.iter().map(|one| one.field.as_str()).collect();
+    fields.sort_unstable();
+    let all = ["spec.crds.waitTimeout", "spec.interval", "spec.timeout", "spec.uninstall.timeout"];
+    assert_eq!(fields, [&all[..], &["spec.waves.timeout"]].concat());
+    let endless = spec(json!({"uninstall": {"timeout": "1000h"}}));
+    assert_eq!(uninstall_settings(&endless).timeout, day, "a deletion is bounded as well");
 }
 
 #[test]
@@ -219,6 +238,7 @@ fn everything_supported_is_taken_over() {
             test_at: Some("c".into()),
             drift_pause_until: Some("2030-01-01T00:00:00Z".parse().expect("a time")),
         },
+        bounded: Vec::new(),
     };
     assert_eq!(validate(&release, &DIR), Ok(expected));
 }

@@ -114,6 +114,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::FOREIGN_PENDING => {
             ("it goes on by itself; whose the pending revision is, and until when", Next::Stale)
         }
+        r::DURATION_OUT_OF_RANGE => ("write a duration that is in range", Next::Edit),
         r::DEPENDENCY_CYCLE => ("take one of the named releases out of spec.dependsOn", Next::Edit),
         // Hooks.
         r::HOOK_FAILED | r::HOOK_TIMEOUT => {

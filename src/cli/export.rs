@@ -13,6 +13,46 @@ use crate::api::{self, HistoryStorage, SherpackRelease};
 use crate::release::{Private, Record};
 use crate::storage::{self, AnyRecords, Head, Keeping, Records as _, Stores};
 
+/// What a file may take: `export` writes no larger one, and `import` reads none.
+pub(super) const LIMITS: Limits = Limits { bytes: 256 << 20, values: 4_000_000, revisions: 1000 };
+
+/// See [`LIMITS`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) bytes: u64,
+    /// Values of JSON: each takes many times the memory of its text.
+    pub(super) values: usize,
+    pub(super) revisions: usize,
+}
+
+impl Limits {
+    /// Whether the text of a file is within them.
+    ///
+    /// # Errors
+    /// What is too much of it.
+    pub(super) fn of_text(&self, text: &[u8]) -> Result<(), String> {
+        if text.len() as u64 > self.bytes {
+            return Err(format!("larger than {} bytes", self.bytes));
+        }
+        if storage::codec::nodes(text) > self.values {
+            return Err(format!("of more than {} values of JSON", self.values));
+        }
+        Ok(())
+    }
+
+    /// Whether so many revisions are within them.
+    ///
+    /// # Errors
+    /// That they are too many.
+    pub(super) fn of_revisions(&self, count: usize) -> Result<(), String> {
+        if count <= self.revisions {
+            Ok(())
+        } else {
+            Err(format!("of {count} revisions, more than {}", self.revisions))
+        }
+    }
+}
+
 /// What `import` expects of the field `format`.
 pub(super) const FORMAT: &str = "sherpack-operator/export/v1";
 
@@ -183,6 +223,9 @@ impl Export {
 fn write(export: &Export, path: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let text = serde_json::to_vec(export).map_err(|error| failed(error.into()))?;
+    LIMITS.of_revisions(export.revisions.len()).and_then(|()| LIMITS.of_text(&text)).map_err(|much| {
+        format!("the file would be {much}, and `import` reads no such file: lower spec.history.limit first")
+    })?;
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)

@@ -1,12 +1,13 @@
 //! `import`: puts what `export` wrote into a cluster, sealed with that cluster's key.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use kube::Client;
 
 use super::cluster::on_runtime;
-use super::export::{Export, FORMAT, Place};
+use super::export::{Export, FORMAT, LIMITS, Limits, Place};
 use crate::release::{PRIVATE_VERSION, revision_of};
 use crate::storage::{self, Head, KeyRing, MacKey, Records as _, Stores};
 
@@ -27,7 +28,7 @@ pub(super) struct Args {
 #[expect(clippy::print_stderr, reason = "stderr is the story")]
 pub(super) fn run(args: Args) -> ExitCode {
     let Args { file, place } = args;
-    let imported = read(&file).and_then(|export| {
+    let imported = read(&file, &LIMITS).and_then(|export| {
         let what = format!("{}/{}", export.namespace, export.release);
         on_runtime(import(&place, export)).map(|count| format!("{count} revisions of {what} are stored"))
     });
@@ -43,11 +44,17 @@ pub(super) fn run(args: Args) -> ExitCode {
     }
 }
 
-fn read(path: &Path) -> Result<Export, String> {
+fn read(path: &Path, limits: &Limits) -> Result<Export, String> {
     let name = path.display();
-    let text = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+    let much = |much: String| format!("{name} is {much}: `export` of this version writes no such file");
+    let mut text = Vec::new();
+    // One byte more than allowed, to tell "exactly full" from "more"; the size of a pipe is not known before.
+    let file = std::fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
+    file.take(limits.bytes + 1).read_to_end(&mut text).map_err(|error| format!("{name}: {error}"))?;
+    limits.of_text(&text).map_err(much)?;
     let mut export: Export = serde_json::from_slice(&text)
         .map_err(|error| format!("{name} is not what `export` of this version writes: {error}"))?;
+    limits.of_revisions(export.revisions.len()).map_err(much)?;
     if export.format != FORMAT {
         let found: String = export.format.chars().take(80).collect();
         return Err(format!("{name} has format {found:?}, this version reads {FORMAT:?}"));
@@ -121,4 +128,62 @@ async fn import(place: &Place, export: Export) -> Result<usize, String> {
         records.import(&revision.record, revision.private.as_ref(), head).await.map_err(failed)?;
     }
     Ok(export.revisions.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The refusal of a file with this text.
+    fn refused(name: &str, text: &[u8], limits: &Limits) -> String {
+        let path = std::env::temp_dir().join(format!("import-{name}-{}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let refused = read(&path, limits).map(|_| ()).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        refused
+    }
+
+    #[test]
+    fn no_more_is_read_than_an_export_writes() {
+        let record = json!({
+            "name": "web", "namespace": "apps", "version": 1, "state": {"status": "deployed"},
+            "pack": {"name": "web", "version": "1.0.0"}, "values": {}, "manifest": "",
+            "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z",
+        });
+        let export = |revisions: Vec<Value>| {
+            let export = json!({
+                "format": FORMAT, "release": "web", "namespace": "apps", "storage": "Secret",
+                "storage_namespace": "apps", "compression": "Zstd", "large": "Chunked", "revisions": revisions,
+            });
+            export.to_string().into_bytes()
+        };
+        let one = export(vec![json!({"record": record, "private": null})]);
+        let limits = Limits { bytes: one.len() as u64, ..LIMITS };
+        let path = std::env::temp_dir().join(format!("import-fits-{}", std::process::id()));
+        std::fs::write(&path, &one).unwrap();
+        assert_eq!(read(&path, &limits).unwrap().revisions.len(), 1);
+        std::fs::remove_file(&path).unwrap();
+        let less = Limits { bytes: limits.bytes - 1, ..LIMITS };
+        let told = refused("bytes", &one, &less);
+        assert!(told.contains(&format!("is larger than {} bytes", less.bytes)), "{told}");
+        // Before it is parsed: what it takes then is many times its text.
+        let told = refused(
+            "values",
+            format!("[{}0]", "0,".repeat(100)).as_bytes(),
+            &Limits { values: 100, ..LIMITS },
+        );
+        assert!(told.contains("is of more than 100 values of JSON"), "{told}");
+        let two = export(vec![json!({"record": record, "private": null}); 2]);
+        let told = refused("revisions", &two, &Limits { revisions: 1, ..LIMITS });
+        assert!(told.contains("is of 2 revisions, more than 1"), "{told}");
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_its_end() {
+        let told =
+            read(Path::new("/dev/zero"), &Limits { bytes: 1 << 16, ..LIMITS }).map(|_| ()).unwrap_err();
+        assert!(told.contains("/dev/zero is larger than 65536 bytes"), "{told}");
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Error;
 use super::annotations::{count, first, integer, list, time, wrong};
-use crate::api::names;
+use crate::api::{TIMEOUT_MAX, names};
 use crate::manifest::{Object, ObjectId, sha256_hex};
 
 /// How long one run of a hook may take unless it says otherwise.
@@ -160,7 +160,7 @@ fn hook(object: &Object) -> Result<Option<Hook>, Error> {
         weight: integer(&object, &[names::HOOK_WEIGHT, names::HELM_HOOK_WEIGHT])?,
         delete: delete_policies(&object)?,
         on_failure: failure_policy(&object)?,
-        timeout: time(&object, names::HOOK_TIMEOUT)?.unwrap_or(TIMEOUT),
+        timeout: time(&object, names::HOOK_TIMEOUT)?.unwrap_or(TIMEOUT).min(TIMEOUT_MAX),
         retries: count(&object, names::HOOK_RETRIES)?,
         object,
     }))

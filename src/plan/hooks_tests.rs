@@ -50,6 +50,8 @@ fn everything_that_a_hook_says_is_read() {
     assert_eq!((hook.weight, hook.retries, hook.timeout.as_secs()), (-5, 2, 90));
     assert_eq!(hook.delete, BTreeSet::from([DeletePolicy::HookSucceeded, DeletePolicy::HookFailed]));
     assert_eq!(hook.on_failure, FailurePolicy::Rollback);
+    let endless = one(&[("helm.sh/hook", "test"), ("sherpack.io/hook-timeout", "1000h")]).unwrap();
+    assert_eq!(endless.timeout.as_secs(), 86_400, "no hook runs longer than a day");
 }
 
 #[test]

@@ -14,14 +14,14 @@ use super::budget::Budget;
 use super::calm::Calm;
 use super::evidence::Walks;
 use super::let_go::LetGo;
-use super::memory::Memory;
+use super::memory::{Memory, Remembered};
 use super::packs::Packs;
 use super::release_writes::own;
 use super::rights::Rights;
 use super::sharing::Sharing;
 use super::values::ValuesKept;
 use super::{Error, has_finalizer};
-use crate::api::{Policy, Settings, SherpackRelease, SherpackReleaseStatus};
+use crate::api::{Bounded, Policy, Settings, SherpackRelease, SherpackReleaseStatus, reasons};
 use crate::cluster::{Cluster, version_of};
 use crate::probe::Prober;
 use crate::release::{Action, Owner, ReleaseKey};
@@ -138,6 +138,16 @@ impl Context {
         let found = own("state", self.api(cached).get_opt(&name)).await?;
         // One of the same name that was made anew is another release.
         Ok(found.filter(|found| found.uid() == cached.uid()).map(Arc::new))
+    }
+
+    /// Tells of the durations that the spec asks for and that are out of range: once for each wording.
+    pub(super) fn tell_bounded(&self, release: &SherpackRelease, bounded: &[Bounded], mem: &mut Remembered) {
+        for one in bounded.iter().filter(|one| !mem.bounded.contains(one)) {
+            self.report.event(release, true, reasons::DURATION_OUT_OF_RANGE, "Validate", one.to_string());
+        }
+        if mem.bounded != bounded {
+            mem.bounded = bounded.to_vec();
+        }
     }
 
     /// Ends everything that is kept for a release that is gone, and wakes those that waited for its name.

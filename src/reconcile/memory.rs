@@ -13,7 +13,7 @@ use super::kept::Kept;
 use super::status::Refused;
 use super::successor::Tried;
 use super::tally::Tally;
-use crate::api::{HistoryEntry, LockOf, PlanStatus, Requests};
+use crate::api::{Bounded, HistoryEntry, LockOf, PlanStatus, Requests};
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
@@ -101,6 +101,8 @@ pub struct Remembered {
     pub retry_at: Option<Timestamp>,
     /// What was asked for by annotation in the last pass.
     pub requests: Requests,
+    /// Durations of the spec that do not count as written, as far as an Event has told it.
+    pub bounded: Vec<Bounded>,
     /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.
     pub source_changes: u64,
     /// Digest of the status that the API server refused last, and why: it is not sent again.

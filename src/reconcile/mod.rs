@@ -163,6 +163,9 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         return Ok(None);
     }
     let invalid = invalid.filter(|_| !deleting);
+    if !deleting {
+        ctx.tell_bounded(&release, &settings.bounded, &mut mem);
+    }
     if settings.lock.is_some() && !deleting {
         return guard::reconcile(&release, ctx, settings, invalid.as_ref(), &mut mem, now).await;
     }

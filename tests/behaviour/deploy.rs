@@ -24,14 +24,14 @@ use crate::support::wire::Request;
 use crate::support::{Harness, Pack};
 
 /// Verb, API group, resource with its subresource.
-type Right = (String, String, String);
+pub(super) type Right = (String, String, String);
 
-fn project() -> &'static Path {
+pub(super) fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Runs a tool of the control plane with these arguments and this standard input; gives what it printed.
-fn tool(control_plane: &ControlPlane, name: &str, arguments: &[&str], input: &str) -> String {
+pub(super) fn tool(control_plane: &ControlPlane, name: &str, arguments: &[&str], input: &str) -> String {
     use std::io::Write;
     let mut child = Command::new(control_plane.bin.join(name))
         .args(arguments)
@@ -50,7 +50,7 @@ fn tool(control_plane: &ControlPlane, name: &str, arguments: &[&str], input: &st
 }
 
 /// A kubeconfig with a token of the service account.
-async fn as_account(control_plane: &ControlPlane, namespace: &str, name: &str) -> PathBuf {
+pub(super) async fn as_account(control_plane: &ControlPlane, namespace: &str, name: &str) -> PathBuf {
     let accounts: Api<ServiceAccount> = Api::namespaced(control_plane.client().await, namespace);
     let request = TokenRequest {
         spec: TokenRequestSpec { expiration_seconds: Some(3600), ..TokenRequestSpec::default() },
@@ -75,7 +75,7 @@ async fn as_account(control_plane: &ControlPlane, namespace: &str, name: &str) -
 }
 
 /// What the API server asks RBAC about a request; nothing for discovery and health.
-fn right(request: &Request) -> Option<Right> {
+pub(super) fn right(request: &Request) -> Option<Right> {
     let mut parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     let group = match parts[0] {
         "api" => {
@@ -298,6 +298,7 @@ async fn the_chart_installs_with_the_same_permissions() {
     let namespace = "chart-installs";
     let template = |more: &[&str]| {
         let arguments = ["template", "guard", "charts/sherpack-operator", "--namespace", namespace];
+        let arguments = [&arguments[..], &["--set", "tenancy=single"]].concat();
         tool(control_plane, "helm", &[&arguments, more].concat(), "")
     };
     let objects = control_plane.objects(namespace).await;

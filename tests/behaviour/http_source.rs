@@ -87,7 +87,7 @@ async fn a_new_archive_is_rolled_out_when_the_interval_has_passed() {
     let server = HttpServer::start().await;
     server.serve("/web.tgz", file("blue"));
     let mut spec = http(&server.url("/web.tgz"));
-    spec["interval"] = json!("1s");
+    spec["interval"] = json!("10s");
     h.release("web", spec).await;
     h.ready("web").await;
     eventually("it is looked for again", async || server.answers("/web.tgz").contains(&304)).await;
@@ -148,7 +148,7 @@ async fn while_the_source_is_down_what_is_deployed_stays_locked() {
     let server = HttpServer::start().await;
     server.serve("/web.tgz", file("blue"));
     let (address, mut spec) = (server.address, http(&server.url("/web.tgz")));
-    spec["interval"] = json!("1s");
+    spec["interval"] = json!("10s");
     h.release("web", spec).await;
     h.ready("web").await;
     drop(server);

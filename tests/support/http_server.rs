@@ -25,6 +25,8 @@ pub enum Route {
     File(Vec<u8>),
     /// The same, for whoever sends this `Authorization`; 401 for others.
     Guarded(String, Vec<u8>),
+    /// What this gives for the number of the request to the server: other bytes each time.
+    Changing(fn(usize) -> Vec<u8>),
     /// A status without a body.
     Status(u16),
     /// A redirect with this status.
@@ -181,6 +183,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, memory: &Mutex<
                 (401, "WWW-Authenticate: Basic realm=\"packs\"\r\n".to_owned(), Vec::new())
             }
         }
+        Route::Changing(bytes) => file(&headers, bytes(index)),
         Route::Status(status) => (status, String::new(), Vec::new()),
         Route::Redirect(status, location) => (status, format!("Location: {location}\r\n"), Vec::new()),
         Route::Encoded(bytes) => (200, "Content-Encoding: gzip\r\n".to_owned(), bytes),

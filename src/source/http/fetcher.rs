@@ -199,15 +199,16 @@ impl Inner {
     async fn run(&self, id: &SourceId, number: u64, namespace: &str, task: &Task, wait: Option<Duration>) {
         let mut wait = wait;
         loop {
-            if let Some(wait) = wait {
+            // Whoever ends a wait asks for an attempt now; whether that may begin, the source knows.
+            while let Some(left) = wait.take().or_else(|| self.lock().rests(id, number)) {
                 tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
+                    () = tokio::time::sleep(left) => {}
                     () = task.now.notified() => {}
                 }
             }
             let slot = self.attempts.acquire(namespace, 1).await;
-            let Some((credentials, validators)) = self.lock().wanted(id, number) else { return };
             let began = Instant::now();
+            let Some((credentials, validators)) = self.lock().wanted(id, number, began) else { return };
             let answer = self.client.get(namespace, &id.url, &credentials, &validators).await;
             let ended = self.keep(answer).await;
             drop(slot);
@@ -277,9 +278,16 @@ impl Inner {
 }
 
 impl State {
-    /// What an attempt needs; `None`: nobody wants it any more.
-    fn wanted(&self, id: &SourceId, number: u64) -> Option<(Arc<Credentials>, Validators)> {
+    /// How long the next attempt has to wait for the server's sake.
+    fn rests(&self, id: &SourceId, number: u64) -> Option<Duration> {
         let entry = self.sources.get(id).filter(|entry| entry.number == number)?;
+        entry.source.rests(Instant::now())
+    }
+
+    /// What an attempt needs; `None`: nobody wants it any more.
+    fn wanted(&mut self, id: &SourceId, number: u64, now: Instant) -> Option<(Arc<Credentials>, Validators)> {
+        let entry = self.sources.get_mut(id).filter(|entry| entry.number == number)?;
+        entry.source.begins(now);
         Some((Arc::clone(&entry.source.credentials), entry.source.known.validators.clone()))
     }
 }

@@ -7,13 +7,17 @@ use std::time::{Duration, Instant};
 use super::client::Validators;
 use super::credentials::Credentials;
 use super::url::Url;
-use crate::api::Class;
+use crate::api::{Class, INTERVAL_MIN};
 use crate::release::{ReleaseKey, backoff};
 use crate::source::Error;
 use crate::source::cache::Known;
 
 /// A source that worked may fail so many times in a row before anybody is told: most trouble is over by then.
 const TOLERATED: u32 = 3;
+
+/// Between the beginnings of two looks at one source lies at least so much time, whatever the server answers, unless a release
+/// asks for a look.
+const GAP: Duration = INTERVAL_MIN;
 
 /// What tells one source from another.
 ///
@@ -79,6 +83,8 @@ pub(super) struct Source {
     pub users: HashMap<ReleaseKey, User>,
     /// When the last attempt that succeeded began; `None`: not in this process.
     looked_at: Option<Instant>,
+    /// When the last attempt began, however it ended.
+    began: Option<Instant>,
     /// The last attempt, if it failed.
     failure: Option<Failure>,
     /// Looks in a row that showed what somebody cannot use.
@@ -106,7 +112,21 @@ pub(super) struct User {
 impl Source {
     pub(super) fn new(credentials: Arc<Credentials>, known: Known) -> Self {
         let (users, looked_at) = (HashMap::new(), None);
-        Self { credentials, known, users, looked_at, failure: None, in_vain: 0 }
+        Self { credentials, known, users, looked_at, began: None, failure: None, in_vain: 0 }
+    }
+
+    /// How long the next attempt has to wait for the server's sake; `None`: it may begin. One that a release has asked for
+    /// since the last one began does not wait.
+    pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
+        let began = self.began?;
+        let asked = self.users.values().any(|user| user.since.is_some_and(|since| since > began));
+        let left = GAP.saturating_sub(now.saturating_duration_since(began));
+        (!asked && !left.is_zero()).then_some(left)
+    }
+
+    /// An attempt begins now.
+    pub(super) fn begins(&mut self, now: Instant) {
+        self.began = Some(now);
     }
 
     /// What to tell a release, and whether an attempt has to be made now.

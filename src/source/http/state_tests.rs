@@ -237,3 +237,53 @@ fn an_archive_that_is_no_pack_is_looked_for_again() {
     assert_eq!(scene.ends(Ended::Unchanged, Duration::ZERO), (vec![], Some(Duration::from_secs(5))));
     assert_eq!(scene.gives("b"), (vec!["web".to_owned()], None));
 }
+
+#[test]
+fn whatever_a_server_answers_the_next_look_begins_no_sooner_than_the_gap() {
+    // Other bytes each time, no pack, another digest than is wanted, nothing new, refusals, and a lost archive.
+    let answers: [fn(&mut Scene); 6] = [
+        |scene| drop(scene.gives("b")),
+        |scene| {
+            scene.source.rejected(&key("web"), "a");
+            scene.gives("a");
+        },
+        |scene| {
+            scene.asks("pinned", (Some("c"), false, None));
+            scene.gives("b");
+        },
+        |scene| drop(scene.ends(Ended::Unchanged, Duration::ZERO)),
+        |scene| drop(scene.fails(&down())),
+        |scene| {
+            scene.gives("a");
+            scene.source.lost("a");
+            assert_eq!(scene.asks("web", ANY), (waits(), true));
+        },
+    ];
+    for (index, answer) in answers.into_iter().enumerate() {
+        let mut scene = Scene::restarted("a");
+        scene.asks("web", ANY);
+        assert_eq!(scene.source.rests(scene.now), None, "{index}: the first look does not wait");
+        scene.source.begins(scene.now);
+        answer(&mut scene);
+        let soon = Duration::from_secs(9);
+        assert!(scene.source.rests(scene.now + soon).is_some(), "{index}");
+        assert_eq!(scene.source.rests(scene.now + GAP), None, "{index}");
+    }
+}
+
+#[test]
+fn who_asks_for_a_look_waits_for_none_and_asks_for_one_only() {
+    for wants in [NEW, (None, false, Some("now"))] {
+        let mut scene = Scene::restarted("a");
+        scene.source.begins(scene.now);
+        scene.ends(Ended::Unchanged, Duration::ZERO);
+        assert!(scene.source.rests(scene.now).is_some());
+        assert_eq!(scene.asks("web", wants), (waits(), true));
+        assert_eq!(scene.source.rests(scene.now), None, "{wants:?}");
+        scene.later(MINUTE);
+        scene.source.begins(scene.now);
+        scene.fails(&down());
+        scene.asks("web", wants);
+        assert!(scene.source.rests(scene.now).is_some(), "that look was made: {wants:?}");
+    }
+}

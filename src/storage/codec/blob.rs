@@ -95,7 +95,8 @@ pub(in crate::storage) fn unpack(
 }
 
 /// An upper bound of the number of values in a JSON text: each but the first follows `[`, `{`, `,` or `:`.
-pub(super) fn nodes(json: &[u8]) -> usize {
+#[must_use]
+pub fn nodes(json: &[u8]) -> usize {
     let mut count = 1;
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {

@@ -21,7 +21,7 @@ pub(super) use self::parts::{Parts, names_in, part_of};
 use self::parts::{Stream, Streams};
 use self::seal::Opened;
 pub use self::{
-    blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES},
+    blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES, nodes},
     parts::{Large, MAX_PARTS, Needs, needs},
     ring::{KeyRing, Keys},
     seal::{KEY_BYTES, MacKey},
