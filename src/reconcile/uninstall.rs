@@ -218,8 +218,10 @@ impl Pass<'_> {
     /// Oldest first: as long as the newest is there, a later process knows what this is about.
     pub(super) async fn remove_records(&self) -> Result<(), Error> {
         self.sweep_all_kept().await?;
-        self.records().remove_all(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let stays = self.records().remove_all(namespace, name, &self.key).await?;
         self.ctx.record_watch.removed(&self.records_of());
+        self.tell_which_records_stay(stays);
         Ok(())
     }
 

@@ -1,13 +1,15 @@
 //! Reading: lists page by page, and records with the parts that they need.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Driver, PARALLEL, off_thread};
+use crate::release::{ReleaseKey, revision_of};
 use crate::storage::{
-    Error, Head,
+    Error, Head, Meta,
     codec::{self, Needs, Parts},
     head::is_chunk,
     page::Limit,
@@ -107,25 +109,59 @@ impl<S: Shelf> Driver<S> {
         Ok(Ok(parts))
     }
 
+    /// Everything that is there of a release of this stem, in one list: records are opened, for only a seal tells whose
+    /// they are.
+    pub(super) async fn everything(
+        &self,
+        place: &str,
+        release: &str,
+        stem: &str,
+        owner: &ReleaseKey,
+    ) -> Result<Everything, Error> {
+        let mut scan = Scan::new(self, Some(place), Selector::everything(release));
+        scan.parts = Some(Vec::new());
+        let (mut own, mut stays) = (BTreeMap::new(), BTreeMap::new());
+        while let Some(head) = scan.next().await? {
+            let name = match &head {
+                Head::Ours(stored) | Head::Foreign(stored) => &stored.secret_name,
+                Head::Unreadable(unreadable) => &unreadable.name,
+                Head::None => continue,
+            };
+            let Some((_, revision)) = revision_of(name).filter(|(of, _)| *of == stem) else { continue };
+            match head.stored().filter(|_| head.is_sealed_for(owner)) {
+                Some(stored) => {
+                    stays.remove(&revision);
+                    own.insert(revision, stored.meta());
+                }
+                None => {
+                    own.remove(&revision);
+                    stays.insert(revision, name.clone());
+                }
+            }
+        }
+        Ok(Everything { own, stays, parts: scan.parts.unwrap_or_default() })
+    }
+
     pub(super) fn scan(
         &self,
         namespace: Option<&str>,
         selector: Selector,
     ) -> impl Stream<Item = Result<Head, Error>> + Send + use<S> {
-        let first = Scan {
-            driver: self.clone(),
-            namespace: namespace.map(str::to_owned),
-            selector,
-            page: VecDeque::new(),
-            next: Some(String::new()),
-            limit: Limit::default(),
-            tries: LIST_TRIES,
-        };
-        stream::try_unfold(first, |mut scan| async move {
+        stream::try_unfold(Scan::new(self, namespace, selector), |mut scan| async move {
             let found = scan.next().await?;
             Ok(found.map(|head| (head, scan)))
         })
     }
+}
+
+/// What there is of a release, by revision.
+pub(super) struct Everything {
+    /// Records that are sealed for the release.
+    pub(super) own: BTreeMap<u32, Meta>,
+    /// Names of the other records.
+    pub(super) stays: BTreeMap<u32, String>,
+    /// Parts, whatever record they are of.
+    pub(super) parts: Vec<ObjectMeta>,
 }
 
 /// A list that is read page by page. Objects wait packed; one at a time is unpacked.
@@ -138,13 +174,29 @@ struct Scan<S> {
     next: Option<String>,
     limit: Limit,
     tries: u32,
+    /// The metadata of the parts that the list showed beside the records; `None`: not asked for.
+    parts: Option<Vec<ObjectMeta>>,
 }
 
 impl<S: Shelf> Scan<S> {
+    fn new(driver: &Driver<S>, namespace: Option<&str>, selector: Selector) -> Self {
+        Self {
+            driver: driver.clone(),
+            namespace: namespace.map(str::to_owned),
+            selector,
+            page: VecDeque::new(),
+            next: Some(String::new()),
+            limit: Limit::default(),
+            tries: LIST_TRIES,
+            parts: None,
+        }
+    }
+
     async fn next(&mut self) -> Result<Option<Head>, Error> {
         loop {
             if let Some(secret) = self.page.pop_front() {
                 if is_chunk(&secret.metadata) {
+                    self.parts.iter_mut().for_each(|parts| parts.push(secret.metadata.clone()));
                     continue;
                 }
                 match self.driver.open(secret).await? {
