@@ -39,6 +39,7 @@ mod behaviour {
     mod http_source;
     mod http_walls;
     mod identity;
+    mod identity_reviews;
     mod immutable_fields;
     mod jobs;
     mod known_bad;
@@ -72,6 +73,7 @@ mod behaviour {
     mod record_rewound;
     mod record_storage;
     mod record_transfer;
+    mod records_elsewhere;
     mod refusals;
     mod requests;
     mod restarts;

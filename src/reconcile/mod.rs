@@ -17,6 +17,7 @@ mod context;
 mod correct;
 mod definitions;
 mod depends;
+mod elsewhere;
 mod error;
 mod evidence;
 mod failures;
@@ -255,7 +256,7 @@ impl Pass<'_> {
     /// The main street: observe, decide, act; again when the act only made way for another decision.
     async fn decide_and_act(&mut self) -> Result<Outcome, Error> {
         for _ in 0..DECISIONS {
-            self.observe_head().await?;
+            let refused = self.observe_head().await?;
             let deletion = match self.release.metadata.deletion_timestamp {
                 Some(_) => Some(self.observe_deletion().await?),
                 None => None,
@@ -300,6 +301,9 @@ impl Pass<'_> {
                 decision = decide::decide(&seen);
             }
             tracing::debug!(release = %self.key, ?decision, "decided");
+            if let Some(error) = refused.filter(|_| !lets_go(&decision.operation)) {
+                return Err(error);
+            }
             self.decided = own::decision_name(&decision.operation);
             self.conclude_before(&decision.operation).await?;
             let drift_error = if decision.correct { self.correct().await.err() } else { None };
@@ -456,7 +460,9 @@ impl Pass<'_> {
     async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
         self.decided = "Refuse";
         self.ctx.fetcher.leave(&self.key);
-        self.observe_head().await?;
+        if let Err(error) = self.observe_head().await {
+            return self.settle_refused(invalid, Err(error)).await;
+        }
         let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
         // Only a person can mend it, and until then nothing takes the place of what failed.
         let mut seen =
@@ -508,6 +514,11 @@ fn goes_on(operation: &Operation) -> bool {
             | Operation::Remove
             | Operation::Test
     )
+}
+
+/// The release goes without its records, so it need not have them.
+fn lets_go(operation: &Operation) -> bool {
+    matches!(operation, Operation::LetGo | Operation::Orphan)
 }
 
 fn has_finalizer(meta: &ObjectMeta) -> bool {

@@ -352,7 +352,7 @@ impl Pass<'_> {
             Some(Head::Ours(stored) | Head::Foreign(stored)) => stored.record.version,
             _ => return Ok(()),
         };
-        let read = self.judged(self.records().get(&namespace, &name, revision).await?);
+        let read = self.judged(self.records().await?.get(&namespace, &name, revision).await?);
         let certain = read.stored().is_none_or(|stored| self.doubtful(stored).is_none());
         let (Head::Ours(mut stored) | Head::Foreign(mut stored), true) = (read, certain) else {
             self.mem.doubt_head();
@@ -384,7 +384,8 @@ impl Pass<'_> {
 
     /// A revision number that no record has, read from the records themselves.
     pub(super) async fn next_free_revision(&mut self) -> Result<u32, Error> {
-        let all = self.records().list(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let all =
+            self.records().await?.list(&self.settings.target_namespace, &self.settings.release_name).await?;
         let newest = all.last().map(|meta| meta.revision);
         Ok(newest.unwrap_or(0).max(self.known_revision()) + 1)
     }
