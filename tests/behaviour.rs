@@ -32,6 +32,7 @@ mod behaviour {
     mod guard_states;
     mod guard_strict;
     mod guard_tools;
+    mod hidden_releases;
     mod hooks;
     mod hostile_packs;
     mod hostile_records;

@@ -281,6 +281,7 @@ impl Pass<'_> {
             if deletion.is_none() && !self.settings.suspend {
                 self.observe_rollback(&mut seen).await?;
             }
+            let lacks = self.observe_dependencies(&mut seen).await;
             let mut prepared = None;
             if decide::asks_for_successor(&seen) {
                 (seen.successor, prepared) = self.successor(&seen, wanted.as_ref()).await;
@@ -401,6 +402,10 @@ impl Pass<'_> {
                     }
                     Progress::Nothing
                 }
+                Operation::Hold(Hold::DependencyNotReady(_)) => match lacks {
+                    Some(error) => Progress::Blocked(error),
+                    None => Progress::Nothing,
+                },
                 Operation::Nothing => Progress::Nothing,
                 Operation::Hold(Hold::Suspended) => {
                     // Its time counts from when it goes on.

@@ -46,7 +46,7 @@ impl Pass<'_> {
                 return Ok(Some(until(self.now, run.until.min(quiet_until))));
             }
         }
-        if let Ok(Outcome { progress: Progress::Dependents { awaited, until: at }, .. }) = &outcome {
+        if let Ok(Outcome { progress: Progress::Dependents { awaited, until: at, .. }, .. }) = &outcome {
             let quiet_until = awaited.began.checked_add(self.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
             if self.now < quiet_until {
                 return Ok(Some(until(self.now, quiet_until.min(*at))));
