@@ -33,6 +33,7 @@ mod behaviour {
     mod guard_states;
     mod guard_strict;
     mod guard_tools;
+    mod hidden_releases;
     mod hooks;
     mod hostile_packs;
     mod hostile_records;
@@ -41,6 +42,7 @@ mod behaviour {
     mod http_source;
     mod http_walls;
     mod identity;
+    mod identity_reviews;
     mod immutable_fields;
     mod jobs;
     mod known_bad;
@@ -75,6 +77,7 @@ mod behaviour {
     mod record_rewound;
     mod record_storage;
     mod record_transfer;
+    mod records_elsewhere;
     mod refusals;
     mod requests;
     mod restarts;

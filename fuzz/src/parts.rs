@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value, json};
 use sherpack_operator::api::names;
 use sherpack_operator::manifest::sha256_hex;
-use sherpack_operator::release::{PRIVATE_VERSION, Private, Record};
+use sherpack_operator::release::{PRIVATE_VERSION, Private, Record, ReleaseKey};
 use sherpack_operator::storage::codec::{self, Compression, Large, MAX_PARTS, Needs};
 use sherpack_operator::storage::{Head, MacKey, MemoryRecords, Records};
 use tokio::runtime::Runtime;
@@ -88,14 +88,20 @@ async fn read_and_remove(objects: Objects) -> &'static str {
     assert_eq!((done.creates, done.updates, done.label_patches, done.deletes), (0, 0, 0, 0));
     assert!(done.gets as usize <= MAX_PARTS + 3 && done.lists + done.scans <= 3, "{done:?}");
 
-    records.remove_all("apps", "web").await.expect("it can be removed");
+    let owner = ReleaseKey { namespace: "apps".to_owned(), name: "web".to_owned() };
+    records.remove_all("apps", "web", &owner).await.expect("it can be removed");
     let left = records.objects();
     for (name, _) in STRANGERS {
         assert!(left.contains(&format!("apps/{name}")), "{name} went with it");
     }
-    if let Head::Ours(_) | Head::Foreign(_) = records.newest("apps", "web").await.expect("nobody disturbs") {
-        panic!("it is still there");
-    }
+    // What is sealed goes, and nothing else does.
+    let after = records.newest("apps", "web").await.expect("nobody disturbs");
+    let expected = match found {
+        "foreign" => matches!(after, Head::Foreign(_)),
+        "unreadable" => matches!(after, Head::Unreadable(_)),
+        _ => matches!(after, Head::None),
+    };
+    assert!(expected, "{found} before, {after:?} after");
     found
 }
 

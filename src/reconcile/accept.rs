@@ -27,7 +27,7 @@ impl Pass<'_> {
         self.claim(self.head_weight())?;
         let revision = self.mem.head.as_ref().and_then(|(head, _)| head.revision()).unwrap_or(0);
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let read = self.records().get(namespace, name, revision).await?;
+        let read = self.records().await?.get(namespace, name, revision).await?;
         let Head::Foreign(mut stored) = self.judged(read) else { return Err(self.record_changed(revision)) };
         let wanted = self.settings.requests.accept_record.clone();
         let named = self.doubtful(&stored).and_then(|doubtful| doubtful.digest);
@@ -54,7 +54,7 @@ impl Pass<'_> {
             }
         }
         private.writes = private.writes.max(writes);
-        let written = self.records().update(&stored, &stored.record, Some(&private), true).await;
+        let written = self.records().await?.update(&stored, &stored.record, Some(&private), true).await;
         let written: Stored = match written {
             Ok(written) => written,
             Err(error) => {

@@ -21,7 +21,7 @@ use crate::api::{Class, conditions, names};
 use crate::manifest::ObjectId;
 use crate::plan::{self, Occasion};
 use crate::release::{Action, Operation, OperationPhase, Private, State, description};
-use crate::storage::{AnyRecords, Head, Keeping, Records, Stored};
+use crate::storage::{Head, Records, Stored};
 
 /// What an API server refuses for this long is refused: it has long known by then who may do what.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
@@ -47,8 +47,9 @@ impl Pass<'_> {
         private.adopts = private.has_adopted();
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;
+        let records = self.records().await?;
         let before = self.mem.head.take();
-        let stored = match self.records().create(&record, &private).await {
+        let stored = match records.create(&record, &private).await {
             Ok(stored) => stored,
             Err(error) => {
                 if error.class() == Class::Retry {
@@ -70,7 +71,7 @@ impl Pass<'_> {
             }
             Some((Head::Ours(old), _)) if old.record.state != State::Deployed => {
                 // A failed revision is not rewritten any more: this is where it stops being the head.
-                self.records().set_head(old, false).await?;
+                self.records().await?.set_head(old, false).await?;
             }
             Some((Head::Foreign(_), _)) => self.end_left(record.version).await?,
             _ => {}
@@ -306,23 +307,13 @@ impl Pass<'_> {
 
     /// Writes a changed record. When somebody else wrote it first, whatever we know of it is worthless.
     pub(super) async fn save(&mut self, stored: &Stored, head: bool) -> Result<Stored, Error> {
-        let written = self.records().update(stored, &stored.record, stored.private.as_ref(), head).await;
+        let records = self.records().await?;
+        let written = records.update(stored, &stored.record, stored.private.as_ref(), head).await;
         if written.is_err() {
             self.mem.doubt_head();
             self.mem.running = None;
         }
         Ok(written?)
-    }
-
-    /// The driver, writing where and as this release wants its records written.
-    pub(super) fn records(&self) -> AnyRecords {
-        let settings = &self.settings;
-        self.ctx.records.of(&Keeping {
-            storage: settings.history_storage,
-            namespace: Some(settings.history_namespace.clone()),
-            compression: settings.compression.into(),
-            large: settings.large.into(),
-        })
     }
 
     /// Remembers a record that we wrote, without its bulk.

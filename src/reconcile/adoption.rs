@@ -117,6 +117,7 @@ impl Pass<'_> {
                 cluster::Error::AdoptionTooLarge { id: id.clone(), bytes: text.len(), limit: KEPT_MAX };
             return Err(error.into());
         }
+        self.require_rights_to_kept().await?;
         let digest = digest_of(&text);
         let secret = self.kept_secret(&digest);
         let body = json!({
@@ -138,6 +139,7 @@ impl Pass<'_> {
 
     /// What was kept; `None` when it is not there any more, or is not what was kept.
     async fn kept(&self, uid: &str, id: &ObjectId, digest: &str) -> Result<Option<Before>, Error> {
+        self.require_rights_to_kept().await?;
         let Some(secret) = self.ctx.as_operator.get("v1", &self.kept_secret(digest)).await? else {
             return Ok(None);
         };
@@ -164,13 +166,15 @@ impl Pass<'_> {
         for digest in digests {
             let id = self.kept_secret(&digest);
             let gone = async {
+                self.require_rights_to_kept().await?;
                 let meta = self.ctx.as_operator.metadata("v1", &id).await?;
                 match meta.and_then(|meta| meta.uid) {
-                    Some(uid) => self.ctx.as_operator.delete("v1", &id, &uid).await,
+                    Some(uid) => Ok(self.ctx.as_operator.delete("v1", &id, &uid).await?),
                     None => Ok(false),
                 }
             };
-            if let Err(error) = gone.await {
+            let gone: Result<bool, Error> = gone.await;
+            if let Err(error) = gone {
                 tracing::warn!(release = %self.key, %error, "what was kept of an adopted object stays");
             }
         }

@@ -96,7 +96,7 @@ impl Pass<'_> {
 
     async fn objects_of(&self, revision: u32) -> Result<Vec<Object>, Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        match self.records().get(namespace, name, revision).await? {
+        match self.records().await?.get(namespace, name, revision).await? {
             Head::Ours(stored) => objects_in(&stored).await,
             // Then everything counts as new, which is the careful side.
             Head::None | Head::Foreign(_) | Head::Unreadable(_) => Ok(Vec::new()),

@@ -12,6 +12,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::budget::Budget;
 use super::calm::Calm;
+use super::depends::stays_within;
 use super::evidence::Walks;
 use super::let_go::LetGo;
 use super::memory::{Memory, Remembered};
@@ -279,16 +280,21 @@ impl Context {
         rivals.sort_by_key(|rival| age(rival));
         let owns =
             |key: &ReleaseKey, owner: &Owner| key.namespace == owner.namespace && key.name == owner.name;
+        let within = stays_within(settings, &me);
+        let told = |rival: &Arc<SherpackRelease>| match ReleaseKey::of(rival) {
+            key if within.is_none_or(|within| key.namespace == within) => key.to_string(),
+            _ => "in another namespace".to_owned(),
+        };
         if let Some(owner) = head_owner {
             if owns(&me, owner) {
                 return None;
             }
             if let Some(rival) = rivals.iter().find(|rival| owns(&ReleaseKey::of(rival), owner)) {
-                return Some(ReleaseKey::of(rival).to_string());
+                return Some(told(rival));
             }
         }
         let oldest = rivals.first()?;
-        (age(oldest) < age(release)).then(|| ReleaseKey::of(oldest).to_string())
+        (age(oldest) < age(release)).then(|| told(oldest))
     }
 
     /// The newest record of a name as the start-up list showed it; given once.

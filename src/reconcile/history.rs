@@ -89,7 +89,7 @@ impl Pass<'_> {
 
     async fn supersede(&mut self, old: u32) -> Result<(), Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        match self.records().get(namespace, name, old).await? {
+        match self.records().await?.get(namespace, name, old).await? {
             Head::Ours(stored) | Head::Foreign(stored) => self.superseded(*stored).await,
             Head::None | Head::Unreadable(_) => Ok(()),
         }
@@ -123,7 +123,7 @@ impl Pass<'_> {
     /// The records below a revision that are meant.
     async fn older(&self, revision: u32, meant: impl Fn(&Stored) -> bool) -> Result<Vec<Stored>, Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let records = self.records();
+        let records = self.records().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut found = Vec::new();
         while let Some(head) = history.try_next().await? {
@@ -154,7 +154,7 @@ impl Pass<'_> {
         } else if self.is_left(&stored) {
             self.end_interrupted(stored).await?;
         } else if stored.head {
-            self.records().set_head(&stored, false).await?;
+            self.records().await?.set_head(&stored, false).await?;
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Pass<'_> {
     async fn read_again(&mut self, slim: Stored) -> Result<Option<Stored>, Error> {
         self.claim(slim.weight)?;
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        match self.records().get(namespace, name, slim.record.version).await? {
+        match self.records().await?.get(namespace, name, slim.record.version).await? {
             Head::Ours(stored) | Head::Foreign(stored) => Ok(Some(*stored)),
             Head::None | Head::Unreadable(_) => Ok(None),
         }
@@ -193,7 +193,7 @@ impl Pass<'_> {
         // Content decides: records of other tools are their history, and not every old revision may go.
         let mut all = BTreeMap::new();
         {
-            let records = self.records();
+            let records = self.records().await?;
             let mut history = std::pin::pin!(records.survey(namespace, name));
             while let Some(head) = history.try_next().await? {
                 let Some(stored) = head.stored() else { continue };
@@ -201,10 +201,11 @@ impl Pass<'_> {
                 all.insert(stored.record.version, (self.retained(&head, stored), stored.meta()));
             }
         }
+        let records = self.records().await?;
         let retained: Vec<Retained> = all.values().map(|(retained, _)| retained.clone()).collect();
         for revision in surplus(&retained, limit) {
             if let Some((_, meta)) = all.get(&revision) {
-                self.records().delete(meta).await?;
+                records.delete(meta).await?;
                 self.mem.given_up.push(revision);
             }
         }

@@ -7,11 +7,11 @@ use super::apply::Away;
 use super::prepare::{Prepared, Wanted};
 use super::references::references;
 use super::{Context, Error, Pass};
-use crate::api::{ActsAs, HistoryStorage, Tenancy, reasons};
+use crate::api::{ActsAs, Adopt, reasons};
 use crate::cluster::{self, Account, Cluster, Reference, Referent, Unread};
 use crate::manifest::{InventoryEntry, Object, ObjectId, group_of};
 use crate::plan;
-use crate::plan::rights::{Right, describe};
+use crate::plan::rights::Right;
 use crate::release::{ReleaseKey, State};
 use crate::storage::Head;
 use crate::watch::Seen;
@@ -119,7 +119,7 @@ impl Pass<'_> {
         needed.sort();
         match self.ctx.rights.missing(&self.cluster, needed).await {
             Ok(missing) if !missing.is_empty() => {
-                Error::RightsMissing { account: account.clone(), missing: describe(&missing) }
+                Error::RightsMissing { account: account.clone(), missing: missing.to_string() }
             }
             // What was met says it better than that nothing is known.
             Ok(_) | Err(_) => met,
@@ -147,9 +147,8 @@ impl Pass<'_> {
             self.need(&entry.api_version, &entry.id, REMOVE, &[], &mut needed).await?;
         }
         needed.extend(self.rights_to_probe(&prepared.parts.objects, &prepared.plan));
-        if self.ctx.policy.tenancy == Tenancy::Multi {
-            needed.extend(self.right_to_keep_records());
-        }
+        let adopts = self.settings.adopt != Adopt::Never || prepared.private.has_adopted();
+        needed.extend(self.rights_to_keep_records(adopts));
         let makes_namespace =
             self.settings.create_namespace && self.cluster.namespace(target).await?.is_none();
         if makes_namespace {
@@ -179,12 +178,12 @@ impl Pass<'_> {
         // Bindings go with their namespace, so that nobody may do anything in one that is not there.
         let target = &self.settings.target_namespace;
         if !makes_namespace
-            && missing.iter().any(|right| right.namespace.as_ref() == Some(target))
+            && missing.refused.iter().any(|right| right.namespace.as_ref() == Some(target))
             && self.cluster.namespace(target).await?.is_none()
         {
             return Err(cluster::Error::NamespaceNotFound { namespace: target.clone() }.into());
         }
-        Err(Error::RightsMissing { account: account.clone(), missing: describe(&missing) })
+        Err(Error::RightsMissing { account: account.clone(), missing: missing.to_string() })
     }
 
     async fn need(
@@ -206,18 +205,6 @@ impl Pass<'_> {
         let (group, namespace) = (group_of(api_version), id.namespace.as_deref());
         needed.extend(verbs.iter().map(|verb| right(verb, group, &plural, namespace, &id.name)));
         Ok(())
-    }
-
-    /// The operator writes records as itself, so in another namespace than the release's own the account has to be
-    /// somebody who could have written them.
-    fn right_to_keep_records(&self) -> Option<Right> {
-        let namespace = &self.settings.history_namespace;
-        let resource = match self.settings.history_storage {
-            HistoryStorage::Secret => "secrets",
-            HistoryStorage::ConfigMap => "configmaps",
-            HistoryStorage::File => return None,
-        };
-        (*namespace != self.key.namespace).then(|| right("create", "", resource, Some(namespace), ""))
     }
 
     /// A refusal shows that what is known of the account's rights is old.
@@ -266,6 +253,7 @@ impl Pass<'_> {
         let private = head.and_then(|head| head.private.clone());
         let mut left = Left::default();
         let mut all = 0;
+        let mut records = None;
         if let Some(private) = private.filter(|private| self.owns(&private.owner)) {
             let goes = |entry: &&InventoryEntry| {
                 let target = entry.id.namespace.as_ref() == Some(&self.settings.target_namespace);
@@ -286,7 +274,7 @@ impl Pass<'_> {
                 }
             };
             if left.refused.is_empty() {
-                self.remove_records().await?;
+                records = self.remove_records_if_allowed().await?;
             }
         }
         let gone = match self.cluster.account() {
@@ -308,7 +296,8 @@ impl Pass<'_> {
             Some(_) => reasons::SERVICE_ACCOUNT_NOT_FOUND,
             None => reasons::SERVICE_ACCOUNT_REQUIRED,
         };
-        self.tell_remaining(true, reason, &what, refused.into_iter().chain(kept).collect(), "");
+        let records = records.unwrap_or_default();
+        self.tell_remaining(true, reason, &what, refused.into_iter().chain(kept).collect(), &records);
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use super::kept::Kept;
 use super::status::Refused;
 use super::successor::Tried;
 use super::tally::Tally;
-use crate::api::{Bounded, HistoryEntry, LockOf, PlanStatus, Requests};
+use crate::api::{ActsAs, Bounded, HistoryEntry, LockOf, PlanStatus, Requests};
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
@@ -59,6 +59,8 @@ pub struct Remembered {
     pub own_version: u64,
     /// The newest record, without manifest and values, and what the record watch said when it was read.
     pub head: Option<(Head, Newest)>,
+    /// As whom the release acted when it was known that the account may have this record.
+    pub head_for: Option<ActsAs>,
     /// What the keys of the records had changed to when it was read.
     pub keys: u64,
     /// The newest state of the newest record that this process has seen: revision and number of writes.

@@ -17,6 +17,7 @@ mod context;
 mod correct;
 mod definitions;
 mod depends;
+mod elsewhere;
 mod error;
 mod evidence;
 mod failures;
@@ -257,7 +258,7 @@ impl Pass<'_> {
     /// The main street: observe, decide, act; again when the act only made way for another decision.
     async fn decide_and_act(&mut self) -> Result<Outcome, Error> {
         for _ in 0..DECISIONS {
-            self.observe_head().await?;
+            let refused = self.observe_head().await?;
             let deletion = match self.release.metadata.deletion_timestamp {
                 Some(_) => Some(self.observe_deletion().await?),
                 None => None,
@@ -282,6 +283,7 @@ impl Pass<'_> {
             if deletion.is_none() && !self.settings.suspend {
                 self.observe_rollback(&mut seen).await?;
             }
+            let lacks = self.observe_dependencies(&mut seen).await;
             let mut prepared = None;
             if decide::asks_for_successor(&seen) {
                 (seen.successor, prepared) = self.successor(&seen, wanted.as_ref()).await;
@@ -302,6 +304,9 @@ impl Pass<'_> {
                 decision = decide::decide(&seen);
             }
             tracing::debug!(release = %self.key, ?decision, "decided");
+            if let Some(error) = refused.filter(|_| !lets_go(&decision.operation)) {
+                return Err(error);
+            }
             self.decided = own::decision_name(&decision.operation);
             self.conclude_before(&decision.operation).await?;
             let drift_error = if decision.correct { self.correct().await.err() } else { None };
@@ -399,6 +404,10 @@ impl Pass<'_> {
                     }
                     Progress::Nothing
                 }
+                Operation::Hold(Hold::DependencyNotReady(_)) => match lacks {
+                    Some(error) => Progress::Blocked(error),
+                    None => Progress::Nothing,
+                },
                 Operation::Nothing => Progress::Nothing,
                 Operation::Hold(Hold::Suspended) => {
                     // Its time counts from when it goes on.
@@ -458,7 +467,9 @@ impl Pass<'_> {
     async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
         self.decided = "Refuse";
         self.ctx.fetcher.leave(&self.key);
-        self.observe_head().await?;
+        if let Err(error) = self.observe_head().await {
+            return self.settle_refused(invalid, Err(error)).await;
+        }
         let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
         // Only a person can mend it, and until then nothing takes the place of what failed.
         let mut seen =
@@ -510,6 +521,11 @@ fn goes_on(operation: &Operation) -> bool {
             | Operation::Remove
             | Operation::Test
     )
+}
+
+/// The release goes without its records, so it need not have them.
+fn lets_go(operation: &Operation) -> bool {
+    matches!(operation, Operation::LetGo | Operation::Orphan)
 }
 
 fn has_finalizer(meta: &ObjectMeta) -> bool {

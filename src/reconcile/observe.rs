@@ -8,28 +8,44 @@ use crate::release::decide::{
     Deletion, HeadState, Observation, OnFailure, OurHead, Retries, RetryInterval, RollbackTo,
 };
 use crate::storage::{Head, Records, Stored};
-use crate::watch::Newest;
+use crate::watch::{Newest, RecordsOf};
 
 impl Pass<'_> {
-    /// The newest record: from memory while the record watch agrees, else read.
-    pub(super) async fn observe_head(&mut self) -> Result<(), Error> {
+    /// The newest record: from memory while the record watch agrees, else read. Before anything new is known of it, the
+    /// account is asked whether it may have it. For a release that is being deleted this gives what the account lacks, and
+    /// then only a record that is sealed for the release is known.
+    pub(super) async fn observe_head(&mut self) -> Result<Option<Error>, Error> {
         self.recall();
         let of = self.records_of();
         self.ctx.record_watch.claim(&of, &self.key);
         let newest = self.ctx.record_watch.newest(&of);
         let keys = self.ctx.records.keys().changes();
-        if self.mem.keys == keys && self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest) {
-            return Ok(());
+        let known = self.mem.keys == keys && self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest);
+        if known && self.mem.head_for.as_ref() == Some(&self.settings.acts_as) {
+            return Ok(None);
         }
+        let refused = self.head_is_refused().await?;
+        if !known {
+            self.read_head(&of, newest).await?;
+            self.mem.keys = keys;
+        }
+        self.mem.head_for = refused.is_none().then(|| self.settings.acts_as.clone());
+        if refused.is_some() {
+            self.keep_own_head_only();
+        }
+        Ok(refused)
+    }
+
+    async fn read_head(&mut self, of: &RecordsOf, newest: Newest) -> Result<(), Error> {
         if self.mem.running.as_ref().is_some_and(|running| !same_record(&running.stored, newest)) {
             // Somebody else wrote the record of our running operation.
             self.mem.running = None;
         }
         // A part that is put back while the record is read is news already.
         if let Newest::At { revision, .. } = newest {
-            self.ctx.record_watch.heed_parts(&of, Some(revision));
+            self.ctx.record_watch.heed_parts(of, Some(revision));
         }
-        let head = match (self.ctx.preloaded(&of), newest) {
+        let head = match (self.ctx.preloaded(of), newest) {
             (_, Newest::None) => Head::None,
             // What is in doubt is asked for again: the list may be older than what else is known.
             (Some(stored), newest) if same_record(&stored, newest) && !self.is_outdated(&stored) => {
@@ -37,13 +53,12 @@ impl Pass<'_> {
             }
             _ => {
                 let Settings { target_namespace, release_name, .. } = self.settings.clone();
-                let records = self.records();
+                let records = self.records_unasked();
                 let room = || self.claim(UNPACKED);
                 let read = records.newest_slim(&target_namespace, &release_name, room).await??;
                 self.judged(read)
             }
         };
-        self.mem.keys = keys;
         let at = match &head {
             Head::None => Newest::None,
             Head::Ours(stored) | Head::Foreign(stored) => Newest::At {
@@ -52,9 +67,9 @@ impl Pass<'_> {
             },
             Head::Unreadable(_) => newest,
         };
-        self.ctx.record_watch.read(&of, newest, at);
+        self.ctx.record_watch.read(of, newest, at);
         let broken = matches!(head, Head::Unreadable(_)).then(|| head.revision()).flatten();
-        self.ctx.record_watch.heed_parts(&of, broken);
+        self.ctx.record_watch.heed_parts(of, broken);
         // The newest record went and an older one is the newest now: it knows nothing of what came after it.
         let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
         let head = if outlived { Head::None } else { head };
@@ -79,7 +94,7 @@ impl Pass<'_> {
             _ => 0,
         };
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let read = self.records().get(namespace, name, revision).await?;
+        let read = self.records().await?.get(namespace, name, revision).await?;
         match self.judged(read) {
             Head::Ours(stored) => Ok(*stored),
             Head::None | Head::Foreign(_) | Head::Unreadable(_) => {

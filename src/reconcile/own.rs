@@ -46,7 +46,7 @@ impl Pass<'_> {
                 return Ok(Some(until(self.now, run.until.min(quiet_until))));
             }
         }
-        if let Ok(Outcome { progress: Progress::Dependents { awaited, until: at }, .. }) = &outcome {
+        if let Ok(Outcome { progress: Progress::Dependents { awaited, until: at, .. }, .. }) = &outcome {
             let quiet_until = awaited.began.checked_add(self.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
             if self.now < quiet_until {
                 return Ok(Some(until(self.now, quiet_until.min(*at))));
@@ -353,7 +353,7 @@ impl Pass<'_> {
             _ => return Ok(()),
         };
         self.claim(self.head_weight())?;
-        let read = self.judged(self.records().get(&namespace, &name, revision).await?);
+        let read = self.judged(self.records().await?.get(&namespace, &name, revision).await?);
         let certain = read.stored().is_none_or(|stored| self.doubtful(stored).is_none());
         let (Head::Ours(mut stored) | Head::Foreign(mut stored), true) = (read, certain) else {
             self.mem.doubt_head();
@@ -385,7 +385,8 @@ impl Pass<'_> {
 
     /// A revision number that no record has, read from the records themselves.
     pub(super) async fn next_free_revision(&mut self) -> Result<u32, Error> {
-        let all = self.records().list(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let all =
+            self.records().await?.list(&self.settings.target_namespace, &self.settings.release_name).await?;
         let newest = all.last().map(|meta| meta.revision);
         Ok(newest.unwrap_or(0).max(self.known_revision()) + 1)
     }

@@ -29,7 +29,7 @@ impl Pass<'_> {
     pub(super) async fn past_records(&mut self) -> Result<Past, Error> {
         self.claim(self.head_weight())?;
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let records = self.records();
+        let records = self.records().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut past = Past::default();
         while let Some(head) = history.try_next().await? {

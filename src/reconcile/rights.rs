@@ -1,14 +1,15 @@
 //! What service accounts may do, as of a moment ago: asked for once for each account and namespace, whatever the number
 //! of releases.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::cluster::{self, Account, Cluster, Rules, Turns};
-use crate::plan::rights::{Right, grants};
+use crate::plan::rights::{Right, describe, grants};
 
 /// So long an answer is believed. A right that goes meanwhile is missed by the call that needs it.
 const BELIEVED: Duration = Duration::from_secs(60);
@@ -19,10 +20,46 @@ const SEEN_BELIEVED: Duration = Duration::from_secs(1);
 /// Namespaces, and single rights, of which answers are kept; the oldest goes first.
 const KEPT: usize = 256;
 const KEPT_SINGLE: usize = 4096;
-/// Single rights that are asked for in one go, and so many at a time. The rest counts as granted: the call that needs
-/// one of them tells.
-const ASKED: usize = 64;
+/// Single rights to objects by their names that one try asks for, and so many at a time. Rights to all names of a resource
+/// are asked for first and beside these: there are few. What is left counts as missing.
+const ASKED: usize = 512;
 const AT_ONCE: usize = 8;
+
+/// What an account lacks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Missing {
+    pub(super) refused: Vec<Right>,
+    /// Too many were needed to ask for each.
+    unasked: Vec<Right>,
+}
+
+impl Missing {
+    pub(super) fn is_empty(&self) -> bool {
+        self.refused.is_empty() && self.unasked.is_empty()
+    }
+
+    pub(super) fn all(self) -> impl Iterator<Item = Right> {
+        self.refused.into_iter().chain(self.unasked)
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { refused, unasked } = self;
+        if unasked.is_empty() {
+            return out.write_str(&describe(refused));
+        }
+        if !refused.is_empty() {
+            write!(out, "{}; ", describe(refused))?;
+        }
+        write!(
+            out,
+            "not asked for, because one try asks for {ASKED} rights to single objects at most: {}; a role that grants \
+             them for all names takes one question each",
+            describe(unasked)
+        )
+    }
+}
 
 /// The answers that are kept.
 #[derive(Default)]
@@ -63,13 +100,14 @@ fn holds(read_at: Instant, asked_at: Instant, believed: Duration) -> bool {
 }
 
 impl Rights {
-    /// Which of these the account of `cluster` does not have; nothing when the operator acts itself.
+    /// Which of these the account of `cluster` does not have; nothing when the operator acts itself. What was not asked, and
+    /// what a list of rules leaves open, counts as missing.
     pub(super) async fn missing(
         &self,
         cluster: &Cluster,
         needed: Vec<Right>,
-    ) -> Result<Vec<Right>, cluster::Error> {
-        let Some(account) = cluster.account() else { return Ok(Vec::new()) };
+    ) -> Result<Missing, cluster::Error> {
+        let Some(account) = cluster.account() else { return Ok(Missing::default()) };
         let mut by_namespace: BTreeMap<Option<String>, Vec<Right>> = BTreeMap::new();
         for right in needed {
             by_namespace.entry(right.namespace.clone()).or_default().push(right);
@@ -92,8 +130,9 @@ impl Rights {
             }
             if incomplete { unknown.extend(left) } else { missing.extend(left) }
         }
-        missing.extend(self.refused_singly(cluster, account, unknown).await?);
-        Ok(missing)
+        let singly = self.refused_singly(cluster, account, unknown).await?;
+        missing.extend(singly.refused);
+        Ok(Missing { refused: missing, unasked: singly.unasked })
     }
 
     /// Whether an account is there, for those who cannot wait until the watch knows: all of the first passes ask at once.
@@ -152,7 +191,7 @@ impl Rights {
         cluster: &Cluster,
         account: &Account,
         rights: Vec<Right>,
-    ) -> Result<Vec<Right>, cluster::Error> {
+    ) -> Result<Missing, cluster::Error> {
         let any_name = |right: &Right| Right { name: String::new(), ..right.clone() };
         let mut general: Vec<Right> = rights.iter().map(any_name).collect();
         general.sort();
@@ -160,13 +199,17 @@ impl Rights {
         let refused = self.ask(cluster, account, general).await?;
         let special: Vec<Right> =
             rights.into_iter().filter(|right| refused.contains(&any_name(right))).collect();
-        let (unnamed, named): (Vec<_>, Vec<_>) = special.into_iter().partition(|right| right.name.is_empty());
+        let (unnamed, mut named): (Vec<_>, Vec<_>) =
+            special.into_iter().partition(|right| right.name.is_empty());
+        let mut seen = HashSet::new();
+        named.retain(|right| seen.insert(right.clone()));
+        let unasked = named.split_off(named.len().min(ASKED));
         let mut refused = self.ask(cluster, account, named).await?;
         refused.extend(unnamed);
-        Ok(refused)
+        Ok(Missing { refused, unasked })
     }
 
-    /// Which of these are refused.
+    /// Which of these are refused. An answer that does not come is an error, and no right.
     async fn ask(
         &self,
         cluster: &Cluster,
@@ -179,23 +222,22 @@ impl Rights {
                 let granted = kept.granted.get(&(account.clone(), right.clone()));
                 granted.is_some_and(|at| at.elapsed() < BELIEVED)
             };
-            rights.into_iter().filter(|right| !known(right)).take(ASKED).collect()
+            rights.into_iter().filter(|right| !known(right)).collect()
         };
         let asks = asked.into_iter().map(|right| async move {
             let granted = cluster.may(&right).await?;
             Ok::<_, cluster::Error>((right, granted))
         });
-        let answers: Vec<_> = stream::iter(asks.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+        let mut answers = stream::iter(asks.collect::<Vec<_>>()).buffered(AT_ONCE);
         let mut refused = Vec::new();
-        for answer in answers {
-            match answer? {
-                (right, true) => {
-                    let mut kept = self.lock();
-                    make_room(&mut kept.granted, KEPT_SINGLE, |at| *at);
-                    kept.granted.insert((account.clone(), right), Instant::now());
-                }
-                (right, false) => refused.push(right),
+        while let Some((right, granted)) = answers.try_next().await? {
+            if !granted {
+                refused.push(right);
+                continue;
             }
+            let mut kept = self.lock();
+            make_room(&mut kept.granted, KEPT_SINGLE, |at| *at);
+            kept.granted.insert((account.clone(), right), Instant::now());
         }
         Ok(refused)
     }
@@ -238,5 +280,30 @@ mod tests {
         let mut left: Vec<u32> = kept.into_keys().collect();
         left.sort_unstable();
         assert_eq!(left, [6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn what_was_not_asked_is_told_apart_from_what_was_refused() {
+        let right = |name: &str| Right {
+            verb: "get",
+            group: String::new(),
+            resource: "nodes".to_owned(),
+            namespace: None,
+            name: name.to_owned(),
+        };
+        let (refused, unasked) = (vec![right("a")], vec![right("b"), right("c")]);
+        assert!(Missing::default().is_empty());
+        let missing = Missing { refused: refused.clone(), unasked: Vec::new() };
+        assert_eq!((missing.is_empty(), missing.to_string().as_str()), (false, "get nodes (a)"));
+        let missing = Missing { refused, unasked };
+        let told = missing.to_string();
+        assert!(
+            told.starts_with("get nodes (a); not asked for, because one try asks for 512 rights"),
+            "{told}"
+        );
+        assert!(told.contains("at most: get nodes (b, c); a role"), "{told}");
+        let missing = Missing { refused: Vec::new(), ..missing };
+        assert!(!missing.is_empty() && missing.to_string().starts_with("not asked for"), "{missing}");
+        assert_eq!(missing.all().count(), 2);
     }
 }

@@ -75,7 +75,7 @@ impl Pass<'_> {
         self.claim(self.head_weight())?;
         let invalid = |problem: String| Error::RollbackTarget { revision, problem };
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let stored = match self.records().get(namespace, name, revision).await? {
+        let stored = match self.records().await?.get(namespace, name, revision).await? {
             Head::Ours(stored) => *stored,
             Head::None => return Err(invalid("there is no such revision".to_owned())),
             Head::Foreign(stored) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Pass;
-use crate::api::reasons;
+use crate::api::{HistoryStorage, Settings, reasons};
 use crate::manifest::ObjectId;
 use crate::release::{Private, Shipped};
 use crate::storage::Head;
@@ -56,6 +56,27 @@ impl Pass<'_> {
         let more = if whole { "" } else { "; which others of it there are is not known" };
         let what = "the release is gone; its objects and records stay as they are";
         self.tell_remaining(true, reasons::ORPHANED, what, ids, more);
+    }
+
+    /// Says by an Event which revision records an uninstall leaves where they are.
+    pub(super) fn tell_which_records_stay(&self, stays: Vec<String>) {
+        if stays.is_empty() {
+            return;
+        }
+        let Settings { history_storage, history_namespace, .. } = &self.settings;
+        let kind = match history_storage {
+            HistoryStorage::Secret => "Secret",
+            HistoryStorage::ConfigMap => "ConfigMap",
+            HistoryStorage::File => "file",
+        };
+        let id = |name| ObjectId {
+            group: String::new(),
+            kind: kind.to_owned(),
+            namespace: Some(history_namespace.clone()),
+            name,
+        };
+        let what = "only the revision records that are sealed for this release are deleted with it";
+        self.tell_remaining(true, reasons::ORPHANED, what, stays.into_iter().map(id).collect(), "");
     }
 
     /// The definitions that an uninstall leaves where they are.

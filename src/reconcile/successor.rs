@@ -148,7 +148,7 @@ impl Pass<'_> {
     /// Whether this one was pending.
     async fn interrupt_one(&mut self, revision: u32) -> Result<bool, Error> {
         let (namespace, name) = (self.settings.target_namespace.clone(), self.settings.release_name.clone());
-        let Head::Ours(stored) = self.records().get(&namespace, &name, revision).await? else {
+        let Head::Ours(stored) = self.records().await?.get(&namespace, &name, revision).await? else {
             return Ok(false);
         };
         if !stored.record.state.is_pending() {

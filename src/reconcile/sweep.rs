@@ -46,6 +46,7 @@ impl Pass<'_> {
     }
 
     async fn try_to_sweep(&self, records_stay: bool) -> Result<(), Error> {
+        self.require_rights_to_kept().await?;
         let settings = &self.settings;
         let (namespace, target) = (&settings.history_namespace, &settings.target_namespace);
         let client = self.ctx.as_operator.client();
@@ -66,7 +67,7 @@ impl Pass<'_> {
     /// The Secrets that records of this release name. `None`: there may be one that names others.
     async fn named_by_records(&self) -> Result<Option<BTreeSet<String>>, Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let records = self.records();
+        let records = self.records().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut named = BTreeSet::new();
         while let Some(head) = history.try_next().await? {

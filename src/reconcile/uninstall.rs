@@ -11,7 +11,7 @@ use super::memory::{Going, Leaves, Running};
 use super::status::Run;
 use super::steps::Step;
 use super::{Error, Pass, Progress};
-use crate::api::{HistoryStorage, UninstallPolicy, names, reasons};
+use crate::api::{Class, HistoryStorage, UninstallPolicy, names, reasons};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
 use crate::release::decide::Deletion;
@@ -215,12 +215,28 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Oldest first: as long as the newest is there, a later process knows what this is about.
+    /// Deletes the records that are sealed for this release, and tells of the others. Oldest first: as long as the newest is
+    /// there, a later process knows what this is about.
     pub(super) async fn remove_records(&self) -> Result<(), Error> {
+        let records = self.records().await?;
         self.sweep_all_kept().await?;
-        self.records().remove_all(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let stays = records.remove_all(namespace, name, &self.key).await?;
         self.ctx.record_watch.removed(&self.records_of());
+        self.tell_which_records_stay(stays);
         Ok(())
+    }
+
+    /// [`Pass::remove_records`] of a release that goes in any case: records that its account may not delete stay. Gives why.
+    pub(super) async fn remove_records_if_allowed(&self) -> Result<Option<String>, Error> {
+        match self.remove_records().await {
+            Ok(()) => Ok(None),
+            Err(error) if error.class() == Class::Retry => Err(error),
+            Err(error) => {
+                let namespace = &self.settings.history_namespace;
+                Ok(Some(format!("; its revision records in {namespace} stay: {error}")))
+            }
+        }
     }
 
     /// Everything but the records is gone.
@@ -304,13 +320,14 @@ impl Pass<'_> {
     pub(super) async fn let_go(&mut self) -> Result<(), Error> {
         let target = &self.settings.target_namespace;
         let what = format!("the namespace {target} is going away: what the release has in it goes with it");
-        let stays = self.delete_elsewhere().await?;
-        self.tell_remaining(true, reasons::NAMESPACE_TERMINATING, &what, stays, "");
+        let (stays, records) = self.delete_elsewhere().await?;
+        let records = records.unwrap_or_default();
+        self.tell_remaining(true, reasons::NAMESPACE_TERMINATING, &what, stays, &records);
         Ok(())
     }
 
-    /// Deletes what the release has outside its namespace; gives what stays of it.
-    async fn delete_elsewhere(&self) -> Result<Vec<ObjectId>, Error> {
+    /// Deletes what the release has outside its namespace; gives what stays of it, and why its records do.
+    async fn delete_elsewhere(&self) -> Result<(Vec<ObjectId>, Option<String>), Error> {
         let target = Some(self.settings.target_namespace.clone());
         let head = match &self.mem.head {
             Some((Head::Ours(head), _)) => Some(head),
@@ -321,7 +338,7 @@ impl Pass<'_> {
             // Of what no record tells nothing is deleted.
             let mut tracked = self.ctx.objects.table().tracked(&self.key);
             tracked.retain(|id| id.namespace != target);
-            return Ok(tracked.into_iter().collect());
+            return Ok((tracked.into_iter().collect(), None));
         };
         let entries: Vec<InventoryEntry> = private
             .inventory
@@ -332,13 +349,11 @@ impl Pass<'_> {
             .collect();
         let Left { refused, kept } = self.delete_allowed(entries, &private.owner.uid).await?;
         let settings = &self.settings;
-        if settings.history_storage == HistoryStorage::File
-            || settings.history_namespace != settings.target_namespace
-        {
-            // Records that do not go with the namespace.
-            self.remove_records().await?;
-        }
-        Ok(refused.into_iter().chain(kept).collect())
+        // Others go with the namespace.
+        let outlive = settings.history_storage == HistoryStorage::File
+            || settings.history_namespace != settings.target_namespace;
+        let records = if outlive { self.remove_records_if_allowed().await? } else { None };
+        Ok((refused.into_iter().chain(kept).collect(), records))
     }
 }
 

@@ -18,7 +18,8 @@ pub use successor::{Successor, asks_for_successor, held_up};
 
 pub use doubtful::{Doubt, Doubtful};
 
-use super::depends::Blocked;
+use super::ReleaseKey;
+use super::depends::{Blocked, Unready};
 
 /// What to do, and until when nothing else comes of it by itself.
 type Decided = (Operation, Option<Timestamp>);
@@ -311,6 +312,17 @@ fn after_dependencies(seen: &Observation, operation: Operation) -> Operation {
         Some(blocked) if begins(&operation) => Operation::Hold(Hold::DependencyNotReady(blocked.clone())),
         _ => operation,
     }
+}
+
+/// Whether what is done or told now depends on the releases that this one waits for.
+#[must_use]
+pub fn asks_for_dependencies(seen: &Observation) -> bool {
+    let by = ReleaseKey { namespace: String::new(), name: String::new() };
+    let held = Blocked { by, why: Unready::Hidden, others: 0 };
+    let [free, held] = [None, Some(held)].map(|dependency| Observation { dependency, ..seen.clone() });
+    decide(&free) != decide(&held)
+        || asks_for_successor(&free) != asks_for_successor(&held)
+        || held_up(&free) != held_up(&held)
 }
 
 fn begins(operation: &Operation) -> bool {

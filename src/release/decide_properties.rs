@@ -271,6 +271,20 @@ proptest! {
         }
     }
 
+    /// Where nobody asks for the dependencies, nothing that is done or told depends on them.
+    #[test]
+    fn dependencies_are_asked_for_wherever_they_count(seen in any_observation()) {
+        let free = Observation { dependency: None, ..seen.clone() };
+        let held = Observation { dependency: Some(waits()), ..seen.clone() };
+        if !asks_for_dependencies(&seen) {
+            prop_assert_eq!(decide(&free), decide(&held));
+            prop_assert_eq!(held_up(&free), held_up(&held));
+        }
+        if begins(&decide(&free).operation) {
+            prop_assert!(asks_for_dependencies(&seen));
+        }
+    }
+
     /// An operation under way makes way only for what could begin.
     #[test]
     fn nothing_is_interrupted_for_what_cannot_begin(seen in any_observation()) {

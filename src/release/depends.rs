@@ -69,6 +69,8 @@ pub enum Unready {
     NotReady {
         reason: String,
     },
+    /// The account of the release that waits may not get it.
+    Hidden,
 }
 
 /// What a release waits for before it is installed or upgraded.
@@ -353,6 +355,9 @@ impl fmt::Display for Blocked {
             Unready::Deleted => write!(out, "waits for the release {by}, which is being deleted")?,
             Unready::Outdated => {
                 write!(out, "waits for the release {by}, which is not Ready for its newest spec yet")?;
+            }
+            Unready::Hidden => {
+                write!(out, "waits for the release {by}, which the service account may not get")?;
             }
             Unready::NotReady { reason } => {
                 write!(out, "waits for the release {by}, which is not Ready: {reason}")?;

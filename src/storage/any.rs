@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api::{self, HistoryStorage},
-    release::{Private, Record},
+    release::{Private, Record, ReleaseKey},
 };
 
 /// How and where a release wants its records kept.
@@ -212,7 +212,12 @@ impl Records for AnyRecords {
         each!(self, driver => driver.delete(meta).await)
     }
 
-    async fn remove_all(&self, namespace: &str, release: &str) -> Result<(), Error> {
-        each!(self, driver => driver.remove_all(namespace, release).await)
+    async fn remove_all(
+        &self,
+        namespace: &str,
+        release: &str,
+        owner: &ReleaseKey,
+    ) -> Result<Vec<String>, Error> {
+        each!(self, driver => driver.remove_all(namespace, release, owner).await)
     }
 }

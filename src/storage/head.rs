@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::names,
-    release::{Private, Record, revision_of},
+    release::{Private, Record, ReleaseKey, revision_of},
 };
 
 /// One revision as it was found, above all the newest one of a release.
@@ -106,6 +106,15 @@ impl Head {
             Self::Ours(stored) | Self::Foreign(stored) => Some(stored),
             Self::None | Self::Unreadable(_) => None,
         }
+    }
+
+    /// It is sealed by this operator, and for this release.
+    #[must_use]
+    pub fn is_sealed_for(&self, owner: &ReleaseKey) -> bool {
+        let Self::Ours(stored) = self else { return false };
+        stored.private.as_ref().is_some_and(|private| {
+            private.owner.namespace == owner.namespace && private.owner.name == owner.name
+        })
     }
 
     /// The revision number, as far as it is known.

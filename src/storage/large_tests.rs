@@ -273,7 +273,7 @@ async fn killed_at_any_write_the_old_or_the_new_state_is_read_and_the_next_write
                     if large == Large::Chunked {
                         as_published(records, KEY_OF_ONE).await.unwrap();
                     }
-                    records.remove_all("apps", "web").await.unwrap();
+                    records.remove_all("apps", "web", &owner()).await.unwrap();
                     assert_eq!(records.objects(), Vec::<String>::new());
                 },
             )
@@ -320,7 +320,7 @@ async fn killed_at_any_write_of_a_deletion_the_release_is_left_with_nothing_in_t
         |records| async move {
             let oldest = records.list("apps", "web").await.unwrap().remove(0);
             if records.delete(&oldest).await.is_ok() {
-                let _ = records.remove_all("apps", "web").await;
+                let _ = records.remove_all("apps", "web", &owner()).await;
             }
         },
         async |records| {
@@ -329,7 +329,7 @@ async fn killed_at_any_write_of_a_deletion_the_release_is_left_with_nothing_in_t
                 let head = records.get("apps", "web", revision).await.unwrap();
                 assert!(matches!(head, Head::None | Head::Ours(_)), "{head:?}");
             }
-            records.remove_all("apps", "web").await.unwrap();
+            records.remove_all("apps", "web", &owner()).await.unwrap();
             assert_eq!(records.objects(), Vec::<String>::new());
         },
     )
@@ -416,7 +416,7 @@ async fn releases_of_one_name_share_a_namespace_for_records_and_do_not_see_each_
         assert_eq!(history.len(), 1);
     }
     assert!(one.objects().iter().all(|name| name.starts_with("vault/")));
-    shared.remove_all("apps", "web").await.unwrap();
+    shared.remove_all("apps", "web", &owner()).await.unwrap();
     for namespace in ["prod", vault] {
         assert!(matches!(shared.newest(namespace, "web").await.unwrap(), Head::Ours(_)));
     }

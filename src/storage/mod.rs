@@ -63,7 +63,7 @@ pub use self::{
     slim::{NAME_BYTES, REST_BYTES},
     unreadable::{Fault, Unreadable},
 };
-use crate::release::{Private, Record};
+use crate::release::{Private, Record, ReleaseKey};
 
 /// How long one call may take, retries of the client included.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
@@ -157,15 +157,22 @@ pub trait Records: Send + Sync {
     /// [`Error::Conflict`] if it was changed or replaced since.
     fn delete(&self, meta: &Meta) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Deletes all revisions of a release, oldest first, and whatever a crash may have left of them.
+    /// Deletes the revisions that are sealed for `owner`, oldest first, and the parts that a crash may have left of them.
+    /// Gives the names of the records that stay: those of other tools and other owners, and unreadable ones. Parts of
+    /// their revisions stay too.
     ///
     /// # Errors
     /// As for [`delete`](Self::delete).
-    fn remove_all(&self, namespace: &str, release: &str) -> impl Future<Output = Result<(), Error>> + Send;
+    fn remove_all(
+        &self,
+        namespace: &str,
+        release: &str,
+        owner: &ReleaseKey,
+    ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
 }
 
 #[cfg(test)]
-use self::samples::{private, record};
+use self::samples::{owner, private, record};
 #[cfg(test)]
 use crate::{
     manifest::{InventoryEntry, ObjectId, adoption::Adopted},

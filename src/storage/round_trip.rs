@@ -3,7 +3,7 @@
 
 use futures::TryStreamExt;
 
-use super::{Head, Private, Record, Records, State, private, record};
+use super::{Head, Private, Record, Records, State, owner, private, record};
 
 /// A manifest of so many bytes that no compression makes smaller.
 pub(crate) fn noise(bytes: usize, seed: u64) -> String {
@@ -122,7 +122,15 @@ pub(crate) async fn round_trip(records: &impl Records, namespace: &str, release:
     let head = records.newest(namespace, release).await.unwrap();
     assert!(matches!(&head, Head::Foreign(foreign) if foreign.record == third.record), "{head:?}");
 
-    records.remove_all(namespace, release).await.unwrap();
+    // That one stays, and what is sealed goes.
+    let stays = records.remove_all(namespace, release, &owner()).await.unwrap();
+    let left: Vec<String> =
+        records.list(namespace, release).await.unwrap().into_iter().map(|meta| meta.secret_name).collect();
+    assert_eq!(stays, left);
+    let Head::Foreign(third) = records.get(namespace, release, 3).await.unwrap() else {
+        panic!("it is gone")
+    };
+    records.delete(&third.meta()).await.unwrap();
+    assert!(records.remove_all(namespace, release, &owner()).await.unwrap().is_empty());
     assert!(records.list(namespace, release).await.unwrap().is_empty());
-    records.remove_all(namespace, release).await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Action, Adopted, InventoryEntry, ObjectId, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private,
-    Record,
+    Record, ReleaseKey,
 };
 
 pub(crate) const PUBLISHED: &str = include_str!("../release/golden/record_full.json");
@@ -11,6 +11,11 @@ pub(crate) fn record(revision: u32) -> Record {
     let mut record: Record = serde_json::from_str(PUBLISHED).unwrap();
     record.version = revision;
     record
+}
+
+/// For whom [`private`] seals.
+pub(crate) fn owner() -> ReleaseKey {
+    ReleaseKey { namespace: "apps".into(), name: "web".into() }
 }
 
 pub(crate) fn private(revision: u32) -> Private {

@@ -2,7 +2,7 @@ use futures::TryStreamExt;
 
 use super::{
     codec::{encode, tests::KEY},
-    round_trip::round_trip,
+    round_trip::{big, round_trip},
     *,
 };
 use crate::api::names;
@@ -159,4 +159,37 @@ async fn every_operation_is_counted() {
     let expected =
         Operations { creates: 1, updates: 1, label_patches: 1, gets: 1, lists: 1, ..Operations::default() };
     assert_eq!(records.operations(), expected);
+}
+
+#[tokio::test]
+async fn a_removal_takes_what_is_sealed_for_the_release_and_names_what_stays() {
+    let records = records();
+    for revision in [1, 5] {
+        records.create(&big(revision, 1 << 20), &private(revision)).await.unwrap();
+    }
+    // Another release's, another tool's in parts, one that nobody can read, and one that names us and is not sealed.
+    let mut of_another = private(2);
+    of_another.owner.name = "rival".into();
+    records.create(&record(2), &of_another).await.unwrap();
+    records.import(&big(3, 1 << 20), None, false).await.unwrap();
+    let mut damaged = encode(&record(4), None, Compression::Zstd, &KEY, false).unwrap();
+    damaged.data.as_mut().unwrap().insert("release".into(), k8s_openapi::ByteString(b"AAAA".to_vec()));
+    records.put(damaged);
+    let forged =
+        encode(&record(6), Some(&private(6)), Compression::Zstd, &MacKey::new([9; 32]), false).unwrap();
+    records.put(forged);
+    let before = records.objects();
+    let key = |revision: u32| format!("sh.sherpack.release.v1.web.v{revision}");
+
+    let stays = records.remove_all("apps", "web", &owner()).await.unwrap();
+    assert_eq!(stays, [2, 3, 4, 6].map(key));
+    let of = |name: &String, revision: u32| {
+        let name = name.trim_start_matches("apps/");
+        name == key(revision) || name.starts_with(&format!("{}.", key(revision)))
+    };
+    let expected: Vec<String> =
+        before.into_iter().filter(|name| ![1, 5].iter().any(|own| of(name, *own))).collect();
+    assert_eq!(records.objects(), expected);
+    assert!(matches!(records.get("apps", "web", 3).await.unwrap(), Head::Foreign(_)), "its parts are gone");
+    assert_eq!(records.operations().scans, 1);
 }

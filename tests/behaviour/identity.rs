@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::accounts::{ALL, rule, rule_for};
+use crate::support::accounts::{ALL, RECORDS, rule, rule_for};
 use crate::support::harness::{PERSON, condition};
 use crate::support::packs::{config_map, deployment, secret, service};
 use crate::support::wait::eventually;
@@ -381,6 +381,7 @@ async fn the_namespace_of_a_release_is_made_by_its_account() {
             let told = message(release);
             told.contains(&format!("create namespaces ({target})"))
                 && told.contains(&format!("get, create, patch services in {target}"))
+                && told.contains(&format!("get, list, create, update, patch, delete secrets in {target}"))
         })
         .await;
     let ready = condition(&held, "Ready");
@@ -389,7 +390,11 @@ async fn the_namespace_of_a_release_is_made_by_its_account() {
 
     let everywhere = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": h.namespace},
-        "rules": [rule(&[""], &["configmaps", "services", "namespaces"], &ALL)],
+        "rules": [
+            rule(&[""], &["configmaps", "services", "namespaces"], &ALL),
+            // The revisions stand there too.
+            rule(&[""], &["secrets"], &RECORDS),
+        ],
     });
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": h.namespace},

@@ -7,7 +7,7 @@ use serde_json::json;
 use sherpack_operator::manifest::adoption::Adopted;
 use sherpack_operator::manifest::{InventoryEntry, ObjectId};
 use sherpack_operator::release::{
-    Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private, Record, State,
+    Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private, Record, ReleaseKey, State,
 };
 use sherpack_operator::storage::{
     Compression, ConfigMapRecords, Head, Large, MacKey, Records, SecretRecords,
@@ -21,7 +21,7 @@ mod round_trip;
 #[allow(clippy::unwrap_used)]
 mod samples;
 
-use samples::{private, record};
+use samples::{owner, private, record};
 
 /// Nothing is left of the releases in the namespace.
 async fn empty(h: &Harness) {

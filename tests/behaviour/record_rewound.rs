@@ -1,9 +1,11 @@
 //! An older state of a record, put back with its seal in order: nothing is done a second time.
 
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment, hook, with_annotation, with_pod_annotation};
+use crate::support::wait::eventually;
 use crate::support::wire::Request;
 use crate::support::{Harness, Pack};
 
@@ -58,6 +60,56 @@ async fn a_record_that_is_put_back_is_not_resumed_and_no_hook_runs_twice() {
     h.ready("web").await;
     h.records_show("web", &["1 superseded", "2 deployed"]).await;
     assert_eq!(runs(&h), 1, "the hook ran again");
+}
+
+/// A hook that is deleted as soon as it is there, so that nothing but its creation tells that it ran.
+fn announces(color: &str) -> Pack {
+    let mut announced = config_map("announced", json!({"color": color}));
+    announced["metadata"]["annotations"] =
+        json!({"helm.sh/hook": "post-upgrade", "helm.sh/hook-delete-policy": "hook-succeeded"});
+    Pack::new("web", "1.0.0").object(config_map("settings", json!({"color": color}))).object(announced)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pending_state_that_is_replayed_runs_no_hook_and_ends_no_second_upgrade() {
+    let h = Harness::new("rewound-replay").await;
+    h.deploy("web", &announces("blue"), json!({})).await;
+    let slow = with_pod_annotation(deployment("web", 1), "devcluster/unready", "true");
+    h.pack("web-pack", &announces("green").object(slow)).await;
+    h.shows("SherpackRelease/web", "/status/operation/phase", "Wait").await;
+    let pending = h.record_secret("web", 2).await;
+    h.heal("Deployment/web").await;
+    h.shows_states("web", &["1 superseded", "2 deployed"]).await;
+    h.ready("web").await;
+    let ran = || {
+        let makes =
+            |request: &&Request| request.verb == "create" && request.body["metadata"]["name"] == "announced";
+        h.wire.writes_to("configmaps", 0).iter().filter(makes).count()
+    };
+    let ended = || {
+        let tells = |request: &&Request| request.body["reason"] == "UpgradeSucceeded";
+        h.wire.writes_to("events", 0).iter().filter(tells).count()
+    };
+    eventually("the upgrade is told", async || !h.events("web", "UpgradeSucceeded").await.is_empty()).await;
+    assert_eq!((ran(), ended()), (1, 1));
+
+    // The data of then, in a PUT with the resourceVersion of now.
+    let mut replayed = h.record_secret("web", 2).await;
+    replayed.data = pending.data;
+    let name = replayed.metadata.name.clone().unwrap();
+    let replayed = h.secrets().replace(&name, &PostParams::default(), &replayed).await.unwrap();
+    h.condition("web", "Ready", "False", Some("RecordRewound")).await;
+    h.pass("web").await;
+    for again in [false, true] {
+        if again {
+            h.stop().await;
+            h.start();
+        }
+        h.pass("web").await;
+        h.condition("web", "Ready", "False", Some("RecordRewound")).await;
+    }
+    assert_eq!((ran(), ended()), (1, 1), "the upgrade went on once more");
+    assert_eq!(h.record_secret("web", 2).await.data, replayed.data, "the record was written");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sherpack_operator::api::Tenancy;
 
-use crate::support::accounts::{ALL, rule};
+use crate::support::accounts::{ALL, RECORDS, rule};
 use crate::support::harness::{PERSON, condition};
 use crate::support::packs::{config_map, service};
 use crate::support::wait::eventually;
@@ -100,7 +100,7 @@ async fn in_another_target_namespace_nothing_is_kept_that_the_account_could_not_
     h.grant("tenant", &enough()).await;
     h.grant_in(target, "tenant", &enough()).await;
     h.apply("web", &pack(), json!({"targetNamespace": target})).await;
-    let missing = format!("missing: create secrets in {target}");
+    let missing = format!("missing: get, list, create, update, patch, delete secrets in {target}");
     // What was granted may not be known at first.
     h.sees("SherpackRelease/web", |release| {
         let ready = condition(release, "Ready");
@@ -108,7 +108,13 @@ async fn in_another_target_namespace_nothing_is_kept_that_the_account_could_not_
     })
     .await;
     assert!(h.wire.writes_to("secrets", 0).iter().all(|request| !request.path.contains(target)));
-    let secrets = rule(&[""], &["secrets"], &["create"]);
+    // To make one is not enough: what is made has to be read, ended and deleted.
+    let make = rule(&[""], &["secrets"], &["create"]);
+    h.grant_in(target, "tenant", &[enough(), vec![make]].concat()).await;
+    let missing = format!("missing: get, list, update, patch, delete secrets in {target}");
+    h.sees("SherpackRelease/web", |release| message(release).ends_with(&missing)).await;
+    assert!(h.wire.writes_to("secrets", 0).iter().all(|request| !request.path.contains(target)));
+    let secrets = rule(&[""], &["secrets"], &RECORDS);
     h.grant_in(target, "tenant", &[enough(), vec![secrets]].concat()).await;
     h.ready("web").await;
 }

@@ -9,6 +9,9 @@ use super::harness::PERSON;
 /// Verbs that the operator needs on what it installs, upgrades and removes.
 pub const ALL: [&str; 4] = ["get", "create", "patch", "delete"];
 
+/// Verbs that an account needs on what holds revision records in another namespace than the release's own.
+pub const RECORDS: [&str; 6] = ["get", "list", "create", "update", "patch", "delete"];
+
 /// A rule of a role.
 #[must_use]
 pub fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
@@ -46,6 +49,11 @@ impl Harness {
 
     /// Whether an account of the namespace may do this there, as the API server says now.
     pub async fn may(&self, account: &str, verb: &str, resource: &str) -> bool {
+        self.may_in(&self.namespace, account, verb, resource).await
+    }
+
+    /// The same in another namespace.
+    pub async fn may_in(&self, namespace: &str, account: &str, verb: &str, resource: &str) -> bool {
         use k8s_openapi::api::authorization::v1::{
             ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
         };
@@ -54,7 +62,7 @@ impl Harness {
             None => (resource, None),
         };
         let attributes = ResourceAttributes {
-            namespace: Some(self.namespace.clone()),
+            namespace: Some(namespace.to_owned()),
             resource: Some(resource.to_owned()),
             subresource,
             verb: Some(verb.to_owned()),

@@ -72,7 +72,7 @@ impl Pass<'_> {
         let needed: BTreeSet<Right> =
             work.iter().flat_map(|(_, locked, kind)| rights(locked, kind)).collect();
         let missing = self.ctx.rights.missing(&self.cluster, needed.into_iter().collect()).await?;
-        let missing: HashSet<Right> = missing.into_iter().collect();
+        let missing: HashSet<Right> = missing.all().collect();
         let mut readable = Vec::with_capacity(work.len());
         for (suspicion, locked, kind) in work {
             let lacks: Vec<Right> =

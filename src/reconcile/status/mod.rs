@@ -33,7 +33,7 @@ use crate::manifest::{self, ObjectId};
 use crate::plan::Step;
 use crate::release::decide::{Decision, Hold, Operation};
 use crate::release::dependents::Awaited;
-use crate::release::{Action, State, Tested};
+use crate::release::{Action, ReleaseKey, State, Tested};
 use crate::storage::{Head, Stored};
 use drift::drift;
 use operation::operation;
@@ -61,6 +61,8 @@ pub(super) enum Progress {
     /// It is the turn of releases that depend on this one and are being deleted too.
     Dependents {
         awaited: Awaited,
+        /// They; `None`: one that no message to the author of this release names.
+        named: Vec<Option<ReleaseKey>>,
         until: Timestamp,
     },
     /// Nothing of the release is left, or nothing of it is ours to touch: the finalizer can go.

@@ -42,16 +42,19 @@ pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationSta
                 .collect(),
             ..OperationStatus::default()
         }),
-        Progress::Dependents { awaited, until } => Some(OperationStatus {
+        Progress::Dependents { awaited, named, until } => Some(OperationStatus {
             action: action_name(Action::Uninstall).to_owned(),
             phase: Some("Dependents".to_owned()),
             started_at: Some(Time(awaited.began)),
             deadline: Some(Time(*until)),
-            waiting_for: awaited
-                .releases()
+            waiting_for: named
+                .iter()
                 .take(LIST_MAX)
                 .map(|release| WaitingFor {
-                    object: format!("{} {release}", names::KIND),
+                    object: match release {
+                        Some(release) => format!("{} {release}", names::KIND),
+                        None => format!("{} in another namespace", names::KIND),
+                    },
                     state: health_name(Status::Terminating).to_owned(),
                     ..WaitingFor::default()
                 })

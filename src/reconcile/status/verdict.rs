@@ -7,8 +7,7 @@ use crate::api::conditions::Standing;
 use crate::api::{Class, names, reasons};
 use crate::reconcile::Error;
 use crate::release::decide::{Decision, Doubt, Doubtful, Hold, Operation};
-use crate::release::dependents::Awaited;
-use crate::release::{Action, State, description};
+use crate::release::{Action, ReleaseKey, State, description};
 use crate::storage::Head;
 
 /// Longest word that a record gives as a reason.
@@ -71,7 +70,7 @@ pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
                 Verdict::new(Standing::Progressing, reasons::UNINSTALLING, message)
             }
         }
-        Progress::Dependents { awaited, .. } => dependents(awaited),
+        Progress::Dependents { named, .. } => dependents(named),
         Progress::Gone => Verdict::new(Standing::Progressing, reasons::UNINSTALLING, "the objects are gone"),
         Progress::Nothing => idle(facts, &outcome.decision),
     }
@@ -174,19 +173,22 @@ fn doubted(doubtful: &Doubtful) -> Verdict {
     Verdict::new(Standing::Stalled, reason, message)
 }
 
-fn dependents(awaited: &Awaited) -> Verdict {
-    let mut releases = awaited.releases();
+fn dependents(named: &[Option<ReleaseKey>]) -> Verdict {
+    let mut releases = named.iter();
     let Some(first) = releases.next() else {
         let message = "waiting a moment: releases that depend on this one may be deleted too";
         return Verdict::new(Standing::Progressing, reasons::WAITING_FOR_DEPENDENTS, message);
+    };
+    let first = match first {
+        Some(first) => format!("the release {first}"),
+        None => "a release in another namespace".to_owned(),
     };
     let others = match releases.count() {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    let message = format!(
-        "waiting until the release {first}{others}, which depends on this one and is being deleted too, is gone"
-    );
+    let message =
+        format!("waiting until {first}{others}, which depends on this one and is being deleted too, is gone");
     Verdict::new(Standing::Progressing, reasons::WAITING_FOR_DEPENDENTS, message)
 }
 

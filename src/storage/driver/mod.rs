@@ -24,7 +24,8 @@ use super::{
     slim::Keep,
     unpacking::Unpacking,
 };
-use crate::release::{Private, Record, revision_of};
+use crate::release::{Private, Record, ReleaseKey, revision_of};
+use read::Everything;
 
 /// Parts of one record that are read or written at once.
 const PARALLEL: usize = 4;
@@ -331,15 +332,25 @@ impl<S: Shelf> Records for Driver<S> {
         self.delete_parts(namespace, parts_of(parts, stem, Some(*revision))).await
     }
 
-    async fn remove_all(&self, namespace: &str, release: &str) -> Result<(), Error> {
+    async fn remove_all(
+        &self,
+        namespace: &str,
+        release: &str,
+        owner: &ReleaseKey,
+    ) -> Result<Vec<String>, Error> {
         let (place, stem) = (self.place(namespace), self.stem(namespace, release));
-        let all = self.shelf.all(place, &Selector::everything(release)).await?;
-        let mut metas: Vec<Meta> = all.iter().filter_map(|meta| Meta::of(meta, &stem)).collect();
-        metas.sort_by_key(|meta| meta.revision);
-        for meta in &metas {
+        let Everything { own, stays, parts } = self.everything(place, release, &stem, owner).await?;
+        for meta in own.values() {
             self.delete_main(meta).await?;
         }
-        self.delete_parts(place, parts_of(all, &stem, None)).await
+        let of_those_that_stay = |meta: &ObjectMeta| {
+            let of = meta.name.as_deref().and_then(codec::part_of);
+            of.is_some_and(|(_, revision)| stays.contains_key(&revision))
+        };
+        let mut parts = parts_of(parts, &stem, None);
+        parts.retain(|meta| !of_those_that_stay(meta));
+        self.delete_parts(place, parts).await?;
+        Ok(stays.into_values().collect())
     }
 }
 

@@ -1,15 +1,16 @@
 //! Reading: lists page by page, and records with the parts that they need.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Driver, PARALLEL, off_thread};
-use crate::release::Record;
+use crate::release::{Record, ReleaseKey, revision_of};
 use crate::storage::{
-    Error, Head, Marked, Records, Stored,
+    Error, Head, Marked, Meta, Records, Stored,
     codec::{self, MAX_JSON_BYTES, Needs, Parts},
     head::is_chunk,
     page::Limit,
@@ -224,26 +225,61 @@ impl<S: Shelf> Driver<S> {
         })
     }
 
+    /// Everything that is there of a release of this stem, in one list: records are opened, for only a seal tells whose
+    /// they are.
+    pub(super) async fn everything(
+        &self,
+        place: &str,
+        release: &str,
+        stem: &str,
+        owner: &ReleaseKey,
+    ) -> Result<Everything, Error> {
+        let mut scan = Scan::new(self, Some(place), Selector::everything(release));
+        scan.parts = Some(Vec::new());
+        let (mut own, mut stays) = (BTreeMap::new(), BTreeMap::new());
+        while let Some(main) = scan.next().await? {
+            let head = self.open(main, Keep::Slim).await?;
+            let name = match &head {
+                Head::Ours(stored) | Head::Foreign(stored) => &stored.secret_name,
+                Head::Unreadable(unreadable) => &unreadable.name,
+                Head::None => continue,
+            };
+            let Some((_, revision)) = revision_of(name).filter(|(of, _)| *of == stem) else { continue };
+            match head.stored().filter(|_| head.is_sealed_for(owner)) {
+                Some(stored) => {
+                    stays.remove(&revision);
+                    own.insert(revision, stored.meta());
+                }
+                None => {
+                    own.remove(&revision);
+                    stays.insert(revision, name.clone());
+                }
+            }
+        }
+        Ok(Everything { own, stays, parts: scan.parts.unwrap_or_default() })
+    }
+
     /// The main objects of records, packed as they are.
     pub(super) fn scan(
         &self,
         namespace: Option<&str>,
         selector: Selector,
     ) -> impl Stream<Item = Result<Secret, Error>> + Send + use<S> {
-        let first = Scan {
-            shelf: self.shelf.clone(),
-            namespace: namespace.map(str::to_owned),
-            selector,
-            page: VecDeque::new(),
-            next: Some(String::new()),
-            limit: Limit::default(),
-            tries: LIST_TRIES,
-        };
-        stream::try_unfold(first, |mut scan| async move {
+        stream::try_unfold(Scan::new(self, namespace, selector), |mut scan| async move {
             let found = scan.next().await?;
             Ok(found.map(|main| (main, scan)))
         })
     }
+}
+
+/// What there is of a release, by revision.
+pub(super) struct Everything {
+    /// Records that are sealed for the release.
+    pub(super) own: BTreeMap<u32, Meta>,
+    /// Names of the other records.
+    pub(super) stays: BTreeMap<u32, String>,
+    /// Parts, whatever record they are of.
+    pub(super) parts: Vec<ObjectMeta>,
 }
 
 /// A list that is read page by page. Objects wait packed; one at a time is given.
@@ -256,13 +292,29 @@ struct Scan<S> {
     next: Option<String>,
     limit: Limit,
     tries: u32,
+    /// The metadata of the parts that the list showed beside the records; `None`: not asked for.
+    parts: Option<Vec<ObjectMeta>>,
 }
 
 impl<S: Shelf> Scan<S> {
+    fn new(driver: &Driver<S>, namespace: Option<&str>, selector: Selector) -> Self {
+        Self {
+            shelf: driver.shelf.clone(),
+            namespace: namespace.map(str::to_owned),
+            selector,
+            page: VecDeque::new(),
+            next: Some(String::new()),
+            limit: Limit::default(),
+            tries: LIST_TRIES,
+            parts: None,
+        }
+    }
+
     async fn next(&mut self) -> Result<Option<Secret>, Error> {
         loop {
             if let Some(secret) = self.page.pop_front() {
                 if is_chunk(&secret.metadata) {
+                    self.parts.iter_mut().for_each(|parts| parts.push(secret.metadata.clone()));
                     continue;
                 }
                 return Ok(Some(secret));

@@ -36,7 +36,7 @@ use super::{
 use crate::{
     api::names,
     manifest::{hex, sha256_hex},
-    release::{Private, Record},
+    release::{Private, Record, ReleaseKey},
 };
 
 const LOCK: &str = ".lock";
@@ -220,17 +220,27 @@ impl Records for FileRecords {
         self.run(what, move |files| files.delete(&meta)).await
     }
 
-    async fn remove_all(&self, namespace: &str, release: &str) -> Result<(), Error> {
-        let (namespace, release) = (namespace.to_owned(), release.to_owned());
+    async fn remove_all(
+        &self,
+        namespace: &str,
+        release: &str,
+        owner: &ReleaseKey,
+    ) -> Result<Vec<String>, Error> {
+        let (namespace, release, owner) = (namespace.to_owned(), release.to_owned(), owner.clone());
         let what = format!("delete the revisions of {namespace}/{release}");
         self.run(what, move |files| {
+            let mut stays = Vec::new();
             for meta in files.metas(&namespace, &release)? {
-                files.delete(&meta)?;
+                match files.head(&namespace, &release, meta.revision)? {
+                    Head::None => {}
+                    head if head.is_sealed_for(&owner) => files.delete(&meta)?,
+                    _ => stays.push(meta.secret_name),
+                }
             }
             if let Some(place) = files.place(&namespace, &release)? {
                 place.clear();
             }
-            Ok(())
+            Ok(stays)
         })
         .await
     }

@@ -4,7 +4,7 @@ use crate::{
     storage::{
         codec::tests::KEY,
         round_trip::round_trip,
-        samples::{private, record},
+        samples::{owner, private, record},
     },
 };
 
@@ -79,7 +79,7 @@ async fn what_a_crash_leaves_is_the_old_pair_or_the_new_one() {
     let Head::Ours(stored) = records.newest("apps", "web").await.unwrap() else { panic!("not ours") };
     records.update(&stored, &deployed, Some(&private(1)), true).await.unwrap();
     assert_eq!(beside(&place).len(), 1);
-    records.remove_all("apps", "web").await.unwrap();
+    records.remove_all("apps", "web", &owner()).await.unwrap();
     assert_eq!(inside(&base), Vec::<String>::new());
     fs::remove_dir_all(base).unwrap();
 }
