@@ -103,7 +103,8 @@ fn every_folder_uses_only_what_is_below_it() {
 fn every_folder_has_a_place() {
     for entry in fs::read_dir(root()).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() {
+        // `docs` is made of unit tests.
+        if path.is_dir() && !path.ends_with("docs") {
             row(path.file_name().unwrap().to_str().unwrap());
         }
     }

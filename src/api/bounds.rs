@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::duration;
-use super::validate::Invalid;
+use super::{Invalid, duration};
 
 /// A source is looked at, and a release is passed over, at most this often.
 pub const INTERVAL_MIN: Duration = Duration::from_secs(10);

@@ -7,12 +7,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::reasons::condition::{READY, RECONCILING, STALLED};
-use super::status::{
+use super::schema::{
     DriftStatus, DriftedObject, HistoryEntry, OperationStatus, SherpackReleaseStatus, WaitingFor,
 };
-
-/// Longest message of a condition, in bytes.
-pub const MESSAGE_MAX: usize = 1024;
+pub use super::text::{MESSAGE_MAX, clip, cut};
 
 /// Value of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,25 +121,6 @@ pub fn summarize(
             remove(conditions, type_);
         }
     }
-}
-
-/// At most [`MESSAGE_MAX`] bytes of a text, see [`cut`].
-#[must_use]
-pub fn clip(message: &str) -> String {
-    cut(message, MESSAGE_MAX)
-}
-
-/// At most `most` bytes of a text, cut between characters; a cut is shown by an ellipsis.
-#[must_use]
-pub fn cut(text: &str, most: usize) -> String {
-    const ELLIPSIS: char = '…';
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(most.saturating_sub(ELLIPSIS.len_utf8()));
-    let mut cut = text[..end].to_owned();
-    cut.push(ELLIPSIS);
-    cut
 }
 
 /// Whether two statuses say the same, times apart. A status that differs in nothing but time is not written.

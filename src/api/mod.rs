@@ -8,51 +8,31 @@ pub mod annotations;
 mod bounds;
 mod class;
 pub mod conditions;
-mod crd;
-mod dependencies;
 pub mod duration;
-mod guard;
 mod ignore;
-mod lock;
+mod invalid;
 pub mod names;
-mod operations;
 pub mod reasons;
-mod release;
+mod schema;
 pub mod selector;
 mod settings;
-mod source;
-mod status;
-mod tenancy;
-mod unsupported;
-mod validate;
-mod validate_sources;
+mod text;
 
 pub use bounds::{Bounded, INTERVAL_MIN, TIMEOUT_MAX};
 pub use class::Class;
-pub use crd::{Error as CrdError, crd, crd_yaml};
-pub use dependencies::{DependsOn, dependencies};
-pub use guard::{
-    Compression, Drift, DriftIgnore, DriftMode, DriftTarget, History, HistoryStorage, LargeRevision,
-    StrictDrift,
-};
 pub use ignore::{BadRule, FieldPath, IgnoreRule, Segment};
-pub use lock::lock_of;
-pub use operations::{
-    Adopt, CrdUninstall, CrdUpgrade, Crds, ImmutableFields, Install, InstallFailure, Test, Uninstall,
-    UninstallPolicy, Upgrade, UpgradeFailure, Waves,
+pub use invalid::Invalid;
+pub use schema::{
+    Adopt, Approval, ArtifactKind, ArtifactSource, Compression, Contended, CrdError, CrdStatus, CrdUninstall,
+    CrdUpgrade, Crds, Dependency, Drift, DriftIgnore, DriftMode, DriftStatus, DriftTarget, DriftedObject,
+    History, HistoryEntry, HistoryStorage, HttpSource, ImmutableFields, Install, InstallFailure, LIST_MAX,
+    LargeRevision, LastHandled, Lock, NAME_MAX, ObjectKey, OciSource, OperationStatus, PackSource,
+    PackStatus, PlanStatus, ReferenceKind, ReleaseReference, RepositorySource, SecretReference,
+    SherpackRelease, SherpackReleaseSpec, SherpackReleaseStatus, StrictDrift, Test, Uninstall,
+    UninstallPolicy, Upgrade, UpgradeFailure, Values, ValuesReference, WaitingFor, Waves, crd, crd_yaml,
 };
-pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
 pub use settings::{
-    CrdSettings, DriftPause, Installer, LockOf, PackFrom, Requests, Settings, TestSettings,
-    UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
+    ActsAs, CrdSettings, DependsOn, DriftPause, Installer, LockOf, LockPolicy, PackFrom, Policy, Requests,
+    Settings, Tenancy, TestSettings, UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings, dependencies,
+    is_account_name, lock_of, uninstall_settings, validate,
 };
-pub use source::{
-    ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,
-    ReferenceKind, ReleaseReference, RepositorySource, SecretReference, Values, ValuesReference,
-};
-pub use status::{
-    Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, NAME_MAX,
-    OperationStatus, PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
-};
-pub use tenancy::{ActsAs, Tenancy, is_account_name};
-pub use validate::{Invalid, LockPolicy, Policy, uninstall_settings, validate};

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::http::Validators;
+use super::validators::Validators;
 use crate::manifest::{digest_of, sha256_hex};
 
 /// The layout; another one gets another name.

@@ -8,6 +8,7 @@ mod error;
 pub mod http;
 pub mod object;
 pub mod path;
+mod validators;
 pub mod values;
 
 pub use error::Error;

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use kube::core::Status;
 
-use super::codec::MAX_RECORD_BYTES;
+use super::MAX_RECORD_BYTES;
 use crate::api::{Class, reasons};
 use crate::cluster::client::is_not_permitted;
 

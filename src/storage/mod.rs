@@ -43,6 +43,11 @@ use std::{future::Future, time::Duration};
 
 use futures::Stream;
 
+/// Most bytes of all data keys of one object together.
+///
+/// The API server's own limit is 1,048,576 in all; the published format draws the line here.
+pub const MAX_RECORD_BYTES: usize = 1_000_000;
+
 pub use self::{
     any::{AnyRecords, Keeping, Stores},
     codec::{Because, Compression, KeyRing, Keys, Large, MacKey, Provenance, Unproved, stem},

@@ -1,5 +1,7 @@
 //! One GET of an archive: bounded in size, time and redirects, conditional when something is known already.
 
+mod connect;
+
 use std::time::Duration;
 
 use http::header::{
@@ -12,8 +14,9 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
+pub(super) use self::connect::Wire;
+use self::connect::{Connected, Forwarding, Place};
 use super::Options;
-use super::connect::{Connected, Forwarding, Place};
 use super::credentials::Credentials;
 use super::fair::Fair;
 use super::proxy::Rules;
@@ -23,6 +26,7 @@ use super::url::Url;
 use super::walls::{Reach, Walls};
 use crate::pack::{self, Limits};
 use crate::source::Error;
+use crate::source::validators::Validators;
 
 /// Redirects that are followed.
 const REDIRECTS: usize = 5;
@@ -57,17 +61,6 @@ impl Default for Timing {
         let [five, ten, fifteen] = [5, 10, 15].map(Duration::from_secs);
         Self { connect: five, handshake: ten, head: fifteen, idle: fifteen, total: Duration::from_secs(90) }
     }
-}
-
-/// What a server gave to tell one content from the next.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Validators {
-    /// `ETag`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub etag: Option<String>,
-    /// `Last-Modified`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_modified: Option<String>,
 }
 
 /// How a fetch ended.

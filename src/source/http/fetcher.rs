@@ -12,13 +12,14 @@ use futures::channel::mpsc::UnboundedSender;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Answer, Client, Validators};
+use super::client::{Answer, Client};
 use super::credentials::Credentials;
 use super::fair::Fair;
 use super::state::{Ask, Ended, Look, Next, Source, SourceId};
 use crate::release::ReleaseKey;
 use crate::source::Error;
 use crate::source::cache::{Cache, Known};
+use crate::source::validators::Validators;
 
 /// Attempts at a time. One that waits for a connection takes a socket and little else.
 const ATTEMPTS: u32 = 256;

@@ -8,7 +8,6 @@
 
 mod address;
 mod client;
-mod connect;
 mod credentials;
 mod fair;
 mod fetcher;
@@ -22,9 +21,10 @@ mod walls;
 
 use std::path::PathBuf;
 
+pub use super::validators::Validators;
 pub use crate::cluster::client::Proxies;
 pub use address::Allowed;
-pub use client::{Answer, Client, Timing, Validators};
+pub use client::{Answer, Client, Timing};
 pub use credentials::Credentials;
 pub use fair::{Fair, Permit};
 pub use fetcher::{Fetcher, OnFetch};

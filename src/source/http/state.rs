@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::client::Validators;
 use super::credentials::Credentials;
 use super::url::Url;
 use crate::api::{Class, INTERVAL_MIN};
 use crate::release::{ReleaseKey, backoff};
 use crate::source::Error;
 use crate::source::cache::Known;
+use crate::source::validators::Validators;
 
 /// A source that worked may fail so many times in a row before anybody is told: most trouble is over by then.
 const TOLERATED: u32 = 3;

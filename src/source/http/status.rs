@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::address::{Allowed, forbidden};
-use super::connect::Wire;
+use super::client::Wire;
 use super::tls;
 
 /// Bytes of an answer's head.

@@ -8,6 +8,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod blob;
+mod mac_key;
 mod parts;
 mod ring;
 mod seal;
@@ -22,10 +23,11 @@ use self::parts::{Stream, Streams};
 use self::seal::Opened;
 pub use self::{
     blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES, nodes},
+    mac_key::{KEY_BYTES, MacKey},
     parts::{Large, MAX_PARTS, Needs, needs},
     ring::{KeyRing, Keys},
-    seal::{KEY_BYTES, MacKey},
 };
+pub use super::MAX_RECORD_BYTES;
 use super::{
     Error,
     unreadable::{Fault, Unreadable},
@@ -34,11 +36,6 @@ use crate::{
     api::names,
     release::{Owner, Private, Record},
 };
-
-/// Most bytes of all data keys of one object together.
-///
-/// The API server's own limit is 1,048,576 in all; the published format draws the line here.
-pub const MAX_RECORD_BYTES: usize = 1_000_000;
 
 /// Most bytes of a sealed private part.
 pub const MAX_PRIVATE_BYTES: usize = 8 * 1024 * 1024;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::seal::MacKey;
+use super::mac_key::MacKey;
 
 /// Several keys, each known by its id. New seals are made with the current one.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::Value;
 
-use super::SherpackRelease;
+use crate::api::SherpackRelease;
 
 /// First lines of [`crd_yaml`].
 const HEADER: &str =
@@ -159,10 +159,10 @@ mod tests {
     fn the_files_are_what_the_code_says() {
         let text = crd_yaml().expect("YAML");
         for (path, file) in [
-            ("crds", include_str!("../../crds/sherpack.io_sherpackreleases.yaml")),
+            ("crds", include_str!("../../../crds/sherpack.io_sherpackreleases.yaml")),
             (
                 "charts/sherpack-operator/files",
-                include_str!("../../charts/sherpack-operator/files/sherpack.io_sherpackreleases.yaml"),
+                include_str!("../../../charts/sherpack-operator/files/sherpack.io_sherpackreleases.yaml"),
             ),
         ] {
             assert!(text == file, "{path} differs from the code: run `make crds` and review the change");

@@ -3,8 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
 use crate::api::{
-    ActsAs, Adopt, Approval, Compression, DependsOn, DriftMode, DriftPause, ImmutableFields, LargeRevision,
-    ReferenceKind, UninstallPolicy, ValuesFrom,
+    ActsAs, Adopt, Approval, Class, Compression, DependsOn, DriftMode, DriftPause, ImmutableFields,
+    LargeRevision, LockPolicy, ReferenceKind, Tenancy, UninstallPolicy, ValuesFrom,
 };
 
 const NO_DIR: Policy = policy(false);
@@ -21,7 +21,7 @@ const fn policy(pack_dir_enabled: bool) -> Policy {
         tenancy: Tenancy::Single,
         trust_pack_crds: false,
         ignore: Vec::new(),
-        lock: super::LockPolicy { objects: 1000, as_operator: false },
+        lock: LockPolicy { objects: 1000, as_operator: false },
     }
 }
 
@@ -301,7 +301,7 @@ fn all_that_is_not_built_yet_is_named_at_once() {
     let (oci, repository) = (json!({"repository": "oci://x"}), json!({"url": "https://x", "name": "p"}));
     let asks = json!({"oci": oci, "repository": repository});
     release.spec.pack = serde_json::from_value(asks).expect("a pack");
-    let asked = crate::api::unsupported::asked_for(&release);
+    let asked = super::unsupported::asked_for(&release);
     assert_eq!(asked, ["spec.pack.repository", "spec.pack.oci"]);
     release.spec.pack = serde_json::from_value(json!({"oci": oci})).expect("a pack");
     let invalid = validate(&release, &NO_DIR).expect_err("it is refused");

@@ -14,28 +14,31 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
-use super::client::{Client, unreachable};
-use super::credentials::Credentials;
-use super::proxy::Proxy;
-use super::tls;
-use super::url::Url;
-use super::walls::{Reach, Refused};
+use super::{Client, unreachable};
 use crate::source::Error;
+use crate::source::http::credentials::Credentials;
+use crate::source::http::proxy::Proxy;
+use crate::source::http::tls;
+use crate::source::http::url::Url;
+use crate::source::http::walls::{Reach, Refused};
 
 /// Addresses of one name that are tried.
 const ADDRESSES: usize = 6;
 
-pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(in crate::source::http) trait Wire:
+    AsyncRead + AsyncWrite + Unpin + Send
+{
+}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 /// A connection, and how the request on it has to name its target.
-pub(super) struct Connected {
+pub(in crate::source::http) struct Connected {
     pub wire: Box<dyn Wire>,
     pub forwarding: Option<Forwarding>,
 }
 
 /// The proxy reads the request.
-pub(super) struct Forwarding {
+pub(in crate::source::http) struct Forwarding {
     /// The host and port that go into the request line.
     pub authority: String,
     /// This tells the proxy who asks.
@@ -43,7 +46,7 @@ pub(super) struct Forwarding {
 }
 
 /// Where a URL leads, after it was checked.
-pub(super) struct Place {
+pub(in crate::source::http) struct Place {
     pub reach: Reach,
     proxy: Option<Proxy>,
     /// What was checked is what is connected to, by a proxy too: the name is not looked up again. None for a host that
@@ -53,7 +56,7 @@ pub(super) struct Place {
 
 impl Client {
     /// Looks up and checks where a URL leads.
-    pub(super) async fn place(&self, namespace: &str, url: &Url) -> Result<Place, Error> {
+    pub(in crate::source::http) async fn place(&self, namespace: &str, url: &Url) -> Result<Place, Error> {
         let proxy = self.proxies.of(url).map_err(|message| unreachable(url, message))?;
         if proxy.is_some() && self.walls.allow(url.host(), url.port()) {
             return Ok(Place { reach: Reach::Allowed, proxy, addresses: Vec::new() });
@@ -83,7 +86,7 @@ impl Client {
     }
 
     /// `identify`: the credentials are for this host.
-    pub(super) async fn connect(
+    pub(in crate::source::http) async fn connect(
         &self,
         namespace: &str,
         url: &Url,

@@ -1,6 +1,8 @@
 //! `spec.dependsOn`: from what a user wrote to the releases that are meant.
 
-use super::{Dependency, Invalid, Policy, SherpackRelease, Tenancy, tenancy};
+use super::policy::{Policy, Tenancy};
+use super::tenancy;
+use crate::api::{Dependency, Invalid, SherpackRelease};
 
 /// Entries of `spec.dependsOn`.
 pub(super) const MAX: usize = 64;

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::conditions::{clip, cut};
+use crate::api::conditions::{clip, cut};
 
 /// Most bytes of a name that others chose: of a pack, a chart, a version, a field manager.
 pub const NAME_MAX: usize = 253;

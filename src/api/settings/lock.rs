@@ -1,9 +1,8 @@
 //! `spec.lock`: what it names, and what means nothing beside it.
 
-use super::names::{RELEASE_NAME_MAX, is_dns_label};
-use super::settings::{Installer, LockOf};
-use super::validate::Invalid;
-use super::{Lock, SherpackRelease, SherpackReleaseSpec};
+use super::resolved::{Installer, LockOf};
+use crate::api::names::{RELEASE_NAME_MAX, is_dns_label};
+use crate::api::{Invalid, Lock, SherpackRelease, SherpackReleaseSpec};
 
 /// What a release locks, if it locks anything that can be.
 #[must_use]

@@ -13,7 +13,7 @@ use super::guard::{Drift, History, HistoryStorage};
 use super::operations::{Crds, Install, Test, Uninstall, Upgrade, Waves};
 use super::source::{Dependency, Lock, PackSource, Values, ValuesReference, values_schema};
 use super::status::SherpackReleaseStatus;
-use super::{bounds, duration};
+use crate::api::{bounds, duration};
 
 /// What to install, and how to keep it.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn the_resource_is_known_under_the_names_of_the_project() {
-        assert_eq!(SherpackRelease::api_version(&()), super::super::names::API_VERSION);
-        assert_eq!(SherpackRelease::kind(&()), super::super::names::KIND);
+        assert_eq!(SherpackRelease::api_version(&()), crate::api::names::API_VERSION);
+        assert_eq!(SherpackRelease::kind(&()), crate::api::names::KIND);
     }
 
     #[test]

@@ -3,107 +3,28 @@
 //! The API server refuses most of this already (schema and CEL); it is checked again because objects can be older
 //! than the rules, and because a few things cannot be said there.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::core::{Selector, SelectorExt as _};
 use serde_json::Value;
 
-use super::bounds::{Bounds, positive};
-use super::names::{
-    ACCEPT_RECORD, APPROVE, DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT,
-    is_dns_label,
-};
-use super::settings::{
+use super::policy::Policy;
+use super::resolved::{
     CrdSettings, HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings,
     UninstallSettings, WAVE_TIMEOUT, WaveSettings,
 };
-use super::validate_sources::{pack_from, values_sources};
-use super::{
-    Class, Crds, Drift, History, HistoryStorage, IgnoreRule, Install, InstallFailure, SherpackRelease,
-    SherpackReleaseSpec, Tenancy, Test, Uninstall, Upgrade, UpgradeFailure, Waves, dependencies, lock,
-    reasons, tenancy, unsupported,
+use super::sources::{pack_from, values_sources};
+use super::{dependencies, lock, tenancy, unsupported};
+use crate::api::bounds::{Bounds, positive};
+use crate::api::names::{
+    ACCEPT_RECORD, APPROVE, DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT,
+    is_dns_label,
 };
-
-/// What the operator was started with, as far as it decides which specs are valid.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Policy {
-    /// Whether `--pack-dir` was given.
-    pub pack_dir_enabled: bool,
-    /// Whether `--storage-dir` was given.
-    pub storage_dir_enabled: bool,
-    /// Namespaces, besides that of the target, in which revisions may be stored; `*` stands for all.
-    pub storage_namespaces: Vec<String>,
-    /// The only namespace whose releases are watched, if there is one.
-    pub watch_namespace: Option<String>,
-    /// Only releases with such labels are worked on: one shard of several.
-    pub watch_labels: Option<Selector>,
-    /// The service account of releases that name none, in the namespace of each.
-    pub default_service_account: Option<String>,
-    /// Whether every release needs one, and none may refer to another namespace.
-    pub tenancy: Tenancy,
-    /// Whether a pack alone may have definitions changed at any cost, or deleted.
-    pub trust_pack_crds: bool,
-    /// What of all releases is left to others, before what each says itself.
-    pub ignore: Vec<Arc<IgnoreRule>>,
-    pub lock: LockPolicy,
-}
-
-/// What `spec.lock` may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockPolicy {
-    /// How many objects one lock may have.
-    pub objects: usize,
-    /// Whether a lock without a service account may write what is beyond the namespace of its records, or gives rights.
-    pub as_operator: bool,
-}
-
-impl Default for LockPolicy {
-    fn default() -> Self {
-        Self { objects: 1000, as_operator: false }
-    }
-}
-
-impl Policy {
-    /// Whether a release is this operator's to work on.
-    #[must_use]
-    pub fn selects(&self, release: &SherpackRelease) -> bool {
-        let labels = release.metadata.labels.as_ref();
-        self.watch_labels.as_ref().is_none_or(|selector| selector.matches(labels.unwrap_or(&BTreeMap::new())))
-    }
-}
-
-/// A release that cannot be acted on until its author changes it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct Invalid {
-    /// `InvalidSpec`, `NotSupported` or `DependencyCycle`, or what the tenancy refuses.
-    pub reason: &'static str,
-    /// Path of the field, such as `spec.pack.oci`.
-    pub field: String,
-    /// What is wrong with it and what to do.
-    pub message: String,
-}
-
-impl Invalid {
-    pub(super) fn spec(field: &str, message: impl Into<String>) -> Self {
-        Self { reason: reasons::INVALID_SPEC, field: field.to_owned(), message: message.into() }
-    }
-
-    /// Always the author of the release.
-    #[must_use]
-    pub fn class(&self) -> Class {
-        Class::FixSpec
-    }
-
-    /// The condition reason.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        self.reason
-    }
-}
+use crate::api::{
+    Crds, Drift, History, HistoryStorage, IgnoreRule, Install, InstallFailure, Invalid, SherpackRelease,
+    SherpackReleaseSpec, Test, Uninstall, Upgrade, UpgradeFailure, Waves, reasons,
+};
 
 /// Resolves a release into settings.
 ///

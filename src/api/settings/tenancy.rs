@@ -3,30 +3,8 @@
 //! Kubernetes' RBAC decides what a service account may do, also in other namespaces. What is refused here is what no
 //! account is asked about: references that the operator follows as itself.
 
-use super::names::is_dns_label;
-use super::validate::{Invalid, Policy};
-use super::{Lock, PackSource, SherpackRelease, reasons};
-
-/// How far the authors of releases trust each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tenancy {
-    /// A release without a service account is worked on as the operator.
-    #[default]
-    Single,
-    /// Every release needs a service account, and none may refer to another namespace.
-    Multi,
-}
-
-/// As whom the objects, the pack and the values of a release are read and written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ActsAs {
-    /// As the operator itself.
-    Operator,
-    /// As this service account of the release's own namespace.
-    ServiceAccount(String),
-    /// An account is required and no usable one is named: as nobody.
-    Nobody,
-}
+use super::policy::{ActsAs, Policy, Tenancy, is_account_name};
+use crate::api::{Invalid, Lock, PackSource, SherpackRelease, reasons};
 
 /// As whom the release is worked on, for any release: deletion does not wait for an author who repairs the spec.
 pub(super) fn acts_as(release: &SherpackRelease, policy: &Policy) -> ActsAs {
@@ -37,12 +15,6 @@ pub(super) fn acts_as(release: &SherpackRelease, policy: &Policy) -> ActsAs {
         None if policy.tenancy == Tenancy::Multi => ActsAs::Nobody,
         None => ActsAs::Operator,
     }
-}
-
-/// Whether a service account can have this name: labels of a-z, 0-9 and `-`, separated by dots.
-#[must_use]
-pub fn is_account_name(name: &str) -> bool {
-    name.len() <= 253 && name.split('.').all(is_dns_label)
 }
 
 /// [`acts_as`] for a release that is to be acted on.

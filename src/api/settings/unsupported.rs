@@ -3,7 +3,7 @@
 //! [`asked_for`] is the one table. When a feature lands, its line goes and `validate` resolves the field instead.
 //! A value that equals the documented default asks for nothing, so it is let through.
 
-use super::{PackSource, SherpackRelease, SherpackReleaseSpec};
+use crate::api::{PackSource, SherpackRelease, SherpackReleaseSpec};
 
 /// Paths of everything that the release asks for and that is not built yet, in the order of the schema.
 pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {

@@ -1,7 +1,7 @@
 //! Where a pack and its values come from: what of `spec.pack` and `spec.valuesFrom` is valid, and with which operator.
 
-use super::settings::{PackFrom, VALUES_FROM_MAX, VALUES_KEY, ValuesFrom};
-use super::{HttpSource, Invalid, ObjectKey, PackSource, Policy, ReferenceKind, ValuesReference};
+use super::resolved::{PackFrom, VALUES_FROM_MAX, VALUES_KEY, ValuesFrom};
+use crate::api::{HttpSource, Invalid, ObjectKey, PackSource, Policy, ReferenceKind, ValuesReference};
 
 /// The supported source that is set; none when it is another one.
 pub(super) fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Invalid> {

@@ -1,0 +1,20 @@
+//! From what a user wrote to what the rest of the crate acts on.
+
+mod dependencies;
+mod fallback;
+mod lock;
+mod policy;
+mod resolved;
+mod sources;
+mod tenancy;
+mod unsupported;
+mod validate;
+
+pub use dependencies::{DependsOn, dependencies};
+pub use lock::lock_of;
+pub use policy::{ActsAs, LockPolicy, Policy, Tenancy, is_account_name};
+pub use resolved::{
+    CrdSettings, DriftPause, Installer, LockOf, PackFrom, Requests, Settings, TestSettings,
+    UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
+};
+pub use validate::{uninstall_settings, validate};
