@@ -37,10 +37,14 @@ impl Pass<'_> {
             }
             _ => {
                 let Settings { target_namespace, release_name, .. } = self.settings.clone();
-                let records = self.records();
+                let (records, claimed) = (self.records(), self.claimed.is_some());
                 let room = || self.claim(UNPACKED);
-                let read = records.newest_slim(&target_namespace, &release_name, room).await??;
-                self.judged(read)
+                let read = records.newest_slim(&target_namespace, &release_name, room).await;
+                if !claimed {
+                    // What stays of it is small.
+                    self.claimed = None;
+                }
+                self.judged(read??)
             }
         };
         self.mem.keys = keys;
