@@ -50,7 +50,7 @@ pub use source::{
 };
 pub use status::{
     Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, NAME_MAX,
-    OperationStatus, PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
+    OperationStatus, PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor, clip_all,
 };
 pub use tenancy::{ActsAs, Tenancy, is_account_name};
 pub use validate::{Invalid, LockPolicy, Policy, uninstall_settings, validate};
