@@ -2,6 +2,7 @@
 
 use super::Pass;
 use super::status::Outcome;
+use crate::api::{NAME_MAX, conditions};
 use crate::release::decide::{Hold, Operation};
 use crate::storage::unsealed::{self, Claim};
 use crate::storage::{Head, Stored};
@@ -41,7 +42,9 @@ impl Pass<'_> {
 }
 
 fn whose(claim: &Claim) -> String {
-    match (claim.foreign, &claim.holder) {
+    // Whoever wrote the record chose how long that is.
+    let holder = claim.holder.as_ref().map(|holder| conditions::cut(holder, NAME_MAX));
+    match (claim.foreign, holder) {
         (true, None) => "another tool".to_owned(),
         (true, Some(manager)) => format!("another tool (field manager {manager})"),
         // It has a private part that is not sealed with our key, so it may say what it likes.
@@ -52,4 +55,17 @@ fn whose(claim: &Claim) -> String {
 
 fn claims(stored: &Stored, who: &str) -> String {
     format!("revision {} is {}, held by {who}", stored.record.version, stored.record.state.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_shown_cut() {
+        let claim = |foreign| Claim { foreign, holder: Some("h".repeat(1 << 20)) };
+        for claim in [claim(true), claim(false)] {
+            assert!(whose(&claim).len() < 2 * NAME_MAX, "{}", claim.foreign);
+        }
+    }
 }

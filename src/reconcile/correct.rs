@@ -12,7 +12,7 @@ use super::ignore::{Left, of_new};
 use super::memory::{DriftAction, Drifted, Unreported};
 use super::parsed::objects_in;
 use super::{Error, Pass};
-use crate::api::{DriftMode, IgnoreRule};
+use crate::api::{DriftMode, IgnoreRule, clip_all};
 use crate::cluster::{Mode, is_hidden};
 use crate::manifest::managed_fields::ignore::{as_live, locked_part, wishes};
 use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
@@ -363,12 +363,14 @@ impl Pass<'_> {
             added.into_iter().next()
         });
         let manager = rival.as_ref().map(|taken| taken.manager.clone());
-        let paths = match rival {
+        let mut paths = match rival {
             Some(taken) => taken.paths,
             // Removed fields have no owner any more.
             None if suspicion.gone => Vec::new(),
             None => managed_fields::lost_paths(&body, &suspicion.managed_fields),
         };
+        // Keys of others may be part of them.
+        clip_all(&mut paths);
         let due = self.later(REPORT_AFTER);
         let drift = &mut self.mem.drift;
         let known = |seen: &Drifted| {

@@ -53,10 +53,14 @@ impl Pass<'_> {
             }
             _ => {
                 let Settings { target_namespace, release_name, .. } = self.settings.clone();
-                let records = self.records_unasked();
+                let (records, claimed) = (self.records_unasked(), self.claimed.is_some());
                 let room = || self.claim(UNPACKED);
-                let read = records.newest_slim(&target_namespace, &release_name, room).await??;
-                self.judged(read)
+                let read = records.newest_slim(&target_namespace, &release_name, room).await;
+                if !claimed {
+                    // What stays of it is small.
+                    self.claimed = None;
+                }
+                self.judged(read??)
             }
         };
         let at = match &head {

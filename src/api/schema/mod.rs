@@ -23,5 +23,5 @@ pub use source::{
 };
 pub use status::{
     Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, NAME_MAX,
-    OperationStatus, PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor,
+    OperationStatus, PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor, clip_all,
 };

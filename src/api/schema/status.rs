@@ -366,7 +366,8 @@ fn name_in_place(name: &mut Option<String>) {
     }
 }
 
-fn clip_all(texts: &mut Vec<String>) {
+/// Cuts a list of texts to what the status shows of it.
+pub fn clip_all(texts: &mut Vec<String>) {
     texts.truncate(LIST_MAX);
     texts.iter_mut().for_each(|text| *text = clip(text));
 }

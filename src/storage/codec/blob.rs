@@ -22,6 +22,9 @@ const MAX_WINDOW_LOG: u32 = 25;
 
 const ZSTD_LEVEL: i32 = 3;
 
+/// A buffer for less than this may grow as it is filled.
+const GROWS: usize = 1 << 20;
+
 /// How the JSON is compressed; the label `sherpack.io/compression` says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -72,26 +75,41 @@ pub(in crate::storage) fn unpack(
 ) -> Result<Vec<u8>, (Fault, String)> {
     let bytes =
         STANDARD.decode(text).map_err(|e| (Fault::Damaged, format!("its data is not base64: {e}")))?;
-    let mut json = Vec::new();
     let damaged =
         |e| (Fault::Damaged, format!("its {} data is damaged or cut off: {e}", compression.label()));
     // One byte more than allowed, to tell "exactly full" from "more".
     let limit = max as u64 + 1;
-    match compression {
-        Compression::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes.as_slice()).map_err(damaged)?;
-            decoder.window_log_max(MAX_WINDOW_LOG).map_err(damaged)?;
-            decoder.take(limit).read_to_end(&mut json).map_err(damaged)?;
+    let json = match compression {
+        Compression::None => bytes,
+        Compression::Zstd | Compression::Gzip => {
+            let read = || Ok::<_, io::Error>(unpacked(&bytes, compression)?.take(limit));
+            let mut json = Vec::new();
+            if max > GROWS {
+                // A buffer that grows to this takes twice as much for a moment: its length is found out first.
+                let length =
+                    read().and_then(|mut read| io::copy(&mut read, &mut io::sink())).map_err(damaged)?;
+                json.reserve_exact(usize::try_from(length).unwrap_or(max));
+            }
+            read().and_then(|mut read| read.read_to_end(&mut json)).map_err(damaged)?;
+            json
         }
-        Compression::Gzip => {
-            GzDecoder::new(bytes.as_slice()).take(limit).read_to_end(&mut json).map_err(damaged)?;
-        }
-        Compression::None => json = bytes,
-    }
+    };
     if json.len() > max {
         return Err((Fault::TooLarge, format!("it unpacks to more than {MAX_JSON_BYTES} bytes")));
     }
     Ok(json)
+}
+
+fn unpacked(bytes: &[u8], compression: Compression) -> io::Result<Box<dyn Read + '_>> {
+    Ok(match compression {
+        Compression::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
+            decoder.window_log_max(MAX_WINDOW_LOG)?;
+            Box::new(decoder)
+        }
+        Compression::Gzip => Box::new(GzDecoder::new(bytes)),
+        Compression::None => Box::new(bytes),
+    })
 }
 
 /// An upper bound of the number of values in a JSON text: each but the first follows `[`, `{`, `,` or `:`.
