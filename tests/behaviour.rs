@@ -94,6 +94,7 @@ mod behaviour {
     mod successor;
     mod templates;
     mod tenancy;
+    mod tenancy_install;
     /// Leases, and servers that stop for a while: what counts is who acts when. They run after the others, a few at a time.
     mod timed {
         mod fault_server;

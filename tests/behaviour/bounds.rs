@@ -105,7 +105,7 @@ fn no_pack(number: usize) -> Vec<u8> {
     format!("<html>{number}</html>").into_bytes()
 }
 
-/// Objects of before the rules, on a control plane of their own, because the definition is everybody's.
+/// Objects of before the rules, on a control plane of their own: the other tests share one definition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_old_object_holds_counts_as_the_bound_and_no_server_is_asked_more_often() {
     let own = control_plane::own().await;

@@ -1,8 +1,6 @@
 //! `tenancy: multi` as the chart renders it: its rules are enough for the main job, and each of them is needed.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +9,7 @@ use sherpack_operator::api::{LockPolicy, Tenancy};
 use sherpack_operator::manifest::yaml;
 use sherpack_operator::source::http::Options;
 
-use super::deploy::{as_account, project, right, tool};
+use super::deploy::{as_account, right, tool};
 use super::timed::leader_election;
 use crate::support::accounts::{ALL, rule};
 use crate::support::control_plane::{self, ControlPlane};
@@ -48,7 +46,7 @@ impl Access {
     }
 }
 
-fn texts(value: &Value) -> impl Iterator<Item = String> {
+pub(super) fn texts(value: &Value) -> impl Iterator<Item = String> {
     value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned))
 }
 
@@ -96,7 +94,7 @@ fn need(request: &Request) -> Option<Access> {
     Some(Access { verb, group, resource, namespace: namespace.map(|name| (*name).to_owned()) })
 }
 
-fn chart(control_plane: &ControlPlane, more: &[&str]) -> String {
+pub(super) fn chart(control_plane: &ControlPlane, more: &[&str]) -> String {
     let base = ["template", "ops", "charts/sherpack-operator", "--namespace", OPERATOR];
     tool(control_plane, "helm", &[&base, more].concat(), "")
 }
@@ -214,12 +212,16 @@ async fn locked_and_changed(h: &Harness) {
 async fn stored(h: &Harness) {
     for (name, storage) in [("secrets", "Secret"), ("maps", "ConfigMap")] {
         let pack = |color: &str| Pack::new(name, "1.0.0").object(config_map(name, json!({"color": color})));
-        let more = json!({
-            "serviceAccountName": "deployer", "timeout": "3s", "upgrade": {"retries": 0},
+        let mut more = json!({
+            "serviceAccountName": "deployer", "upgrade": {"retries": 0},
             "history": {"storage": storage, "limit": 1},
         });
         h.deploy(name, &pack("blue"), more.clone()).await;
         h.deploy(name, &pack("green"), more.clone()).await;
+        // Before the pack is another one: the timeout of an operation is that of its beginning.
+        more["timeout"] = json!("3s");
+        h.edit_spec(name, json!({"timeout": "3s"})).await;
+        h.pass(name).await;
         let stuck = with_pod_annotation(deployment("stuck", 1), "devcluster/unready", "true");
         h.apply(name, &pack("red").object(stuck), more).await;
         h.condition(name, "Ready", "False", Some("RetriesExceeded")).await;
@@ -336,99 +338,4 @@ async fn the_rules_of_multi_tenancy_are_enough_and_none_is_superfluous() {
     })
     .await;
     h.stop().await;
-}
-
-/// `config/` has the same rules for several tenants, and the chart without narrowing has them for all kinds.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_kustomization_has_the_rules_of_the_chart_for_multi_tenancy() {
-    let control_plane = control_plane::shared().await;
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("multi-tenancy");
-    std::fs::create_dir_all(&directory).unwrap();
-    let up = "../".repeat(directory.strip_prefix(project()).unwrap().components().count());
-    let kustomization = json!({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-        "resources": [format!("{up}config/default")], "components": [format!("{up}config/multi-tenancy")],
-    });
-    std::fs::write(directory.join("kustomization.yaml"), kustomization.to_string()).unwrap();
-    let kustomized = tool(control_plane, "kubectl", &["kustomize", directory.to_str().unwrap()], "");
-    let tenant = tool(control_plane, "kubectl", &["kustomize", "config/tenant"], "");
-    let rendered = chart(control_plane, &["--set", "tenancy=multi,tenants={a}"]);
-    assert!(rendered.contains("- --tenancy=multi\n") && kustomized.contains("- --tenancy=multi\n"));
-    let read = |text: &str| yaml::parse_documents(text, "rules").unwrap();
-    let (theirs, ours) = ([read(&kustomized), read(&tenant)].concat(), read(&rendered));
-    let mut compared = 0;
-    for role in theirs.iter().filter(|object| object["kind"] == "ClusterRole" || object["kind"] == "Role") {
-        let name = format!("ops-{}", role["metadata"]["name"].as_str().unwrap());
-        let twin = ours
-            .iter()
-            .find(|object| object["kind"] == role["kind"] && object["metadata"]["name"] == name.as_str());
-        assert_eq!(twin.unwrap_or(&Value::Null)["rules"], role["rules"], "{name}");
-        compared += 1;
-    }
-    assert_eq!(compared, 8);
-    for object in ours.iter().filter(|object| object["kind"] == "ClusterRole") {
-        let name = object["metadata"]["name"].as_str().unwrap();
-        let people = ["-sherpackrelease-editor", "-sherpackrelease-viewer", "-metrics-reader"];
-        if people.iter().any(|end| name.ends_with(end)) {
-            continue;
-        }
-        for rule in object["rules"].as_array().unwrap() {
-            let powers = ["impersonate", "create", "update", "delete", "escalate", "bind"];
-            let found: Vec<String> =
-                texts(&rule["verbs"]).filter(|verb| powers.contains(&verb.as_str())).collect();
-            let events = rule["resources"] == json!(["events"]);
-            assert!(found.is_empty() || events && found == ["create"], "{name} may {found:?}: {rule}");
-        }
-    }
-}
-
-/// Nothing makes the operator cluster admin in silence, and an upgrade takes nobody's choice back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenancy_is_chosen_at_the_first_install_and_kept_by_upgrades() {
-    let control_plane = control_plane::shared().await;
-    let namespace = "multi-rights-choice";
-    let objects = control_plane.objects(namespace).await;
-    let helm = |arguments: &[&str]| {
-        let output = Command::new(control_plane.bin.join("helm"))
-            .args(arguments)
-            .args([
-                "chosen",
-                "charts/sherpack-operator",
-                "--namespace",
-                namespace,
-                "--set",
-                "crds.install=false",
-            ])
-            .current_dir(project())
-            .env("KUBECONFIG", &control_plane.kubeconfig)
-            .output()
-            .unwrap();
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(()) } else { Err(error) }
-    };
-    let tenancy = async || {
-        let deployment = objects.get("Deployment/chosen-sherpack-operator").await;
-        let args = texts(&deployment["spec"]["template"]["spec"]["containers"][0]["args"]);
-        let admin = objects.get("ClusterRole/chosen-sherpack-operator-releases").await;
-        let admin = admin["rules"][0]["verbs"].as_array().unwrap().len() > 2;
-        (args.filter(|argument| argument.starts_with("--tenancy=")).collect::<Vec<_>>(), admin)
-    };
-    let (single, multi) =
-        ((vec!["--tenancy=single".to_owned()], true), (vec!["--tenancy=multi".to_owned()], false));
-    for unchosen in ["", "tenancy=several"] {
-        let error = helm(&["install", "--create-namespace", "--set", unchosen]).unwrap_err();
-        assert!(error.contains("tenancy=single") && error.contains("tenancy=multi"), "{error}");
-    }
-    helm(&["install", "--create-namespace", "--set", "tenancy=multi"]).unwrap();
-    assert_eq!(tenancy().await, multi);
-    // No values of before are taken along.
-    helm(&["upgrade", "--reset-values"]).unwrap();
-    assert_eq!(tenancy().await, multi);
-    helm(&["upgrade", "--reset-values", "--set", "tenancy=single"]).unwrap();
-    assert_eq!(tenancy().await, single);
-    helm(&["upgrade", "--reset-values"]).unwrap();
-    assert_eq!(tenancy().await, single);
-    let tenants = format!("tenancy=multi,tenants={{{namespace}}}");
-    let error = helm(&["upgrade", "--set", &tenants]).unwrap_err();
-    assert!(error.contains("the operator's own namespace"), "{error}");
 }

@@ -200,7 +200,7 @@ impl Inner {
     async fn run(&self, id: &SourceId, number: u64, namespace: &str, task: &Task, wait: Option<Duration>) {
         let mut wait = wait;
         loop {
-            // Whoever ends a wait asks for an attempt now; whether that may begin, the source knows.
+            // A release that asks ends the wait. The source says whether an attempt may begin already.
             while let Some(left) = wait.take().or_else(|| self.lock().rests(id, number)) {
                 tokio::select! {
                     () = tokio::time::sleep(left) => {}
@@ -279,7 +279,7 @@ impl Inner {
 }
 
 impl State {
-    /// How long the next attempt has to wait for the server's sake.
+    /// How long the next attempt still has to wait; see [`Source::rests`].
     fn rests(&self, id: &SourceId, number: u64) -> Option<Duration> {
         let entry = self.sources.get(id).filter(|entry| entry.number == number)?;
         entry.source.rests(Instant::now())

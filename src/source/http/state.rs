@@ -115,8 +115,8 @@ impl Source {
         Self { credentials, known, users, looked_at, began: None, failure: None, in_vain: 0 }
     }
 
-    /// How long the next attempt has to wait for the server's sake; `None`: it may begin. One that a release has asked for
-    /// since the last one began does not wait.
+    /// How long the next attempt still has to wait, so that the gap is kept; `None`: it may begin. An attempt that a release has
+    /// asked for since the last one began does not wait.
     pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
         let began = self.began?;
         let asked = self.users.values().any(|user| user.since.is_some_and(|since| since > began));
