@@ -79,13 +79,14 @@ async fn of_a_dependency_that_the_account_may_not_get_only_the_missing_right_is_
         h.sees(&format!("SherpackRelease/on-{name}"), |release| message(release) == says).await;
     }
 
-    // What is deployed does not ask until it is to change.
-    install(&h, trial, "other", json!({"serviceAccountName": "low"})).await;
-    h.pack("other-pack", &Pack::new("other", "2.0.0").object(service("other"))).await;
-    h.condition("other", "Ready", "False", Some("Forbidden")).await;
     for name in ["on-held", "on-nowhere"] {
         h.uninstall(name).await;
     }
+    // What is deployed does not ask until it is to change.
+    // A refusal of anything to the account makes all doubtful that is known of its rights.
+    install(&h, trial, "other", json!({"serviceAccountName": "low"})).await;
+    h.pack("other-pack", &Pack::new("other", "2.0.0").object(service("other"))).await;
+    h.condition("other", "Ready", "False", Some("Forbidden")).await;
     let mark = h.wire.mark();
     h.pass("on-ready").await;
     assert_eq!(reviews(&h, mark, &there), 0, "asked although nothing was to begin");
