@@ -29,7 +29,8 @@ pub use schema::{
     LargeRevision, LastHandled, Lock, NAME_MAX, ObjectKey, OciSource, OperationStatus, PackSource,
     PackStatus, PlanStatus, ReferenceKind, ReleaseReference, RepositorySource, SecretReference,
     SherpackRelease, SherpackReleaseSpec, SherpackReleaseStatus, StrictDrift, Test, Uninstall,
-    UninstallPolicy, Upgrade, UpgradeFailure, Values, ValuesReference, WaitingFor, Waves, clip_all, crd, crd_yaml,
+    UninstallPolicy, Upgrade, UpgradeFailure, Values, ValuesReference, WaitingFor, Waves, clip_all, crd,
+    crd_yaml,
 };
 pub use settings::{
     ActsAs, CrdSettings, DependsOn, DriftPause, Installer, LockOf, LockPolicy, PackFrom, Policy, Requests,
