@@ -209,8 +209,12 @@ impl Pass<'_> {
     /// else's, and the watch may not have told us yet: so the API server is asked.
     pub(super) async fn clear_up_records(&self) -> Result<(), Error> {
         let gone = matches!(self.mem.head, None | Some((Head::None, _)));
-        if gone && self.past_objects() && self.ctx.still_ours(self.release).await? {
-            return self.remove_records().await;
+        if !(gone && self.past_objects() && self.ctx.still_ours(self.release).await?) {
+            return Ok(());
+        }
+        if let Some(why) = self.remove_records_if_allowed().await? {
+            let what = "the objects of the release are gone";
+            self.tell_remaining(true, reasons::ORPHANED, what, Vec::new(), &why);
         }
         Ok(())
     }

@@ -257,3 +257,29 @@ async fn a_release_deletes_what_is_sealed_for_it_and_names_the_other_records() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_adopted_objects_were_is_kept_in_secrets_that_the_account_may_write() {
+    let (h, there) = started("elsewhere-adopts", Tenancy::Single).await;
+    let config_maps = rule(&[""], &["configmaps"], &RECORDS);
+    h.grant_in(&there, "low", std::slice::from_ref(&config_maps)).await;
+    eventually("the API server knows the rights", async || {
+        h.may_in(&there, "low", "delete", "configmaps").await
+    })
+    .await;
+    h.objects.create(PERSON, config_map("settings", json!({"color": "red"}))).await;
+    let mut spec = elsewhere(&there);
+    spec["history"] = json!({"storage": "ConfigMap"});
+    spec["install"] = json!({"adopt": "Unowned"});
+    h.apply("s", &pack(&h, "blue"), spec).await;
+    // The records would be allowed.
+    refused(&h, "s", &there).await;
+    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "red");
+    let revisions = async || h.objects.elsewhere(&there).list("ConfigMap", "sherpack.io/release-name").await;
+    assert!(revisions().await.is_empty(), "a revision was made");
+    h.grant_in(&there, "low", &[config_maps, rule(&[""], &["secrets"], &RECORDS)]).await;
+    h.ready("s").await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.uninstall("s").await;
+    assert!(revisions().await.is_empty());
+}
