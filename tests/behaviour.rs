@@ -23,6 +23,7 @@ mod behaviour {
     mod depends_on;
     mod deploy;
     mod diff;
+    mod docs;
     mod fault_engine;
     mod foreign_heads;
     mod forged_records;

@@ -6,6 +6,7 @@ mod annotations;
 mod commands;
 mod links;
 mod metrics;
+mod pages;
 mod reasons;
 mod schema;
 

@@ -11,7 +11,7 @@ use crate::support::packs::{config_map, deployment, secret};
 use crate::support::wire::Request;
 use crate::support::{Harness, Pack};
 
-/// What README tells people to type, with the command that unpacks.
+/// What docs/operations.md tells people to type, with the command that unpacks.
 fn one_liner(namespace: &str, unpack: &str) -> String {
     format!(
         "kubectl -n {namespace} get secret sh.sherpack.release.v1.web.v1 -o jsonpath='{{.data.release}}' \
@@ -20,7 +20,7 @@ fn one_liner(namespace: &str, unpack: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revision_is_decoded_by_hand_as_the_readme_tells() {
+async fn a_revision_is_decoded_by_hand_as_the_documentation_tells() {
     for (compression, unpack) in [("Zstd", "zstd -d"), ("Gzip", "gunzip"), ("None", "cat")] {
         let name = format!("by-hand-{}", compression.to_lowercase());
         let tool = unpack.split(' ').next().unwrap();

@@ -146,7 +146,7 @@ pub struct SherpackReleaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<bool>,
 
-    /// How sync waves are waited for. Only the documented defaults are supported yet.
+    /// How sync waves are waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waves: Option<Waves>,
 
@@ -172,7 +172,7 @@ pub struct SherpackReleaseSpec {
     pub uninstall: Option<Uninstall>,
 
     /// How the pack's CustomResourceDefinitions are treated. What is unset here is taken from the pack, then from
-    /// the operator. Not supported yet.
+    /// the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crds: Option<Crds>,
 
