@@ -1,8 +1,8 @@
 use std::time::{Duration, Instant};
 
-use super::definitions::Stopped;
 use crate::api::{Class, LockOf, reasons};
 use crate::cluster::{Account, Reference};
+use crate::reconcile::crds::definitions::Stopped;
 use crate::{cluster, crd, manifest, plan, render, source, storage};
 
 /// Why a pass could not do what was decided.

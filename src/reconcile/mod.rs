@@ -3,66 +3,21 @@
 //! A pass never blocks on health: a wait returns, and a watch event or a timer starts the next pass. All state
 //! that matters is in the revision record; what a pass remembers only saves reads.
 
-mod accept;
-mod act;
-mod adoption;
-mod apply;
-mod approval;
-mod archives;
-mod budget;
-mod bulk;
-mod calm;
-mod claimant;
+mod access;
 mod context;
-mod correct;
-mod definitions;
-mod depends;
-mod elsewhere;
+mod crds;
+mod drift;
 mod error;
-mod evidence;
-mod failures;
-mod fair;
-mod guard;
-mod handover;
-mod heal;
-mod hide;
-mod history;
-mod hooks;
-mod identity;
-mod ignore;
-mod immutable;
-mod jobs;
-mod kept;
-mod known;
-mod let_go;
-mod lookup;
-mod memory;
+mod health;
+mod inputs;
+mod objects;
 mod observe;
-mod own;
-mod ownership;
-mod packs;
-mod parsed;
-mod past;
+mod operation;
 mod prepare;
-mod probes;
-mod references;
-mod release_writes;
-mod requests;
-mod reserve;
-mod rights;
-mod rollback;
-mod served;
-mod sharing;
+mod records;
+mod state;
 mod status;
-mod stays;
-mod steps;
-mod successor;
-mod sweep;
-mod tally;
-mod testing;
-mod uninstall;
-mod values;
-mod wait;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,21 +25,22 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub use budget::Budget;
-pub use calm::Calm;
+pub use access::review_cache::Rights;
 pub use context::{Context, Report, Snapshot};
+pub use crds::evidence::Walks;
+pub use crds::shared::Sharing;
+pub use drift::reserve::Reserve;
+pub use drift::reserve::correct;
 pub use error::Error;
-pub use evidence::Walks;
-pub(crate) use handover::left_to_others;
-pub use let_go::LetGo;
-pub(crate) use lookup::Seen;
-pub use memory::Memory;
-pub use packs::Packs;
-pub(crate) use prepare::stored_parts;
-pub use reserve::{Reserve, correct};
-pub use rights::Rights;
-pub use sharing::Sharing;
-pub use values::ValuesKept;
+pub(crate) use inputs::lookup::Seen;
+pub use inputs::packs::Packs;
+pub use inputs::values::ValuesKept;
+pub(crate) use objects::field_handover::left_to_others;
+pub use operation::let_go::LetGo;
+pub(crate) use prepare::revision::stored_parts;
+pub use state::Memory;
+pub use status::throttle::Calm;
+pub use turns::budget::Budget;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::cluster::Cluster;
@@ -92,9 +48,9 @@ use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey, State};
 use crate::storage::{self, Head};
 use crate::watch::RecordsOf;
-use fair::Turn;
-use memory::Remembered;
+use state::Remembered;
 use status::{Finished, Outcome, Progress};
+use turns::fair::Turn;
 
 /// Decisions that one pass may make: marking a pending record as failed is followed by another decision.
 const DECISIONS: usize = 6;
@@ -115,7 +71,7 @@ struct Pass<'a> {
     /// The memory that it may use.
     claimed: Option<Turn>,
     /// What came from Secrets.
-    secrets: hide::Secrets,
+    secrets: status::redact::Secrets,
 }
 
 /// Reconciles one release; gives when to come back, besides when something changes.
@@ -168,7 +124,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         ctx.tell_bounded(&release, &settings.bounded, &mut mem);
     }
     if settings.lock.is_some() && !deleting {
-        return guard::reconcile(&release, ctx, settings, invalid.as_ref(), &mut mem, now).await;
+        return drift::external::reconcile(&release, ctx, settings, invalid.as_ref(), &mut mem, now).await;
     }
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
@@ -195,7 +151,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         mem: &mut mem,
         now,
         decided: "None",
-        secrets: hide::Secrets::default(),
+        secrets: status::redact::Secrets::default(),
         claimed: None,
     };
     let result = match &invalid {
@@ -307,7 +263,7 @@ impl Pass<'_> {
             if let Some(error) = refused.filter(|_| !lets_go(&decision.operation)) {
                 return Err(error);
             }
-            self.decided = own::decision_name(&decision.operation);
+            self.decided = status::finish::decision_name(&decision.operation);
             self.conclude_before(&decision.operation).await?;
             let drift_error = if decision.correct { self.correct().await.err() } else { None };
             if goes_on(&decision.operation) {
@@ -495,7 +451,7 @@ impl Pass<'_> {
 
     async fn launch(
         &mut self,
-        wanted: &prepare::Wanted,
+        wanted: &prepare::revision::Wanted,
         action: Action,
         revision: u32,
         attempt: u32,

@@ -8,7 +8,8 @@ use crate::api::reasons::{self, condition};
 use crate::api::{
     Contended, DriftMode, DriftPause, DriftStatus, DriftedObject, SherpackReleaseStatus, names,
 };
-use crate::reconcile::memory::{DriftAction, DriftMemory};
+use crate::reconcile::state::DriftAction;
+use crate::reconcile::state::DriftMemory;
 use crate::release::State;
 use crate::storage::Head;
 

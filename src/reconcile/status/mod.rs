@@ -1,11 +1,16 @@
 //! From what a pass found to the status that it leaves. Pure: the status before, facts, and the time go in.
 
+pub(super) mod change_summary;
 mod drift;
+pub(super) mod finish;
 mod guard;
 mod health;
 mod history;
 mod operation;
+pub(super) mod redact;
 mod refused;
+pub(super) mod release_writes;
+pub(super) mod throttle;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -21,8 +26,6 @@ use verdict::own_failure;
 pub(super) use verdict::{Verdict, failure};
 
 use super::Error;
-use super::memory::{DriftMemory, Running, Stage, Waiting};
-use super::tally::Tally;
 use crate::api::conditions::{self, ConditionStatus, Standing};
 use crate::api::reasons::{self, condition};
 use crate::api::{
@@ -31,6 +34,11 @@ use crate::api::{
 };
 use crate::manifest::{self, ObjectId};
 use crate::plan::Step;
+use crate::reconcile::state::DriftMemory;
+use crate::reconcile::state::Running;
+use crate::reconcile::state::Stage;
+use crate::reconcile::state::Waiting;
+use crate::reconcile::status::change_summary::Tally;
 use crate::release::decide::{Decision, Hold, Operation};
 use crate::release::dependents::Awaited;
 use crate::release::{Action, ReleaseKey, State, Tested};
@@ -94,7 +102,7 @@ impl Run {
         let waiting = match &running.stage {
             Stage::Wait { waiting, .. } | Stage::Leaving { leaving: waiting, .. } => waiting.clone(),
             Stage::Begin => BTreeMap::new(),
-            Stage::Hook(_) => super::hooks::waiting_for(running),
+            Stage::Hook(_) => crate::reconcile::operation::hooks::waiting_for(running),
         };
         Self {
             action: match running.stored.record.state {

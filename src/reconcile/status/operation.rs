@@ -8,8 +8,8 @@ use crate::api::{LIST_MAX, OperationStatus, SherpackRelease, SherpackReleaseStat
 use crate::health::Status;
 use crate::manifest::ObjectId;
 use crate::reconcile::Error;
-use crate::reconcile::memory::Waiting;
-use crate::reconcile::uninstall::PHASE_RECORDS;
+use crate::reconcile::operation::uninstall::PHASE_RECORDS;
+use crate::reconcile::state::Waiting;
 use crate::release::Action;
 
 pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationStatus> {

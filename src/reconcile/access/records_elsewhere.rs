@@ -1,0 +1,115 @@
+//! Records in another namespace than the release's own.
+//!
+//! The operator reads, writes and deletes records as itself. In the namespace of the release this gives its author nothing
+//! new. In another namespace the operator asks first whether the account of the release may do all of this to the objects
+//! that hold records there. An answer counts for a minute, and nothing is asked while nothing is read or written.
+
+use crate::api::{ActsAs, Class, HistoryStorage};
+use crate::cluster;
+use crate::plan::rights::Right;
+use crate::reconcile::{Error, Pass};
+use crate::storage::{AnyRecords, Head, Keeping};
+
+/// All that happens to records while a release lives and when it goes. A release that lacks one of these may begin nothing
+/// there: what it could not end would stay.
+const ON_RECORDS: [&str; 6] = ["get", "list", "create", "update", "patch", "delete"];
+const SECRETS: &str = "secrets";
+
+impl Pass<'_> {
+    /// The driver, writing where and as this release wants its records written. Fails while the account may not touch
+    /// records there.
+    pub(in crate::reconcile) async fn records(&self) -> Result<AnyRecords, Error> {
+        self.require_rights_to(self.record_resource()).await?;
+        Ok(self.records_unasked())
+    }
+
+    /// [`Pass::records`] for the one read that keeps nothing which the account may not have; see [`Pass::observe_head`].
+    pub(in crate::reconcile) fn records_unasked(&self) -> AnyRecords {
+        let settings = &self.settings;
+        self.ctx.records.of(&Keeping {
+            storage: settings.history_storage,
+            namespace: Some(settings.history_namespace.clone()),
+            compression: settings.compression.into(),
+            large: settings.large.into(),
+        })
+    }
+
+    /// What adopted objects were before is kept in Secrets beside the records, whatever holds the records.
+    pub(in crate::reconcile) async fn require_rights_to_kept(&self) -> Result<(), Error> {
+        self.require_rights_to(SECRETS).await
+    }
+
+    /// The rights that the account needs before a revision is stored; none in the release's own namespace.
+    pub(in crate::reconcile) fn rights_to_keep_records(&self, adopts: bool) -> Vec<Right> {
+        if !self.keeps_elsewhere() {
+            return Vec::new();
+        }
+        let mut resources = vec![self.record_resource()];
+        if adopts && !resources.contains(&SECRETS) {
+            resources.push(SECRETS);
+        }
+        resources.into_iter().flat_map(|resource| self.rights_to(resource)).collect()
+    }
+
+    /// Why the newest record is not for the release: the account may not have it. Such a release is told nothing else. One
+    /// that is being deleted may still need what it stored itself, so there this is no error.
+    pub(in crate::reconcile) async fn head_is_refused(&mut self) -> Result<Option<Error>, Error> {
+        match self.require_rights_to(self.record_resource()).await {
+            Ok(()) => Ok(None),
+            // It holds no records, and who may make it is asked before it is made.
+            Err(Error::Cluster(error)) if matches!(*error, cluster::Error::NamespaceNotFound { .. }) => {
+                Ok(None)
+            }
+            Err(error) if error.class() == Class::Retry => Err(error),
+            Err(error) if self.release.metadata.deletion_timestamp.is_some() => Ok(Some(error)),
+            Err(error) => {
+                self.mem.head = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets a newest record that is not sealed for this release.
+    pub(in crate::reconcile) fn keep_own_head_only(&mut self) {
+        let own = |(head, _): &(Head, _)| head.is_sealed_for(&self.key);
+        if !self.mem.head.as_ref().is_some_and(own) {
+            self.mem.head = None;
+        }
+    }
+
+    fn keeps_elsewhere(&self) -> bool {
+        self.settings.history_namespace != self.key.namespace && self.settings.acts_as != ActsAs::Operator
+    }
+
+    /// What holds the records. Nobody has rights to files, so those to Secrets stand in for them.
+    fn record_resource(&self) -> &'static str {
+        match self.settings.history_storage {
+            HistoryStorage::ConfigMap => "configmaps",
+            HistoryStorage::Secret | HistoryStorage::File => SECRETS,
+        }
+    }
+
+    fn rights_to(&self, resource: &str) -> Vec<Right> {
+        let namespace = &self.settings.history_namespace;
+        let right =
+            |verb| crate::reconcile::access::preflight::right(verb, "", resource, Some(namespace), "");
+        ON_RECORDS.into_iter().map(right).collect()
+    }
+
+    async fn require_rights_to(&self, resource: &str) -> Result<(), Error> {
+        if !self.keeps_elsewhere() {
+            return Ok(());
+        }
+        let Some(account) = self.cluster.account() else { return Err(Error::NoAccount) };
+        let missing = self.ctx.rights.missing(&self.cluster, self.rights_to(resource)).await?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let namespace = &self.settings.history_namespace;
+        if self.cluster.namespace(namespace).await?.is_none() {
+            // Bindings go with their namespace.
+            return Err(cluster::Error::NamespaceNotFound { namespace: namespace.clone() }.into());
+        }
+        Err(Error::RightsMissing { account: account.clone(), missing: missing.to_string() })
+    }
+}

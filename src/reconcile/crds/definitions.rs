@@ -1,0 +1,417 @@
+//! CustomResourceDefinitions of a pack: judged before anything is stored, applied before all else, awaited until served.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::api::{Adopt, CrdUpgrade, names};
+use crate::cluster::{self, Holder, Mode};
+use crate::crd::policy::{self, Count, Fate, Policy};
+use crate::crd::{self, Severity};
+use crate::manifest::{InventoryEntry, Object, ObjectId};
+use crate::pack::DefinitionWishes;
+use crate::plan;
+use crate::plan::definitions::{self, Author, Writer, writer};
+use crate::reconcile::operation::steps::Step;
+use crate::reconcile::operation::uninstall::leaves;
+use crate::reconcile::state::Running;
+use crate::reconcile::{Error, Pass};
+use crate::release::{ReleaseKey, Shipped};
+
+/// How long what a definition defines is waited for.
+const SERVED_WITHIN: Duration = Duration::from_secs(60);
+/// Changes that a record and a status name of one definition.
+const CHANGES: usize = 20;
+
+/// A definition that a pack ships.
+pub(in crate::reconcile) struct Candidate {
+    pub object: Object,
+    /// It stands in a template, and so in the manifest.
+    pub in_manifest: bool,
+    pub wishes: DefinitionWishes,
+}
+
+/// What is done about the definitions of a pack.
+#[derive(Default)]
+pub(in crate::reconcile) struct Judged {
+    /// Those that are applied.
+    pub objects: Vec<Object>,
+    /// All of them.
+    pub shipped: Vec<Shipped>,
+}
+
+/// A change that is not made unasked.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    pub name: String,
+    pub policy: Policy,
+    pub verdict: Severity,
+    /// The worst first.
+    pub changes: Vec<String>,
+    /// `NAME@DIGEST`; unset when nothing lets it through.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: ", self.name)?;
+        let shown: Vec<&str> = self.changes.iter().take(3).map(String::as_str).collect();
+        f.write_str(&shown.join("; "))?;
+        match self.changes.len().saturating_sub(shown.len()) {
+            0 => {}
+            more => write!(f, "; and {more} more")?,
+        }
+        match &self.token {
+            Some(token) => write!(f, " (confirm with {token})"),
+            None => f.write_str(" (the API server refuses this)"),
+        }
+    }
+}
+
+/// How many changes there are of each severity.
+type Severities = [(Severity, usize); 4];
+
+/// How one definition came out.
+enum Verdict {
+    Ships(Box<Shipped>, Option<Object>),
+    Stopped(Stopped),
+}
+
+impl Pass<'_> {
+    /// Decides for each definition whether it is written, before anything of the revision is stored or touched.
+    ///
+    /// `uid` is that of this line of revisions. With `lenient` a change that is not made unasked is left out instead of
+    /// standing in the way: a failed upgrade has to be undone even if its definitions cannot be.
+    pub(in crate::reconcile) async fn judge_definitions(
+        &mut self,
+        candidates: Vec<Candidate>,
+        uid: &str,
+        lenient: bool,
+    ) -> Result<Judged, Error> {
+        let mut judged = Judged::default();
+        let mut stopped = Vec::new();
+        let mut weighed = Vec::new();
+        for candidate in candidates.into_iter().filter(|candidate| !candidate.wishes.left_out) {
+            match self.judge_definition(candidate, uid, lenient, &mut weighed).await? {
+                Verdict::Ships(shipped, object) => {
+                    judged.objects.extend(object);
+                    judged.shipped.push(*shipped);
+                }
+                Verdict::Stopped(one) => stopped.push(one),
+            }
+        }
+        self.count_changes(weighed);
+        if stopped.is_empty() { Ok(judged) } else { Err(Error::CrdBreakingChange { stopped }) }
+    }
+
+    /// Counts what was asked for, once: a release that is stopped asks for the same in each pass.
+    fn count_changes(&mut self, weighed: Vec<(String, String, Severities)>) {
+        for (name, token, severities) in weighed {
+            if self.mem.counted.insert(name, token.clone()).is_some_and(|before| before == token) {
+                continue;
+            }
+            for (severity, count) in severities.into_iter().filter(|(_, count)| *count > 0) {
+                self.ctx.report.definition_changes(&self.key, severity.name(), count);
+            }
+        }
+    }
+
+    async fn judge_definition(
+        &self,
+        candidate: Candidate,
+        uid: &str,
+        lenient: bool,
+        weighed: &mut Vec<(String, String, Severities)>,
+    ) -> Result<Verdict, Error> {
+        let Candidate { object, in_manifest, wishes } = candidate;
+        let new = crd::Definition::from_value(&object.body)?;
+        let policy = definitions::policy(&object)?;
+        let settings = &self.settings.crds;
+        let waits = settings.wait_ready.or(wishes.wait_ready).unwrap_or(true);
+        let wait = settings.wait_timeout.or(wishes.wait_timeout).unwrap_or(SERVED_WITHIN);
+        let mut shipped = Shipped {
+            name: object.id.name.clone(),
+            policy,
+            written: false,
+            body: None,
+            webhook_later: false,
+            wait: waits.then_some(wait.as_secs().max(1)),
+            goes: wishes.keep == Some(false) && self.ctx.policy.trust_pack_crds,
+            deleted: false,
+            writer: None,
+            verdict: None,
+            changes: Vec::new(),
+            adopted: self.adopted_definition(&object.id.name),
+            forced: false,
+        };
+        let left = |mut shipped: Shipped, why: String| {
+            shipped.verdict = Some(why);
+            Ok(Verdict::Ships(Box::new(shipped), None))
+        };
+        if policy == Policy::External {
+            return left(shipped, "External".to_owned());
+        }
+        let live = self.cluster.get(&object.api_version, &object.id).await?;
+        let Some(live) = live else {
+            if !settings.install.or(wishes.install).unwrap_or(true) {
+                return left(shipped, "NotInstalled".to_owned());
+            }
+            self.try_definition(&object).await?;
+            let analysis = crd::introduce(&new);
+            if !analysis.changes.is_empty() {
+                shipped.verdict = Some(analysis.verdict().to_string());
+                shipped.changes = told(&analysis);
+            }
+            shipped.webhook_later = has_webhook(&object.body);
+            return Ok(written(shipped, object, in_manifest));
+        };
+        if live.live.metadata.deletion_timestamp.is_some() {
+            return Err(cluster::Error::Terminating { id: object.id }.into());
+        }
+        // For good: no record has to know it.
+        shipped.adopted |= plan::is_adopted(live.live.metadata.annotations.as_ref());
+        let body = live.value();
+        let adopt = self.settings.adopt == Adopt::Unowned;
+        let live_policy = Policy::of(&body).unwrap_or_default();
+        let author = self.author(live.live.metadata.annotations.as_ref(), uid).await?;
+        let unknown = matches!(author, Author::Unknown(_));
+        match writer(policy, live_policy, author, adopt) {
+            Writer::Us => shipped.adopted |= unknown,
+            Writer::Another(by) => {
+                // For when it is this one's turn.
+                shipped.body = (policy == Policy::Shared).then_some(object.body);
+                shipped.writer.clone_from(&by);
+                return left(shipped, by.map_or_else(|| "Kept".to_owned(), |by| format!("WrittenBy {by}")));
+            }
+            Writer::Conflict(owner) => {
+                return Err(Error::OwnershipConflict { name: object.id.name, owner });
+            }
+            Writer::NotOwned(helm) => {
+                let holder = helm.map_or(Holder::Unknown, Holder::Helm);
+                return Err(cluster::Error::NotOwned { id: object.id, holder }.into());
+            }
+        }
+        let from_pack = wishes.upgrade.map(|wish| match wish {
+            // A pack can make a release stricter, but not laxer.
+            CrdUpgrade::Force if !self.ctx.policy.trust_pack_crds => CrdUpgrade::Safe,
+            wish => wish,
+        });
+        let strategy = settings.upgrade.or(from_pack).unwrap_or_default();
+        if strategy == CrdUpgrade::Skip {
+            return left(shipped, "Skipped".to_owned());
+        }
+        let old = crd::Definition::from_value(&body)?;
+        let analysis = crd::analyze(&old, &new);
+        if analysis.changes.is_empty() {
+            return Ok(written(shipped, object, in_manifest));
+        }
+        let analysis = self.weigh((&old, &new), &body, analysis)?;
+        let verdict = analysis.verdict();
+        let token = crd::token(&old, &new);
+        weighed.push((object.id.name.clone(), token.clone(), severities(&analysis)));
+        let changes = told(&analysis);
+        shipped.verdict = Some(verdict.to_string());
+        shipped.changes.clone_from(&changes);
+        if crd::strategy::step(strategy, verdict, || token.clone(), &settings.confirm_changes)
+            == crd::strategy::Step::Stop
+        {
+            if lenient {
+                return left(shipped, format!("Kept: {verdict}"));
+            }
+            let token = (verdict != Severity::Blocked).then_some(token);
+            let name = object.id.name;
+            return Ok(Verdict::Stopped(Stopped { name, policy, verdict, changes, token }));
+        }
+        self.try_definition(&object).await?;
+        let confirmed = settings.confirm_changes.contains(&token);
+        shipped.forced = verdict == Severity::Dangerous && !confirmed;
+        Ok(written(shipped, object, in_manifest))
+    }
+
+    /// Whether an earlier revision found it here.
+    fn adopted_definition(&self, name: &str) -> bool {
+        let known = self.own_private().into_iter().flat_map(|private| &private.definitions);
+        known.into_iter().any(|known| known.name == name && known.adopted)
+    }
+
+    /// Whether the API server would take it.
+    async fn try_definition(&self, object: &Object) -> Result<(), Error> {
+        self.cluster.apply(&object.api_version, &object.id, &object.body, Mode::DryRun).await?;
+        Ok(())
+    }
+
+    /// Who wrote a live definition. Of releases that this operator does not watch, the definition tells itself.
+    async fn author(
+        &self,
+        annotations: Option<&BTreeMap<String, String>>,
+        uid: &str,
+    ) -> Result<Author, Error> {
+        let author = definitions::author(annotations, |by| match self.ctx.living(by) {
+            _ if by == uid => Author::Us,
+            Some(owner) if owner == self.key => Author::Us,
+            Some(owner) => Author::Release(owner.to_string()),
+            None => Author::Departed,
+        });
+        let owner = annotations.and_then(|all| ReleaseKey::parse(all.get(names::OWNER)?));
+        match (author, owner, plan::marked_by(annotations)) {
+            (Author::Departed, Some(owner), Some(by)) if self.ctx.lives_elsewhere(&owner, by).await? => {
+                Ok(Author::Release(owner.to_string()))
+            }
+            (author, ..) => Ok(author),
+        }
+    }
+
+    /// Says on definitions that they were there before: before anything else of them is changed, and for good.
+    pub(in crate::reconcile) async fn mark_adopted(
+        &self,
+        shipped: &[Shipped],
+        objects: &[&Object],
+    ) -> Result<(), Error> {
+        let adopted = |object: &Object| shipped.iter().any(|one| one.adopted && one.name == object.id.name);
+        for object in objects.iter().filter(|object| adopted(object)) {
+            if let Some(live) = self.cluster.get(&object.api_version, &object.id).await? {
+                let mark = [(names::ADOPTED, names::ADOPTED_TRUE)];
+                self.cluster.mark(&object.id, &live, &mark).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies definitions: without the webhook of a new one, or with `conversion` with it.
+    pub(in crate::reconcile) async fn define_step(
+        &mut self,
+        running: &mut Running,
+        definitions: &[usize],
+        conversion: bool,
+    ) -> Result<Step, Error> {
+        let mut held_back: Vec<ObjectId> = Vec::new();
+        let objects: Vec<&Object> = definitions.iter().map(|index| &running.parts.objects[*index]).collect();
+        let shipped = running.stored.private.as_ref().map(|private| &private.definitions[..]);
+        if !conversion {
+            self.mark_adopted(shipped.unwrap_or_default(), &objects).await?;
+        }
+        if let Some(private) = running.stored.private.as_mut()
+            && !conversion
+        {
+            for entry in &mut private.inventory {
+                if running.parts.webhooks_later.contains(&entry.id) {
+                    entry.handed_over.push(CONVERSION.to_owned());
+                    held_back.push(entry.id.clone());
+                }
+            }
+        }
+        if conversion {
+            // What was applied without is applied again.
+            for index in definitions {
+                running.applied.remove(&running.parts.objects[*index].id);
+            }
+        }
+        let result = self.apply_rounds(running, &[definitions.to_vec()]).await;
+        if let Some(private) = running.stored.private.as_mut() {
+            for entry in private.inventory.iter_mut().filter(|entry| held_back.contains(&entry.id)) {
+                entry.handed_over.retain(|pointer| pointer != CONVERSION);
+            }
+        }
+        result
+    }
+
+    /// Which definitions go with the release; refuses while objects would go along that nobody agreed to lose.
+    pub(in crate::reconcile) async fn judge_deletion(&self, shipped: &mut [Shipped]) -> Result<(), Error> {
+        let mut blocked = Vec::new();
+        for one in shipped.iter_mut() {
+            let goes = one.goes_with_release(self.settings.crds.on_uninstall);
+            one.deleted = false;
+            if goes && one.written && !one.adopted {
+                let id = ObjectId::definition(&one.name);
+                let live = self.cluster.metadata("apiextensions.k8s.io/v1", &id).await?;
+                one.adopted = live.is_some_and(|live| plan::is_adopted(live.annotations.as_ref()));
+            }
+            let fate = self.fate_of(one, goes).await;
+            match fate {
+                Fate::Delete => one.deleted = true,
+                Fate::Keep(_) => {}
+                Fate::Blocked(why) => blocked.push(why),
+            }
+        }
+        if blocked.is_empty() { Ok(()) } else { Err(Error::CrdDeletionBlocked { blocked }) }
+    }
+
+    /// What becomes of a definition with the release. Objects are counted only when that decides anything.
+    async fn fate_of(&self, shipped: &Shipped, goes: bool) -> Fate {
+        let confirmed = &self.settings.crds.confirm_deletion;
+        let counts = goes && shipped.written && !confirmed.contains(&shipped.name);
+        let count = if counts {
+            self.cluster.count_for_deletion(&shipped.name).await
+        } else {
+            Count::Known(Vec::new())
+        };
+        policy::fate(&shipped.leaving(goes, &count, confirmed))
+    }
+
+    /// Deletes definitions, after a last look at what would go along.
+    pub(in crate::reconcile) async fn undefine_step(
+        &mut self,
+        running: &mut Running,
+        entries: &[InventoryEntry],
+    ) -> Result<Step, Error> {
+        if self.mem.going_of(leaves(running)).is_none() {
+            let mut blocked = Vec::new();
+            let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
+            let leaving = |shipped: &&Shipped| entries.iter().any(|entry| entry.id.name == shipped.name);
+            for one in shipped.filter(leaving) {
+                if let Fate::Blocked(why) = self.fate_of(one, true).await {
+                    blocked.push(why);
+                }
+            }
+            if !blocked.is_empty() {
+                return Err(Error::CrdDeletionBlocked { blocked });
+            }
+        }
+        self.delete_step(running, entries).await
+    }
+
+    /// A kind that is served, or will be once the definitions of this revision are applied: whether it has a namespace, and
+    /// its plural.
+    pub(in crate::reconcile) async fn kind_to_be(
+        &self,
+        api_version: &str,
+        kind: &str,
+        objects: &[Object],
+    ) -> Result<(bool, String), Error> {
+        match self.cluster.kind(api_version, kind).await {
+            Ok(found) => Ok((found.namespaced, found.resource.plural)),
+            Err(error @ cluster::Error::UnknownKind { .. }) => {
+                let defined = crate::manifest::defining(objects, api_version, kind);
+                defined.map(|(_, defined)| (defined.namespaced, defined.plural)).ok_or_else(|| error.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Where a definition names its webhook.
+const CONVERSION: &str = "/spec/conversion";
+
+/// The worst changes first, for people.
+fn told(analysis: &crd::Analysis) -> Vec<String> {
+    let mut changes: Vec<&crd::Change> = analysis.changes.iter().collect();
+    changes.sort_by_key(|change| std::cmp::Reverse(change.severity));
+    let one = |change: &crd::Change| format!("{}: {}: {}", change.severity, change.path, change.message);
+    changes.into_iter().take(CHANGES).map(one).collect()
+}
+
+fn severities(analysis: &crd::Analysis) -> Severities {
+    [Severity::Safe, Severity::Warning, Severity::Dangerous, Severity::Blocked]
+        .map(|severity| (severity, analysis.of(severity).count()))
+}
+
+fn has_webhook(body: &Value) -> bool {
+    body.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook")
+}
+
+fn written(mut shipped: Shipped, object: Object, in_manifest: bool) -> Verdict {
+    shipped.written = true;
+    shipped.body = (!in_manifest).then(|| object.body.clone());
+    Verdict::Ships(Box::new(shipped), Some(object))
+}

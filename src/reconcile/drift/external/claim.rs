@@ -1,0 +1,200 @@
+//! What has to be so before an object is watched and looked at: whoever acts may read it, and no other release has the
+//! better claim. A claim that is refused is given up, so that it stands in nobody's way.
+
+use std::collections::{BTreeSet, HashSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::runtime::reflector::ObjectRef;
+
+use super::Guard;
+use super::look::Locked;
+use crate::api::{self, ActsAs, Installer, LockOf, SherpackRelease};
+use crate::cluster::{self, Holder as OwnedBy, Kind};
+use crate::manifest::ObjectId;
+use crate::plan::rights::{Right, describe};
+use crate::reconcile::access::preflight::right;
+use crate::reconcile::{Error, Pass};
+use crate::release::ReleaseKey;
+use crate::release::claims::{Beyond, Claim};
+use crate::watch::{ObjectWatches, Subject, Suspicion};
+
+/// What a lock does with its objects before it writes any.
+const READ: [&str; 3] = ["get", "list", "watch"];
+
+/// Work on an object of a kind that is known.
+pub(super) type Work<'l> = (Suspicion, &'l Locked, Kind);
+
+impl Pass<'_> {
+    /// Makes sure that changes of these objects are seen; gives those that may be looked at.
+    pub(super) async fn begin_to_watch<'l>(
+        &mut self,
+        lock: &LockOf,
+        guard: &mut Guard,
+        work: Vec<(Suspicion, &'l Locked)>,
+    ) -> Result<Vec<(Suspicion, &'l Locked)>, Error> {
+        let mut known = Vec::with_capacity(work.len());
+        for (suspicion, locked) in work {
+            match self.kind_of(locked).await {
+                Ok(kind) => known.push((suspicion, locked, kind)),
+                Err(error) => self.fails(guard, &suspicion.id, error),
+            }
+        }
+        let readable = self.readable(guard, known).await?;
+        let mut watched = Vec::with_capacity(readable.len());
+        let patience = ObjectWatches::patience();
+        for (suspicion, locked, kind) in readable {
+            match self.claim_and_watch(lock, locked, &kind, patience).await {
+                Ok(()) => watched.push((suspicion, locked)),
+                Err(error) => self.fails(guard, &suspicion.id, error),
+            }
+        }
+        Ok(watched)
+    }
+
+    async fn kind_of(&self, locked: &Locked) -> Result<Kind, Error> {
+        let object = &locked.guarded.object;
+        let kind = match &locked.kind {
+            Ok(kind) => kind.clone(),
+            // Asked once more: the error is told of the object.
+            Err(_) => self.cluster.kind(&object.api_version, &object.id.kind).await?,
+        };
+        if kind.namespaced != object.id.namespace.is_some() {
+            // It was not served when it was decided where the object is.
+            return Err(Error::Undecided);
+        }
+        Ok(kind)
+    }
+
+    /// The work on objects that the account may read and watch. The operator watches them, but for whom it watches has
+    /// to be allowed to.
+    async fn readable<'l>(&mut self, guard: &mut Guard, work: Vec<Work<'l>>) -> Result<Vec<Work<'l>>, Error> {
+        let Some(account) = self.cluster.account().cloned() else { return Ok(work) };
+        let needed: BTreeSet<Right> =
+            work.iter().flat_map(|(_, locked, kind)| rights(locked, kind)).collect();
+        let missing = self.ctx.rights.missing(&self.cluster, needed.into_iter().collect()).await?;
+        let missing: HashSet<Right> = missing.all().collect();
+        let mut readable = Vec::with_capacity(work.len());
+        for (suspicion, locked, kind) in work {
+            let lacks: Vec<Right> =
+                rights(locked, &kind).into_iter().filter(|right| missing.contains(right)).collect();
+            if lacks.is_empty() {
+                readable.push((suspicion, locked, kind));
+            } else {
+                let missing = describe(&lacks);
+                self.fails(guard, &suspicion.id, Error::RightsMissing { account: account.clone(), missing });
+            }
+        }
+        Ok(readable)
+    }
+
+    async fn claim_and_watch(
+        &self,
+        lock: &LockOf,
+        locked: &Locked,
+        kind: &Kind,
+        patience: tokio::time::Instant,
+    ) -> Result<(), Error> {
+        let id = &locked.guarded.object.id;
+        if lock.installer == Installer::Sherpack && self.beyond(lock, id) == Some(Beyond::Elsewhere) {
+            // Each namespace would have watches of its own.
+            return Err(self.needs_account(lock, id, Beyond::Elsewhere));
+        }
+        self.claim_object(lock, &locked.guarded.object.api_version, id).await?;
+        match lock.installer {
+            Installer::Helm => self.ctx.guards.ensure(kind, &self.key, patience).await?,
+            Installer::Sherpack => {
+                self.ctx.guards.table().is_unlabelled(id);
+                self.ctx.guards.ensure_around(id, kind, &self.key, patience).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the object this release's to lock, unless another release has the better claim.
+    async fn claim_object(&self, lock: &LockOf, api_version: &str, id: &ObjectId) -> Result<(), Error> {
+        let installed = self.ctx.objects.table().owner(id).map(ToString::to_string);
+        if let Some(owner) = installed {
+            return Err(taken(id, owner));
+        }
+        let Err(holder) = self.ctx.guards.table().track(&self.key, id) else { return Ok(()) };
+        let held = self.ctx.releases.get(&ObjectRef::new(&holder.name).within(&holder.namespace));
+        let held = held.as_ref().and_then(|other| Some((other, api::lock_of(other)?)));
+        if let Some((other, theirs)) = held {
+            let live = self.cluster.metadata(api_version, id).await?;
+            let annotations = live.as_ref().and_then(|live| live.annotations.as_ref());
+            let claim = |release: &SherpackRelease, lock: &LockOf| {
+                let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
+                Claim::of(&ReleaseKey::of(release), created, lock, id, annotations)
+            };
+            if claim(other, &theirs) < claim(self.release, lock) {
+                // It may be about to make way, and has not heard of us yet.
+                self.ctx.guards.wake(&holder);
+                return Err(taken(id, holder.to_string()));
+            }
+        }
+        let before = self.ctx.guards.table().take_over(&self.key, id);
+        // It learns that the object is not its own any more.
+        before.iter().for_each(|before| self.ctx.guards.wake(before));
+        Ok(())
+    }
+
+    /// Another release may have taken the object over since it was claimed.
+    pub(super) fn still_ours(&self, id: &ObjectId) -> Result<(), Error> {
+        let owner = self.ctx.guards.table().owner(id).filter(|owner| **owner != self.key).cloned();
+        owner.map_or(Ok(()), |owner| Err(taken(id, owner.to_string())))
+    }
+
+    /// Why the object is not this lock's to write: the operator would do for the author of a record what that author may
+    /// not do.
+    pub(super) fn beyond(&self, lock: &LockOf, id: &ObjectId) -> Option<Beyond> {
+        let as_operator = matches!(self.settings.acts_as, ActsAs::Operator);
+        let trusted = !as_operator || self.ctx.policy.lock.as_operator;
+        (!trusted).then(|| Beyond::of(id, &lock.namespace)).flatten()
+    }
+
+    pub(super) fn needs_account(&self, lock: &LockOf, id: &ObjectId, beyond: Beyond) -> Error {
+        Error::LockNeedsAccount {
+            id: Box::new(id.clone()),
+            what: beyond.as_str(),
+            records: lock.namespace.clone(),
+        }
+    }
+
+    /// Lets go of an object that this release may not have or not read.
+    pub(super) fn give_up(&mut self, lock: &LockOf, id: &ObjectId) {
+        self.ctx.guards.table().forget(&self.key, id);
+        let subject = watched(lock, id);
+        let used = self.ctx.guards.table().tracked(&self.key).iter().any(|id| watched(lock, id) == subject);
+        if !used {
+            self.ctx.guards.retain(&self.key, |kept| *kept != subject);
+        }
+    }
+}
+
+/// The object is not this release's to have, so it is not kept for a better moment.
+pub(super) fn is_refused(error: &Error) -> bool {
+    match error {
+        Error::RightsMissing { .. } | Error::LockNeedsAccount { .. } => true,
+        Error::Cluster(error) => matches!(**error, cluster::Error::NotOwned { .. }),
+        _ => false,
+    }
+}
+
+/// What has to be allowed before an object is watched. For all names: so is the watch.
+fn rights(locked: &Locked, kind: &Kind) -> Vec<Right> {
+    let namespace = locked.guarded.object.id.namespace.as_deref();
+    let Kind { resource, .. } = kind;
+    READ.iter().map(|verb| right(verb, &resource.group, &resource.plural, namespace, "")).collect()
+}
+
+fn taken(id: &ObjectId, owner: String) -> Error {
+    cluster::Error::NotOwned { id: id.clone(), holder: OwnedBy::Release(owner) }.into()
+}
+
+/// What shows an object.
+pub(super) fn watched(lock: &LockOf, id: &ObjectId) -> Subject {
+    match lock.installer {
+        Installer::Helm => Subject::kind(&id.group, &id.kind),
+        Installer::Sherpack => Subject::around(id),
+    }
+}

@@ -1,0 +1,5 @@
+//! Puts back what others changed.
+
+pub(super) mod external;
+pub(super) mod reserve;
+pub(super) mod revert;

@@ -1,0 +1,423 @@
+//! Puts back what others changed in a deployed release. No new revision, no hooks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+
+use crate::api::{DriftMode, IgnoreRule, clip_all};
+use crate::cluster::{Mode, is_hidden};
+use crate::manifest::managed_fields::ignore::{as_live, locked_part, wishes};
+use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
+use crate::plan;
+use crate::reconcile::objects::field_handover::left_to_others;
+use crate::reconcile::objects::ignore::Left;
+use crate::reconcile::objects::ignore::of_new;
+use crate::reconcile::records::parsed::objects_in;
+use crate::reconcile::state::DriftAction;
+use crate::reconcile::state::Drifted;
+use crate::reconcile::state::Unreported;
+use crate::reconcile::{Error, Pass};
+use crate::storage::Head;
+use crate::watch::{Sighting, Suspicion};
+
+/// Status and Event about drift follow this long after a revert, so that a storm makes one of each.
+const REPORT_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+const PARALLEL: usize = 8;
+/// Nothing tells that an object has gone which left our watch with its label while it was on its way out.
+pub(in crate::reconcile) const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+
+impl Pass<'_> {
+    /// Makes sure that the watches know what the deployed revision left behind. After a restart this is where
+    /// drift made meanwhile becomes visible.
+    pub(in crate::reconcile) async fn expect_deployed(&mut self) -> Result<(), Error> {
+        let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
+        let revision = stored.record.version;
+        let strict_before = self.mem.strict.replace(self.settings.strict.clone());
+        if strict_before.is_some_and(|before| before != self.settings.strict) {
+            // What was seen was not looked at with these eyes.
+            self.ctx.objects.table().doubt(&self.key);
+        } else if self.mem.expected_of == Some(revision) && !self.ctx.objects.blind(&self.key) {
+            return Ok(());
+        }
+        let inventory =
+            stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
+        self.expect(&inventory).await?;
+        self.mem.expected_of = Some(revision);
+        Ok(())
+    }
+
+    /// Makes sure of the same before an operation, for what it is going to apply: nobody may have looked yet.
+    pub(in crate::reconcile) async fn expect_wanted(
+        &mut self,
+        wanted: &[InventoryEntry],
+    ) -> Result<(), Error> {
+        let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
+        if self.mem.expected_of == Some(stored.record.version) {
+            return Ok(());
+        }
+        // The version of before may not be served any more.
+        let versions: BTreeMap<&ObjectId, &String> =
+            wanted.iter().map(|entry| (&entry.id, &entry.api_version)).collect();
+        let known = stored.private.iter().flat_map(|private| &private.inventory);
+        let inventory: Vec<InventoryEntry> = known
+            .filter_map(|entry| {
+                let api_version = (*versions.get(&entry.id)?).clone();
+                Some(InventoryEntry { api_version, ..entry.clone() })
+            })
+            .collect();
+        self.expect(&inventory).await
+    }
+
+    pub(in crate::reconcile) async fn expect(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+        self.evict_departed(inventory).await?;
+        {
+            let mut table = self.ctx.objects.table();
+            let known = table.tracked(&self.key);
+            for entry in inventory.iter().filter(|entry| !known.contains(&entry.id)) {
+                if table.track(&self.key, &entry.id).is_ok() {
+                    table.expect(&entry.id, entry.fingerprint.clone(), entry.uid.clone());
+                }
+            }
+        }
+        let watched = self.watch(inventory).await;
+        if watched.as_ref().is_err_and(|error| !error.is_blind()) {
+            return watched;
+        }
+        // Objects of kinds that were listed before we said what we expect: one read each.
+        let unseen = self.ctx.objects.table().unseen(&self.key);
+        for entry in inventory.iter().filter(|entry| unseen.contains(&entry.id)) {
+            let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
+            let mut table = self.ctx.objects.table();
+            match meta {
+                Some(meta) if !is_hidden(&meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
+                _ => drop(table.lost(&entry.id, 0)),
+            }
+        }
+        watched
+    }
+
+    /// Acts on every suspicion of this release. A kind that cannot be watched leaves the others locked.
+    pub(in crate::reconcile) async fn correct(&mut self) -> Result<(), Error> {
+        self.require_account().await?;
+        let watched = self.expect_deployed().await;
+        if watched.as_ref().is_err_and(|error| !error.is_blind()) {
+            return watched;
+        }
+        let again = self.lock_again().await;
+        self.correct_suspicions().await?;
+        again?;
+        watched
+    }
+
+    /// Drift is told and not put back: that is asked for, or a person vouched for what the record says and nobody has
+    /// proved it.
+    fn only_warns(&self) -> bool {
+        let accepted = self.own_private().is_some_and(|private| private.accepted);
+        self.settings.drift == DriftMode::Warn || accepted
+    }
+
+    async fn correct_suspicions(&mut self) -> Result<(), Error> {
+        self.mem.drift.cool(self.now);
+        self.mem.drift.revert_at = None;
+        let suspicions = self.ctx.objects.suspicions(&self.key);
+        self.mem.drift.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
+        let warn = self.only_warns();
+        self.mem.drift.keep_looked(if warn { &suspicions } else { &[] });
+        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions
+            .into_iter()
+            .partition(|suspicion| self.mem.drift.wait_until(suspicion, self.now).is_some());
+        let drift = &self.mem.drift;
+        let news = hot.iter().filter(|suspicion| !drift.is_old(suspicion));
+        self.mem.drift.revert_at = news.filter_map(|suspicion| drift.wait_until(suspicion, self.now)).min();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let kept = self.kept_objects().await;
+        let whole = kept.is_none();
+        let (stored, objects) = match kept {
+            Some(kept) => kept,
+            None => {
+                let stored = self.read_head_whole().await?;
+                self.keep_manifest(&stored);
+                let objects = objects_in(&stored).await?;
+                (stored, objects)
+            }
+        };
+        let objects: BTreeMap<ObjectId, Object> =
+            objects.into_iter().map(|object| (object.id.clone(), object)).collect();
+        let Some(mut private) = stored.private.clone() else { return Ok(()) };
+        let entries: BTreeMap<ObjectId, InventoryEntry> =
+            private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
+        let rules = self.rules(&private);
+        let work = due.into_iter().filter_map(|suspicion| {
+            let (object, entry) = (objects.get(&suspicion.id)?, entries.get(&suspicion.id)?.clone());
+            Some(self.correct_one(suspicion, object, entry, &rules, &private.owner.uid))
+        });
+        let results: Vec<_> =
+            stream::iter(work.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
+        let mut first_error = None;
+        let mut changed = false;
+        for Attempt { suspicion, object, entry, result } in results {
+            if warn && result.is_ok() {
+                self.mem.drift.looked(&suspicion, self.now);
+            }
+            match result {
+                Ok(Done::InOrder) => self.mem.drift.take_back(|reported| *reported == suspicion.id),
+                Ok(Done::Awaited) => {
+                    let look = self.later(LOOK_AGAIN);
+                    let next = &mut self.mem.drift.revert_at;
+                    *next = Some(next.map_or(look, |at| at.min(look)));
+                }
+                Ok(Done::Acted { action, taught }) => {
+                    self.took_note(&suspicion, object, action);
+                    let stored = private.inventory.iter_mut().find(|stored| stored.id == entry.id);
+                    if let Some(stored) = stored.filter(|_| taught) {
+                        *stored = entry;
+                        changed = true;
+                    }
+                }
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        if first_error.is_some() {
+            self.recall_secrets(stored.record.version, Some(&private.secrets), objects.values());
+        }
+        if changed {
+            // What is expected of an object is another now: a restart must know.
+            let mut stored = if whole { stored } else { self.read_head_whole().await? };
+            stored.private = Some(private);
+            let stored = self.save(&stored, true).await?;
+            self.wrote(&stored);
+        }
+        self.mem.drift.error = first_error.as_ref().map(|error| self.shown(error));
+        first_error.map_or(Ok(()), Err)
+    }
+
+    async fn correct_one<'o>(
+        &self,
+        suspicion: Suspicion,
+        object: &'o Object,
+        mut entry: InventoryEntry,
+        rules: &[Arc<IgnoreRule>],
+        uid: &str,
+    ) -> Attempt<'o> {
+        let result = self.put_back(&suspicion, object, &mut entry, rules, uid).await;
+        Attempt { suspicion, object, entry, result }
+    }
+
+    async fn put_back(
+        &self,
+        suspicion: &Suspicion,
+        object: &Object,
+        entry: &mut InventoryEntry,
+        rules: &[Arc<IgnoreRule>],
+        uid: &str,
+    ) -> Result<Done, Error> {
+        let id = &suspicion.id;
+        let marks = self.marks(uid);
+        let mut action = DriftAction::Reverted;
+        let mut hidden = None;
+        if entry.ran.is_some() && self.job_is_gone(entry).await? {
+            return Ok(Done::InOrder);
+        }
+        if suspicion.gone {
+            // Deleted, or only out of sight for its labels; an object on its way out is awaited.
+            match self.cluster.metadata(&entry.api_version, id).await? {
+                Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
+                Some(meta) => hidden = Some((is_hidden(&meta), meta.managed_fields.unwrap_or_default())),
+                None => {
+                    // A create applies the whole object, because there is no live value to keep, and what it
+                    // applies is ours until somebody takes it again.
+                    entry.handed_over.clear();
+                    entry.ignored = wishes(rules, object).as_ref().map(of_new).unwrap_or_default();
+                    action = DriftAction::Recreated;
+                }
+            }
+        } else {
+            let mut taken = left_to_others(&object.body, &suspicion.managed_fields);
+            let replicas = |path: &String| path == plan::REPLICAS;
+            if !taken.iter().chain(&entry.handed_over).any(replicas)
+                && self.has_autoscaler(id, &object.body, &suspicion.managed_fields).await?
+            {
+                taken.push(plan::REPLICAS.to_owned());
+            }
+            let new: Vec<String> =
+                taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
+            if !new.is_empty() {
+                entry.handed_over.extend(new);
+                action = DriftAction::HandedOver;
+            }
+        }
+        if self.only_warns() && hidden.as_ref().is_some_and(|(hidden, _)| *hidden) {
+            // Nothing differs that an apply would change, but what else is done to it is not seen.
+            return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
+        }
+        if self.only_warns() {
+            let evidence = hidden.as_ref().map_or(&suspicion.managed_fields, |(_, fields)| fields);
+            return self.confirm(object, entry, marks, action, rules, evidence).await;
+        }
+        let ignored_before = entry.ignored.clone();
+        let evidence = match &hidden {
+            Some((_, fields)) => Some(&fields[..]),
+            None => (!suspicion.gone).then_some(&suspicion.managed_fields[..]),
+        };
+        let left = match evidence {
+            Some(fields) => self.leave_ignored(object, entry, rules, Some(fields)).await?,
+            // It is created.
+            None => Left::default(),
+        };
+        let strict = self.is_strict(object, entry);
+        if !suspicion.gone && action == DriftAction::Reverted && (strict || entry.ignored != ignored_before) {
+            let body = plan::apply_body(object, entry, marks);
+            let lost = managed_fields::lost_paths(&body, &suspicion.managed_fields);
+            let added = strict && !self.added(object, rules, &suspicion.managed_fields).is_empty();
+            if lost.is_empty() && !added {
+                action = DriftAction::HandedOver;
+            }
+        }
+        let object = left.object.as_ref().unwrap_or(object);
+        let body = plan::apply_body(object, entry, marks);
+        self.ctx.objects.table().begin(id);
+        let applied = match self.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
+            Ok(applied) => self.strictly(object, entry, rules, &body, applied).await,
+            Err(error) => Err(error),
+        };
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(error) => {
+                self.ctx.objects.table().abandon(id);
+                if entry.ran.is_some() && error.is_conflict() {
+                    // It went a moment ago.
+                    return Ok(Done::Awaited);
+                }
+                return Err(self.unchangeable(object, &body, error).await.into());
+            }
+        };
+        let fingerprint = applied.fingerprint.clone();
+        let again = self.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
+        if again {
+            self.ctx.objects.wake(&self.key);
+        }
+        let taught = entry.fingerprint != applied.fingerprint
+            || entry.uid != applied.uid()
+            || entry.ignored != ignored_before;
+        entry.fingerprint = applied.fingerprint.clone();
+        entry.uid = applied.uid();
+        if let (Some(before), true) = (&left.live, left.object.is_some())
+            && before.live.data == applied.live.data
+        {
+            // Somebody set what is left to him, and what is one value with it is ours again.
+            action = DriftAction::HandedOver;
+        }
+        // The apply changed nothing: a false alarm, unless it taught us what to expect.
+        let changed = suspicion.gone || suspicion.version != applied.version;
+        Ok(if changed || taught { Done::Acted { action, taught } } else { Done::InOrder })
+    }
+
+    /// Warn mode: the API server says what an apply would change; nothing is written.
+    async fn confirm(
+        &self,
+        object: &Object,
+        entry: &InventoryEntry,
+        marks: plan::Marks<'_>,
+        action: DriftAction,
+        rules: &[Arc<IgnoreRule>],
+        evidence: &[ManagedFieldsEntry],
+    ) -> Result<Done, Error> {
+        let reported = Done::Acted { action: DriftAction::Reported, taught: false };
+        match action {
+            DriftAction::Recreated => return Ok(reported),
+            DriftAction::HandedOver => return Ok(Done::InOrder),
+            DriftAction::Reverted | DriftAction::Reported => {}
+        }
+        let wishes = wishes(rules, object);
+        if self.is_strict(object, entry) && !self.added(object, rules, evidence).is_empty() {
+            return Ok(reported);
+        }
+        let live = self.cluster.get(&entry.api_version, &entry.id).await?;
+        let body = match (&wishes, &live) {
+            (Some(wishes), Some(live)) => {
+                // What is left to others differs for nobody.
+                let body = as_live(object, wishes, &live.value(), live.managed_fields());
+                let entry = InventoryEntry { ignored: Vec::new(), ..entry.clone() };
+                plan::apply_body(&Object { body, ..object.clone() }, &entry, marks)
+            }
+            _ => plan::apply_body(object, entry, marks),
+        };
+        let would = match self.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
+            Err(error) if error.is_crowded() || !error.suspects().is_empty() => return Ok(reported),
+            would => would?,
+        };
+        let differs = live.is_none_or(|live| {
+            live.live.data != would.live.data
+                || live.live.metadata.labels != would.live.metadata.labels
+                || live.live.metadata.annotations != would.live.metadata.annotations
+        });
+        Ok(if differs { reported } else { Done::InOrder })
+    }
+
+    /// Remembers one correction for status, Event and metrics.
+    pub(in crate::reconcile) fn took_note(
+        &mut self,
+        suspicion: &Suspicion,
+        object: &Object,
+        action: DriftAction,
+    ) {
+        let id = &suspicion.id;
+        let body = locked_part(object, self.asked_rules(), &suspicion.managed_fields);
+        let rival = managed_fields::rivals(&body, &suspicion.managed_fields).into_iter().next();
+        let rival = rival.or_else(|| {
+            let added = self.added(object, self.asked_rules(), &suspicion.managed_fields);
+            added.into_iter().next()
+        });
+        let manager = rival.as_ref().map(|taken| taken.manager.clone());
+        let mut paths = match rival {
+            Some(taken) => taken.paths,
+            // Removed fields have no owner any more.
+            None if suspicion.gone => Vec::new(),
+            None => managed_fields::lost_paths(&body, &suspicion.managed_fields),
+        };
+        // Keys of others may be part of them.
+        clip_all(&mut paths);
+        let due = self.later(REPORT_AFTER);
+        let drift = &mut self.mem.drift;
+        let known = |seen: &Drifted| {
+            seen.id == *id && seen.action == action && seen.manager == manager && seen.paths == paths
+        };
+        if action == DriftAction::Reported && drift.seen.iter().any(known) {
+            return;
+        }
+        if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
+            drift.heat.entry(id.clone()).or_default().reverted(self.now);
+            drift.last_reverted = Some(self.now);
+            // It has been put back now, however long this pass took to come to it.
+            self.ctx.calm.reverted(Timestamp::now());
+            let seconds = suspicion.since.map(|since| since.elapsed().as_secs_f64());
+            self.ctx.report.reverted(&self.key, &id.kind, manager.as_deref(), seconds);
+        }
+        drift.unreported.get_or_insert(Unreported { count: 0, since: self.now, due }).count += 1;
+        drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.now });
+    }
+}
+
+/// One suspicion that was looked into.
+struct Attempt<'o> {
+    suspicion: Suspicion,
+    object: &'o Object,
+    /// What is expected of the object from now on.
+    entry: InventoryEntry,
+    result: Result<Done, Error>,
+}
+
+/// What came of it.
+enum Done {
+    /// A false alarm: nothing differs.
+    InOrder,
+    /// The object is on its way out.
+    Awaited,
+    /// `taught`: what is expected of the object is another than the record says.
+    Acted { action: DriftAction, taught: bool },
+}

@@ -1,0 +1,194 @@
+//! Probes as a part of a wait: an object is ready when its own health rule says so and its probe has succeeded since.
+//!
+//! The asking itself is done by [`Prober`](crate::probe::Prober), off this pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::api::reasons;
+use crate::cluster::{Workload, proxied_name};
+use crate::health::Status;
+use crate::manifest::{Object, ObjectId};
+use crate::plan::probes::{Check, Target, probe};
+use crate::plan::rights::Right;
+use crate::plan::{Plan, Step};
+use crate::probe::{Ask, Seen};
+use crate::reconcile::Pass;
+use crate::reconcile::access::preflight::right;
+use crate::reconcile::health::wait::describe;
+use crate::reconcile::state::Probing;
+use crate::reconcile::state::Stage;
+use crate::reconcile::state::Waiting;
+
+/// The probe of an object of a revision, before it was asked. One that means nothing made no plan.
+pub(in crate::reconcile) fn probing(object: &Object, revision: u32) -> Option<Probing> {
+    let probe = Arc::new(probe(object).ok().flatten()?);
+    Some(Probing { probe, revision, asked: false, hopeless: None })
+}
+
+/// An object that asking again does not help: reason and message.
+pub(in crate::reconcile) fn hopeless(
+    waiting: &BTreeMap<ObjectId, Waiting>,
+) -> Option<(&'static str, String)> {
+    waiting.iter().find_map(|(id, object)| {
+        let reason = object.probe.as_ref()?.hopeless?;
+        Some((reason, describe(id, object)))
+    })
+}
+
+/// What to say at the deadline: what is not healthy comes before what only does not answer.
+pub(in crate::reconcile) fn what_is_late(waiting: &BTreeMap<ObjectId, Waiting>) -> (&'static str, String) {
+    let asked = |object: &Waiting| object.probe.as_ref().is_some_and(|probe| probe.asked);
+    let unhealthy = waiting.iter().find(|(_, object)| !asked(object));
+    let reason = if unhealthy.is_some() { reasons::HEALTH_TIMEOUT } else { reasons::PROBE_FAILED };
+    let first = unhealthy.or_else(|| waiting.iter().next());
+    (reason, first.map(|(id, object)| describe(id, object)).unwrap_or_default())
+}
+
+impl Pass<'_> {
+    /// Whether an object that is settled by its own health rule has answered its probe. If not, its health says what the
+    /// probe saw last. What is suspended is not asked.
+    pub(in crate::reconcile) fn probed(&self, id: &ObjectId, object: &mut Waiting, live: &Value) -> bool {
+        let Some(probing) = object.probe.as_mut().filter(|_| object.health.status == Status::Current) else {
+            return true;
+        };
+        let pods = match probing.probe.target {
+            Target::Pods => Workload::of(live),
+            Target::Pod | Target::Service => None,
+        };
+        probing.asked = true;
+        let probe = Arc::clone(&probing.probe);
+        let ask = Ask { release: self.key.clone(), id: id.clone(), revision: probing.revision, probe, pods };
+        let said = match self.ctx.prober.look(ask, &self.cluster) {
+            Some(Seen::Passed) => return true,
+            None => format!("is healthy; its probe has not answered yet: {}", probing.probe),
+            Some(Seen::Failed(said)) => format!("its probe fails: {said}"),
+            Some(Seen::Hopeless(reason, said)) => {
+                probing.hopeless = Some(reason);
+                format!("its probe is not made: {said}")
+            }
+        };
+        let reason = probing.hopeless.unwrap_or(reasons::PROBE_FAILED);
+        object.health.status = Status::InProgress;
+        reason.clone_into(&mut object.health.reason);
+        object.health.message = self.hidden(said);
+        object.health.recheck_in = None;
+        false
+    }
+
+    /// An object that is not healthy any more is not asked, and what it answered before does not count.
+    pub(in crate::reconcile) fn leave_probe(&self, id: &ObjectId, object: &mut Waiting) {
+        if let Some(probing) = object.probe.as_mut().filter(|probing| probing.asked) {
+            probing.asked = false;
+            self.ctx.prober.leave(&self.key, id);
+        }
+    }
+
+    /// At the end of a pass: nobody is asked for whom no operation waits.
+    pub(in crate::reconcile) fn leave_probes(&self) {
+        let stage = self.mem.running.as_ref().map(|running| &running.stage);
+        let going = self.release.metadata.deletion_timestamp.is_some();
+        let asked: BTreeSet<&ObjectId> = match stage {
+            Some(Stage::Wait { waiting, .. }) if !going => {
+                let asked = |object: &Waiting| object.probe.as_ref().is_some_and(|probe| probe.asked);
+                waiting.iter().filter(|(_, object)| asked(object)).map(|(id, _)| id).collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        self.ctx.prober.retain(&self.key, |id| asked.contains(id));
+    }
+
+    /// What the probes of a plan need.
+    pub(in crate::reconcile) fn rights_to_probe(&self, objects: &[Object], plan: &Plan) -> Vec<Right> {
+        let waited = plan.steps.iter().filter_map(|step| match step {
+            Step::Wait { objects, wait, .. } if self.waits(*wait) => Some(objects),
+            _ => None,
+        });
+        let waited: BTreeSet<usize> = waited.flatten().copied().collect();
+        let waited = waited.into_iter().filter_map(|index| objects.get(index));
+        waited.flat_map(needed).collect()
+    }
+}
+
+fn needed(object: &Object) -> Vec<Right> {
+    let Ok(Some(probe)) = probe(object) else { return Vec::new() };
+    let namespace = object.id.namespace.as_deref();
+    let mut needed = Vec::new();
+    if let (Target::Service, Check::Http(http)) = (probe.target, &probe.check) {
+        let name = proxied_name(&object.id.name, http);
+        needed.push(right("get", "", "services/proxy", namespace, &name));
+    }
+    if probe.target == Target::Pods {
+        needed.push(right("list", "", "pods", namespace, ""));
+    }
+    if let Check::Command { .. } = probe.check {
+        // Its pods have names that nobody knows before.
+        let name = if probe.target == Target::Pod { &object.id.name } else { "" };
+        // A websocket is a GET, and a command is more than that.
+        needed.extend(["get", "create"].map(|verb| right(verb, "", "pods/exec", namespace, name)));
+    }
+    needed
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(kind: &str, settings: Value) -> Object {
+        let api_version = if kind == "Deployment" { "apps/v1" } else { "v1" };
+        let mut annotations = json!({"sherpack.io/health-check": "true"});
+        for (key, value) in settings.as_object().unwrap() {
+            annotations[format!("sherpack.io/health-check-{key}")] = value.clone();
+        }
+        Object::from_value(json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": "web", "namespace": "apps", "annotations": annotations}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn each_probe_needs_its_rights_and_no_more() {
+        let http = json!({"path": "/", "port": "http"});
+        let command = json!({"command": "true"});
+        for (kind, settings, rights) in [
+            ("Pod", &http, &[][..]),
+            ("Pod", &command, &["create pods/exec web", "get pods/exec web"]),
+            ("Deployment", &http, &["list pods "]),
+            ("Deployment", &command, &["create pods/exec ", "get pods/exec ", "list pods "]),
+            ("Service", &http, &["get services/proxy http:web:http"]),
+        ] {
+            let mut found: Vec<String> = needed(&object(kind, settings.clone()))
+                .into_iter()
+                .map(|right| format!("{} {} {}", right.verb, right.resource, right.name))
+                .collect();
+            found.sort();
+            assert_eq!(found, rights, "{kind}: {settings}");
+        }
+    }
+
+    #[test]
+    fn at_the_deadline_what_is_not_healthy_comes_first() {
+        let waiting = |probe: Option<bool>, message: &str| {
+            let web = object("Pod", json!({"command": "true"}));
+            let probe = probe.map(|asked| Probing { asked, ..probing(&web, 1).unwrap() });
+            Waiting { probe, ..Waiting::unseen("v1", message, Timestamp::UNIX_EPOCH) }
+        };
+        let id = |name: &str| ObjectId { name: name.to_owned(), ..object("Pod", json!({"command": "x"})).id };
+        let probes = BTreeMap::from([
+            (id("a"), waiting(Some(true), "its probe fails: exit code 1")),
+            (id("b"), waiting(Some(true), "its probe fails: exit code 2")),
+        ]);
+        let said = "Pod apps/a: its probe fails: exit code 1".to_owned();
+        assert_eq!(what_is_late(&probes), (reasons::PROBE_FAILED, said));
+        for late in [waiting(Some(false), "0 of 1 ready"), waiting(None, "0 of 1 ready")] {
+            let mut mixed = probes.clone();
+            mixed.insert(id("c"), late);
+            let said = "Pod apps/c: 0 of 1 ready".to_owned();
+            assert_eq!(what_is_late(&mixed), (reasons::HEALTH_TIMEOUT, said));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What an operation waits for: looked at when something changed, judged, never blocked on.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::api::{duration, reasons};
+use crate::cluster::Applied;
+use crate::health::{self, Health, Status};
+use crate::manifest::{Object, ObjectId};
+use crate::plan;
+use crate::reconcile::health::probes::hopeless;
+use crate::reconcile::health::probes::probing;
+use crate::reconcile::health::probes::what_is_late;
+use crate::reconcile::operation::steps::Step;
+use crate::reconcile::state::Waiting;
+use crate::reconcile::{Error, Pass};
+
+/// Looks in flight for one release.
+const PARALLEL: usize = 8;
+/// A health rule that says "failed" must say so for this long: some failures pass when a dependency arrives.
+pub(in crate::reconcile) const FAILED_FOR: Duration = Duration::from_secs(10);
+/// A look at what an event was about comes when no other one followed for this long: a controller writes the status of an object
+/// several times in a row.
+const SETTLED_FOR: Duration = Duration::from_millis(25);
+/// Or this long after the first one.
+const SETTLES_WITHIN: Duration = Duration::from_millis(150);
+/// What no event was about is looked at again after this long, if at all.
+const LOOK_AT_ALL: Duration = Duration::from_secs(1);
+/// Two looks at the same waiting objects are at least this far apart.
+pub(in crate::reconcile) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// The pods of a workload are looked at after this time, and so often.
+pub(in crate::reconcile) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
+/// What is said of an object that is there no more, or of whose name another one is.
+pub(in crate::reconcile) const DELETED: &str = "the object was deleted while it was waited for";
+/// A lost watch event must not make a release wait for ever.
+pub(in crate::reconcile) const LOOK_ANYWAY: Duration = Duration::from_secs(15);
+
+impl Pass<'_> {
+    /// Decides from the health of the waiting objects alone.
+    pub(in crate::reconcile) fn judge(
+        &self,
+        waiting: &BTreeMap<ObjectId, Waiting>,
+        deadline: Timestamp,
+    ) -> Step {
+        let lasting = |object: &&Waiting| {
+            if object.failed_since.is_some() && object.health.will_not_pass() {
+                return true;
+            }
+            let since = object.failed_since.and_then(|since| since.checked_add(FAILED_FOR).ok());
+            since.is_some_and(|at| at <= self.now)
+        };
+        if let Some((reason, message)) = hopeless(waiting) {
+            return Step::Failed { reason, message, undo: false };
+        }
+        if let Some((id, object)) = waiting.iter().find(|(_, object)| lasting(object)) {
+            let message = describe(id, object);
+            return Step::Failed { reason: reasons::HEALTH_FAILED, message, undo: false };
+        }
+        if self.now >= deadline {
+            let (reason, first) = what_is_late(waiting);
+            let others = waiting.len().saturating_sub(1);
+            let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
+            let since = waiting.values().map(|object| object.since).min().unwrap_or(deadline);
+            let waited = Duration::try_from(deadline.duration_since(since)).unwrap_or_default();
+            let waited = Duration::from_secs(waited.as_secs().max(1));
+            let message = format!("not healthy within {}: {first}{more}", duration::format(waited));
+            return Step::Failed { reason, message, undo: false };
+        }
+        let stable =
+            waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
+        let recheck =
+            waiting.values().filter_map(|object| self.now.checked_add(object.health.recheck_in?).ok()).min();
+        let anyway = self.later(LOOK_ANYWAY);
+        let until = [Some(deadline), stable, recheck].into_iter().flatten().fold(anyway, Timestamp::min);
+        Step::Wait { until }
+    }
+
+    pub(in crate::reconcile) fn unhealthy(
+        &self,
+        objects: &[&Object],
+        applied: &HashMap<ObjectId, Applied>,
+        revision: u32,
+    ) -> BTreeMap<ObjectId, Waiting> {
+        let mut waiting = BTreeMap::new();
+        for object in objects {
+            let Some(done) = applied.get(&object.id) else { continue };
+            let live = done.value();
+            let health = health::assess(&live, done.generation(), self.now);
+            let mut entry = Waiting {
+                api_version: object.api_version.clone(),
+                generation: done.generation(),
+                failed_since: health.terminal.then_some(self.now),
+                health,
+                since: self.now,
+                pods_at: self.later(LOOK_AT_PODS),
+                pods: None,
+                probe: probing(object, revision),
+                uid: done.uid().filter(|_| plan::is_job(&object.id)),
+                looked_at: self.now,
+            };
+            if !settled(entry.health.status) || !self.probed(&object.id, &mut entry, &live) {
+                waiting.insert(object.id.clone(), entry);
+            }
+        }
+        waiting
+    }
+
+    /// When what is waited for is to be looked at: soon after an event; a timer looks when it is due.
+    pub(in crate::reconcile) fn look_due(
+        &self,
+        waiting: &BTreeMap<ObjectId, Waiting>,
+        looked_at: Timestamp,
+    ) -> Option<Timestamp> {
+        let table = self.ctx.objects.table();
+        let settles = waiting.keys().filter_map(|id| {
+            let news = table.news(id)?;
+            let settled = SETTLED_FOR.saturating_sub(news.last.elapsed());
+            Some(settled.min(SETTLES_WITHIN.saturating_sub(news.first.elapsed())))
+        });
+        match settles.min() {
+            Some(left) => Some(self.later(left)),
+            None => {
+                (looked_at < self.now).then(|| looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX))
+            }
+        }
+    }
+
+    /// Looks at those that an event was about, and now and then at the others.
+    pub(in crate::reconcile) async fn look_at_news(
+        &self,
+        waiting: &mut BTreeMap<ObjectId, Waiting>,
+    ) -> Result<(), Error> {
+        let (mut looked, rest) = {
+            let table = self.ctx.objects.table();
+            let due = |id: &ObjectId, object: &Waiting| {
+                let long_ago = object.looked_at.checked_add(LOOK_AT_ALL).is_ok_and(|at| at <= self.now);
+                let by_time = object.probe.is_some() || object.health.recheck_in.is_some();
+                long_ago || by_time || table.news(id).is_some()
+            };
+            std::mem::take(waiting).into_iter().partition(|(id, object)| due(id, object))
+        };
+        *waiting = rest;
+        let result = self.look_again(&mut looked).await;
+        if result.is_err() {
+            looked.values_mut().for_each(|object| object.looked_at = Timestamp::MIN);
+        }
+        waiting.append(&mut looked);
+        result
+    }
+
+    pub(in crate::reconcile) async fn look_again(
+        &self,
+        waiting: &mut BTreeMap<ObjectId, Waiting>,
+    ) -> Result<(), Error> {
+        waiting.values_mut().for_each(|object| object.looked_at = self.now);
+        let looks = waiting.iter().map(|(id, object)| async move {
+            let version = self.ctx.objects.table().news(id).map_or(0, |news| news.version);
+            (id.clone(), self.cluster.get_since(&object.api_version, id, version).await)
+        });
+        let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
+        for (id, live) in seen {
+            let live = live?;
+            let Some(object) = waiting.get_mut(&id) else { continue };
+            let Some(live) = live.filter(|live| object.uid.is_none() || object.uid == live.uid()) else {
+                DELETED.clone_into(&mut object.health.message);
+                object.health.status = Status::Failed;
+                object.health.terminal = true;
+                object.failed_since.get_or_insert(self.now);
+                continue;
+            };
+            self.ctx.objects.table().looked(&id, live.version);
+            let live = live.value();
+            let mut health = health::assess(&live, object.generation, self.now);
+            if settled(health.status) {
+                object.health = health;
+                object.failed_since = None;
+                if self.probed(&id, object, &live) {
+                    waiting.remove(&id);
+                }
+                continue;
+            }
+            self.leave_probe(&id, object);
+            if has_pods(&id) && self.now >= object.pods_at {
+                object.pods_at = self.later(LOOK_AT_PODS);
+                object.pods = self.failed_pod(&id, &live).await;
+            }
+            if health.status == Status::InProgress
+                && let Some(failed) = &object.pods
+            {
+                health = failed.clone();
+            }
+            object.failed_since = if health.terminal { object.failed_since.or(Some(self.now)) } else { None };
+            object.health = health;
+        }
+        Ok(())
+    }
+
+    /// Why the pods of a workload fail, if they do. Whoever may not list pods learns it from the deadline.
+    async fn failed_pod(&self, id: &ObjectId, live: &Value) -> Option<Health> {
+        match self.cluster.newest_pods(id, live).await {
+            Ok(pods) => health::workload_failure(&pods, self.now),
+            Err(error) => {
+                tracing::debug!(release = %self.key, %error, "pods are not looked at");
+                None
+            }
+        }
+    }
+
+    pub(in crate::reconcile) fn later(&self, by: Duration) -> Timestamp {
+        self.now.checked_add(by).unwrap_or(Timestamp::MAX)
+    }
+
+    pub(in crate::reconcile) fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
+        let ids: BTreeSet<ObjectId> = waiting.keys().cloned().collect();
+        self.ctx.objects.table().wake_on(&self.key, &ids);
+    }
+}
+
+/// Nothing is left that an operation waits for: what is not healthy hinders nobody and is only told.
+pub(in crate::reconcile) fn bearable(waiting: &BTreeMap<ObjectId, Waiting>) -> bool {
+    waiting.values().all(|object| object.health.status == Status::Failed && !object.health.terminal)
+}
+
+pub(in crate::reconcile) fn describe(id: &ObjectId, object: &Waiting) -> String {
+    format!("{id}: {}", object.health.message)
+}
+
+/// Workloads whose pods tell why they are stuck. Not Jobs, which try again by themselves.
+fn has_pods(id: &ObjectId) -> bool {
+    id.group == "apps"
+        && matches!(id.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+}
+
+/// Done waiting: healthy, or suspended on purpose.
+fn settled(status: Status) -> bool {
+    matches!(status, Status::Current | Status::Suspended)
+}

@@ -1,0 +1,7 @@
+//! What a release is made of: its pack, its values, and what templates look up.
+
+pub(super) mod archives;
+pub(super) mod lookup;
+pub(super) mod packs;
+pub(super) mod references;
+pub(super) mod values;

@@ -1,0 +1,377 @@
+//! Packs as releases refer to them: read once, decoded once, however many releases use them.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::channel::mpsc::UnboundedSender;
+
+use crate::api::PackFrom;
+use crate::cluster::{Account, Cluster, Reference, Turns, Unread};
+use crate::pack::{self, Limits, Pack};
+use crate::reconcile::turns::fair::FairTurns;
+use crate::reconcile::turns::fair::Shares;
+use crate::reconcile::turns::fair::Turn;
+use crate::reconcile::{Context, Error};
+use crate::release::ReleaseKey;
+use crate::source;
+use crate::watch::Seen;
+
+/// Decoded packs kept; the one that was not used for the longest time goes first.
+const KEPT: usize = 64;
+/// What the packs kept may weigh together; the one read last is kept in any case.
+const KEPT_BYTES: usize = 64 << 20;
+/// Places that are remembered: the same content may be read at many.
+const PLACES: usize = 4096;
+/// What one scalar, list or map of the values takes, at most.
+const NODE: usize = 200;
+/// Packs that are decoded or rendered at a time: each may take a hundred MiB while it lasts. One namespace never has all of
+/// them, for what runs cannot be stopped when another one comes.
+const TURNS: Shares = Shares { capacity: 2, each: 1, patience: Duration::from_secs(10) };
+
+/// Where a pack was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::reconcile) enum Place {
+    /// Read as an account, `None` as the operator: what one may read is not another one's to use.
+    Object(Option<Account>, Reference, Option<String>),
+    Path(String),
+    /// An archive, by the digest of its bytes.
+    Archive(String),
+}
+
+/// How new what is known of a source has to be.
+pub(in crate::reconcile) struct Freshness {
+    pub interval: Duration,
+    /// The spec is another one than the status speaks of.
+    pub changed: bool,
+    /// The text of a request that is not acknowledged yet.
+    pub request: Option<String>,
+}
+
+impl Freshness {
+    fn max_age(&self) -> Duration {
+        if self.request.is_some() { Duration::ZERO } else { self.interval }
+    }
+}
+
+/// Decoded packs: one for each content, wherever and however often it was read.
+pub struct Packs {
+    kept: Mutex<Kept>,
+    reading: Turns<Place>,
+    pub(in crate::reconcile) turns: FairTurns,
+}
+
+#[derive(Default)]
+struct Kept {
+    places: HashMap<Place, Found>,
+    /// By the digest of their content.
+    packs: HashMap<String, Decoded>,
+}
+
+/// What was found at a place.
+pub(in crate::reconcile) struct Found {
+    /// resourceVersion of the object; 0 for anything else.
+    version: u64,
+    read_at: Instant,
+    digest: String,
+}
+
+struct Decoded {
+    used_at: Instant,
+    bytes: usize,
+    pack: Arc<Pack>,
+}
+
+impl Packs {
+    /// None yet. The releases whose turn has come to have theirs decoded or rendered are sent to `wake_tx`.
+    #[must_use]
+    pub fn new(wake_tx: UnboundedSender<ReleaseKey>) -> Self {
+        let turns = FairTurns::new(TURNS, wake_tx);
+        Self { kept: Mutex::default(), reading: Turns::default(), turns }
+    }
+
+    pub(in crate::reconcile) fn get(
+        &self,
+        place: &Place,
+        fresh: impl Fn(&Found) -> bool,
+    ) -> Option<Arc<Pack>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Kept { places, packs } = &mut *kept;
+        let found = places.get(place).filter(|found| fresh(found))?;
+        let decoded = packs.get_mut(&found.digest)?;
+        decoded.used_at = Instant::now();
+        Some(Arc::clone(&decoded.pack))
+    }
+
+    /// Keeps what was read at a place. The same content that was read elsewhere is given instead, so that all its
+    /// users share one pack.
+    pub(in crate::reconcile) fn put(&self, place: Place, version: u64, pack: Pack) -> Arc<Pack> {
+        let now = Instant::now();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = &mut *kept;
+        let digest = pack.digest.clone();
+        let decoded = match kept.packs.remove(&digest) {
+            Some(decoded) => Decoded { used_at: now, ..decoded },
+            None => Decoded { used_at: now, bytes: weight(&pack), pack: Arc::new(pack) },
+        };
+        let shared = Arc::clone(&decoded.pack);
+        if let Some(before) = kept.places.remove(&place) {
+            kept.drop_if_unused(&before.digest);
+        }
+        kept.make_room(decoded.bytes);
+        kept.packs.insert(digest.clone(), decoded);
+        kept.places.insert(place, Found { version, read_at: now, digest });
+        shared
+    }
+
+    /// A turn at decoding or rendering, if one is free for this release. It belongs to that work.
+    pub(in crate::reconcile) fn turn(&self, key: &ReleaseKey) -> Result<Turn, Error> {
+        self.turns.take(key, 1).map_err(|since| Error::Queued { since })
+    }
+}
+
+impl Kept {
+    /// What stands at no place any more is not found any more.
+    fn drop_if_unused(&mut self, digest: &str) {
+        if !self.places.values().any(|found| found.digest == digest) {
+            self.packs.remove(digest);
+        }
+    }
+
+    /// Room for one more place and one more pack of so many bytes.
+    fn make_room(&mut self, bytes: usize) {
+        let mut total = bytes + self.packs.values().map(|decoded| decoded.bytes).sum::<usize>();
+        while self.packs.len() >= KEPT || total > KEPT_BYTES {
+            let oldest = self.packs.iter().min_by_key(|(_, decoded)| decoded.used_at);
+            let Some(digest) = oldest.map(|(digest, _)| digest.clone()) else { break };
+            let Some(gone) = self.packs.remove(&digest) else { break };
+            total -= gone.bytes;
+            self.places.retain(|_, found| found.digest != digest);
+        }
+        if self.places.len() >= PLACES {
+            let oldest = self.places.iter().min_by_key(|(_, found)| found.read_at);
+            if let Some(place) = oldest.map(|(place, _)| place.clone()) {
+                let gone = self.places.remove(&place);
+                gone.iter().for_each(|found| self.drop_if_unused(&found.digest));
+            }
+        }
+    }
+}
+
+/// About how much memory a pack takes, with those inside of it.
+fn weight(pack: &Pack) -> usize {
+    let files: usize = pack.files.iter().map(|(path, content)| path.len() + content.len()).sum();
+    let inside: usize =
+        pack.subpacks.iter().filter_map(|subpack| subpack.content.as_ref().ok()).map(weight).sum();
+    // A schema is kept as it stands and compiled.
+    let schema = 3 * pack.schema.as_ref().map_or(0, pack::Schema::nodes);
+    // Compiled templates take several times their text.
+    let templates = pack.files.iter().filter(|(path, _)| path.starts_with("templates/"));
+    let compiled = 8 * templates.map(|(_, content)| content.len()).sum::<usize>();
+    // The texts of the values stand in a file too.
+    2 * files + NODE * (pack::values::nodes(&pack.values) + schema) + compiled + inside
+}
+
+impl Context {
+    /// The pack of a release, whose references are watched already. An object is read again when the watch says that
+    /// it is another one or that is asked for, a path and a URL when what is known is too old.
+    pub(in crate::reconcile) async fn pack(
+        &self,
+        from: &PackFrom,
+        reader: &Cluster,
+        key: &ReleaseKey,
+        fresh: &Freshness,
+    ) -> Result<Arc<Pack>, Error> {
+        if !matches!(from, PackFrom::Http { .. }) {
+            self.fetcher.leave(key);
+        }
+        let (kind, result) = match from {
+            PackFrom::Object { kind, name, key: data_key } => {
+                let reference = Reference::new(*kind, &key.namespace, name);
+                let anyway = fresh.request.is_some();
+                (kind.as_str(), self.in_object(reader, key, reference, data_key.as_deref(), anyway).await)
+            }
+            // Its fetches are counted where they are made.
+            PackFrom::Http { url, digest, secret } => {
+                let (digest, secret) = (digest.as_deref(), secret.as_deref());
+                return self.behind_url(url, digest, secret, reader, key, fresh).await;
+            }
+            PackFrom::Path(path) => ("path", self.below_pack_dir(path, key, fresh.max_age()).await),
+        };
+        match result {
+            Ok((pack, fetched)) => {
+                if fetched {
+                    self.report.fetched(kind, true);
+                }
+                Ok(pack)
+            }
+            Err(error) => {
+                if !matches!(error, Error::Queued { .. }) {
+                    self.report.fetched(kind, false);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn in_object(
+        &self,
+        reader: &Cluster,
+        key: &ReleaseKey,
+        reference: Reference,
+        data_key: Option<&str>,
+        read_anyway: bool,
+    ) -> Result<(Arc<Pack>, bool), Error> {
+        let place = Place::Object(reader.account().cloned(), reference.clone(), data_key.map(str::to_owned));
+        let known = || match self.references.seen(&reference) {
+            Seen::At(version) => Some((self.packs.get(&place, |kept| kept.version == version)?, false)),
+            _ => None,
+        };
+        if let Some(known) = known().filter(|_| !read_anyway) {
+            return Ok(known);
+        }
+        if read_anyway {
+            // Mostly it is as it was, and needs no turn.
+            return self.read_pack(reader, key, reference.clone(), data_key, place.clone(), None).await;
+        }
+        // Before it is read, so that no read is in vain.
+        let turn = Some(self.packs.turn(key)?);
+        let read = self.read_pack(reader, key, reference.clone(), data_key, place.clone(), turn);
+        self.packs.reading.once(&place, known, read).await
+    }
+
+    async fn read_pack(
+        &self,
+        reader: &Cluster,
+        key: &ReleaseKey,
+        reference: Reference,
+        data_key: Option<&str>,
+        place: Place,
+        turn: Option<Turn>,
+    ) -> Result<(Arc<Pack>, bool), Error> {
+        let contents = match self.read(reader, &reference).await {
+            Ok(Some(contents)) => contents,
+            Ok(None) => return Err(Error::PackObjectNotFound { reference }),
+            Err(Unread { forbidden: true, message }) => {
+                return Err(Error::ReadForbidden { what: format!("the {reference} of spec.pack"), message });
+            }
+            Err(Unread { message, .. }) => return Err(Error::PackObject { reference, message }),
+        };
+        let version = contents.version;
+        if !contents.is_record
+            && let Some(pack) = self.packs.get(&place, |kept| kept.version == version)
+        {
+            return Ok((pack, true));
+        }
+        let turn = turn.map_or_else(|| self.packs.turn(key), Ok)?;
+        let wanted = data_key.map(str::to_owned);
+        let decode =
+            move || source::object::pack_from(&reference, &contents, wanted.as_deref(), &Limits::default());
+        let pack = decoded(turn, decode).await?;
+        Ok((self.packs.put(place, version, pack?), true))
+    }
+
+    async fn below_pack_dir(
+        &self,
+        path: &str,
+        key: &ReleaseKey,
+        max_age: Duration,
+    ) -> Result<(Arc<Pack>, bool), Error> {
+        let place = Place::Path(path.to_owned());
+        if let Some(pack) = self.packs.get(&place, |kept| kept.read_at.elapsed() < max_age) {
+            return Ok((pack, false));
+        }
+        let turn = self.packs.turn(key)?;
+        let dir = self.pack_dir.clone().unwrap_or_default();
+        let relative = path.to_owned();
+        let load = move || source::path::load(Path::new(&dir), &relative, &Limits::default());
+        let pack = decoded(turn, load).await?;
+        Ok((self.packs.put(place, 0, pack?), true))
+    }
+}
+
+/// Unpacking uses the CPU and files block: neither belongs on an async thread. The turn is kept for the pass, which may have to
+/// render next.
+pub(in crate::reconcile) async fn decoded<T: Send + 'static>(
+    turn: Turn,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let work = tokio::task::spawn_blocking(move || (work(), turn));
+    let (done, turn) = work.await.map_err(|error| Error::PackAborted { message: error.to_string() })?;
+    turn.keep();
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pack(content: &str, bytes: usize) -> Pack {
+        let text = "apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n";
+        let files = [
+            ("Pack.yaml".to_owned(), text.as_bytes().to_vec()),
+            ("big".to_owned(), vec![b'x'; bytes]),
+            ("content".to_owned(), content.as_bytes().to_vec()),
+        ];
+        pack::from_files(files.into(), &Limits::default()).unwrap()
+    }
+
+    fn place(name: &str) -> Place {
+        Place::Path(name.to_owned())
+    }
+
+    fn packs() -> Packs {
+        Packs::new(futures::channel::mpsc::unbounded().0)
+    }
+
+    fn kept(packs: &Packs) -> Vec<Place> {
+        let mut places: Vec<Place> = packs.kept.lock().unwrap().places.keys().cloned().collect();
+        places.sort_by_key(|place| format!("{place:?}"));
+        places
+    }
+
+    #[test]
+    fn the_packs_kept_are_bounded_in_bytes_and_the_least_recently_used_goes_first() {
+        let packs = packs();
+        for name in ["a", "b", "c"] {
+            packs.put(place(name), 0, pack(name, 10 << 20));
+        }
+        assert!(packs.get(&place("a"), |_| true).is_some());
+        packs.put(place("d"), 0, pack("d", 10 << 20));
+        assert_eq!(kept(&packs), [place("a"), place("c"), place("d")]);
+        packs.put(place("d"), 0, pack("d", 10));
+        assert_eq!(kept(&packs), [place("a"), place("c"), place("d")], "replaced, not added");
+        assert_eq!(packs.kept.lock().unwrap().packs.len(), 3, "nobody finds what was replaced");
+        packs.put(place("e"), 0, pack("e", 40 << 20));
+        assert_eq!(kept(&packs), [place("e")], "too large, but read last");
+    }
+
+    #[test]
+    fn the_packs_kept_are_bounded_in_number() {
+        let packs = packs();
+        for index in 0..KEPT + 5 {
+            packs.put(place(&index.to_string()), 0, pack(&index.to_string(), 1));
+        }
+        let kept = kept(&packs);
+        assert_eq!(kept.len(), KEPT);
+        assert!(!kept.contains(&place("4")) && kept.contains(&place("5")));
+    }
+
+    #[test]
+    fn one_content_is_one_pack_wherever_it_was_read() {
+        let packs = packs();
+        let same = pack("same", 10);
+        let first = packs.put(place("a"), 0, same.clone());
+        for index in 0..PLACES + 5 {
+            let again = packs.put(Place::Archive(index.to_string()), 0, same.clone());
+            assert!(Arc::ptr_eq(&first, &again));
+        }
+        let last = packs.get(&Place::Archive((PLACES + 4).to_string()), |_| true).unwrap();
+        assert!(Arc::ptr_eq(&first, &last));
+        assert_eq!(kept(&packs).len(), PLACES);
+        assert_eq!(packs.kept.lock().unwrap().packs.len(), 1);
+        let other = packs.put(place("a"), 0, pack("other", 10));
+        assert!(!Arc::ptr_eq(&first, &other));
+    }
+}

@@ -1,0 +1,317 @@
+//! Values as releases refer to them: read and parsed once while nothing changes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use futures::{StreamExt, stream};
+use serde_json::Value;
+
+use crate::api::{ReferenceKind, ValuesFrom};
+use crate::cluster::{Account, Cluster, Contents, Reference, Unread};
+use crate::pack::layers::{self, Content, Layer, Misfit};
+use crate::pack::{self, values};
+use crate::reconcile::inputs::packs::decoded;
+use crate::reconcile::{Context, Error, Pass};
+use crate::release::ReleaseKey;
+use crate::source;
+use crate::source::values::{Parsed, content, parse};
+use crate::watch::Seen;
+
+/// What the values kept may weigh together; what was not used for the longest time goes first.
+const KEPT_BYTES: usize = 32 << 20;
+/// What one scalar, list or map takes, at most.
+const NODE: usize = 200;
+/// Texts kept.
+const KEPT: usize = 10_000;
+/// Objects of one release that are read at a time.
+const AT_ONCE: usize = 8;
+/// A text longer than this takes so long to parse that it does not belong on an async thread.
+const LONG: usize = 32 << 10;
+
+/// A key of an object, and whether its text was read as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    /// As whom it was read, `None` as the operator: what one account may read is not another one's to use.
+    account: Option<Account>,
+    reference: Reference,
+    key: String,
+    text: bool,
+}
+
+/// Parsed values by where they were read.
+#[derive(Default)]
+pub struct ValuesKept {
+    kept: Mutex<AllKept>,
+}
+
+#[derive(Default)]
+struct AllKept {
+    entries: HashMap<Place, Kept>,
+    bytes: usize,
+}
+
+struct Kept {
+    version: u64,
+    used_at: Instant,
+    bytes: usize,
+    parsed: Parsed,
+}
+
+impl AllKept {
+    fn remove(&mut self, place: &Place) {
+        if let Some(gone) = self.entries.remove(place) {
+            self.bytes -= gone.bytes;
+        }
+    }
+}
+
+impl ValuesKept {
+    fn get(&self, place: &Place, version: u64) -> Option<Parsed> {
+        let mut kept = lock(&self.kept);
+        let found = kept.entries.get_mut(place).filter(|found| found.version == version)?;
+        found.used_at = Instant::now();
+        Some(found.parsed.clone())
+    }
+
+    fn put(&self, place: Place, version: u64, parsed: Parsed) {
+        let bytes = weight(&parsed);
+        let mut kept = lock(&self.kept);
+        kept.remove(&place);
+        while kept.entries.len() >= KEPT || kept.bytes + bytes > KEPT_BYTES {
+            let oldest = kept.entries.iter().min_by_key(|(_, entry)| entry.used_at);
+            let Some(oldest) = oldest.map(|(place, _)| place.clone()) else { break };
+            kept.remove(&oldest);
+        }
+        kept.bytes += bytes;
+        kept.entries.insert(place, Kept { version, used_at: Instant::now(), bytes, parsed });
+    }
+
+    /// Drops what was read of objects that nobody refers to any more.
+    pub(in crate::reconcile) fn retain(&self, referred: impl Fn(&Reference) -> bool) {
+        let mut kept = lock(&self.kept);
+        kept.entries.retain(|place, _| referred(&place.reference));
+        kept.bytes = kept.entries.values().map(|entry| entry.bytes).sum();
+    }
+}
+
+fn lock(kept: &Mutex<AllKept>) -> MutexGuard<'_, AllKept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// About how much memory they take.
+fn weight(parsed: &Parsed) -> usize {
+    match parsed {
+        Parsed::Values(values) => NODE * values::nodes(values) + texts(values),
+        Parsed::Text(text) => text.len(),
+        Parsed::Missing => 0,
+    }
+}
+
+/// Bytes of keys and texts.
+fn texts(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(texts).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, field)| key.len() + texts(field)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+impl Pass<'_> {
+    /// Everything that the user says of values, the weakest first. Read anew when `read_anyway`.
+    pub(in crate::reconcile) async fn layers(&mut self, read_anyway: bool) -> Result<Vec<Layer>, Error> {
+        let read = self.read_layers(read_anyway).await;
+        let from_secrets = self.settings.values_from.iter().zip(&read);
+        let from_secrets = from_secrets.filter(|(from, _)| from.kind == ReferenceKind::Secret);
+        let from_secrets: Vec<&Layer> =
+            from_secrets.filter_map(|(_, layer)| layer.as_ref().ok()?.as_ref()).collect();
+        self.secrets.read(&from_secrets);
+        let mut layers = Vec::with_capacity(read.len() + 1);
+        for layer in read {
+            layers.extend(layer?);
+        }
+        if self.settings.values.as_object().is_some_and(|values| !values.is_empty()) {
+            layers.push(Layer {
+                origin: format!("SherpackRelease/{}#spec.values", self.key),
+                field: "spec.values".to_owned(),
+                content: Content::Values(Arc::new(self.settings.values.clone())),
+            });
+        }
+        Ok(layers)
+    }
+
+    /// One for each entry of `spec.valuesFrom`.
+    async fn read_layers(&self, read_anyway: bool) -> Vec<Result<Option<Layer>, Error>> {
+        let one = tokio::sync::Mutex::new(());
+        let mut reads = Vec::with_capacity(self.settings.values_from.len());
+        for (number, from) in self.settings.values_from.iter().enumerate() {
+            reads.push(self.layer(number, from, read_anyway, &one));
+        }
+        stream::iter(reads).buffered(AT_ONCE).collect().await
+    }
+
+    async fn layer(
+        &self,
+        number: usize,
+        from: &ValuesFrom,
+        read_anyway: bool,
+        one: &tokio::sync::Mutex<()>,
+    ) -> Result<Option<Layer>, Error> {
+        let field = format!("spec.valuesFrom[{number}]");
+        let reference = Reference::new(from.kind, &self.key.namespace, &from.name);
+        let read = match self.ctx.values_in(&self.cluster, &reference, from, &field, read_anyway).await? {
+            Read::Long(unparsed) => {
+                // The pass has one turn: what is parsed in it is parsed one after the other.
+                let _one = one.lock().await;
+                Some(self.ctx.parse_long(&self.key, unparsed).await?)
+            }
+            Read::Parsed(parsed) => parsed,
+        };
+        let Some(parsed) = read else { return Ok(None) };
+        let content = content(&reference, parsed, from, &field)?;
+        let Reference { kind, namespace, name } = &reference;
+        let origin = format!("{}/{namespace}/{name}#{}", kind.as_str(), from.key);
+        Ok(content.map(|content| Layer { origin, field, content }))
+    }
+
+    /// The values of the user, all layers on each other.
+    pub(in crate::reconcile) fn user_values(&self, layers: &[Layer]) -> Result<Value, source::Error> {
+        layers::lay(layers).map_err(|(number, misfit)| {
+            let (file, field) = layers
+                .get(number)
+                .map(|layer| (layer.origin.clone(), layer.field.clone()))
+                .unwrap_or_default();
+            let error = match misfit {
+                Misfit::Path(message) => pack::Error::ValuesPath { file, message },
+                Misfit::TooLarge(nodes) => {
+                    let message = format!("with it the values have more than {nodes} fields and items");
+                    pack::Error::Values { file, message }
+                }
+            };
+            source::Error::Values { field, error }
+        })
+    }
+}
+
+/// What was found of an entry of `spec.valuesFrom`.
+enum Read {
+    /// `None` when it is optional and not there.
+    Parsed(Option<Parsed>),
+    Long(Box<Unparsed>),
+}
+
+/// A text whose parsing takes a turn.
+struct Unparsed {
+    place: Place,
+    contents: Contents,
+    from: ValuesFrom,
+    field: String,
+}
+
+impl Context {
+    /// What an object holds under the key.
+    async fn values_in(
+        &self,
+        reader: &Cluster,
+        reference: &Reference,
+        from: &ValuesFrom,
+        field: &str,
+        read_anyway: bool,
+    ) -> Result<Read, Error> {
+        let text = from.target_path.is_some();
+        let account = reader.account().cloned();
+        // That there is nothing is for those to know who may read it.
+        let may_believe = account.is_none() && !read_anyway;
+        let place = Place { account, reference: reference.clone(), key: from.key.clone(), text };
+        match self.references.seen(reference) {
+            Seen::Absent if from.optional && may_believe => return Ok(Read::Parsed(None)),
+            Seen::At(version) if !read_anyway => {
+                if let Some(parsed) = self.values.get(&place, version) {
+                    return Ok(Read::Parsed(Some(parsed)));
+                }
+            }
+            Seen::At(_) | Seen::Absent | Seen::Unknown => {}
+        }
+        let (what, field) = (format!("the {reference}"), field.to_owned());
+        let contents = match self.read(reader, reference).await {
+            Ok(Some(contents)) => contents,
+            Ok(None) if from.optional => return Ok(Read::Parsed(None)),
+            Ok(None) => return Err(source::Error::ValuesNotFound { what, field }.into()),
+            Err(Unread { forbidden: true, message }) => {
+                return Err(Error::ReadForbidden { what: format!("{field}: {what}"), message });
+            }
+            Err(Unread { message, .. }) => {
+                return Err(source::Error::ValuesUnreachable { what, field, message }.into());
+            }
+        };
+        let version = contents.version;
+        if contents.get(&from.key).is_some_and(|text| text.len() > LONG) {
+            if let Some(parsed) = self.values.get(&place, version) {
+                return Ok(Read::Parsed(Some(parsed)));
+            }
+            return Ok(Read::Long(Box::new(Unparsed { place, contents, from: from.clone(), field })));
+        }
+        let parsed = parse(reference, &contents, from, &field)?;
+        self.values.put(place, version, parsed.clone());
+        Ok(Read::Parsed(Some(parsed)))
+    }
+
+    /// Parses a long text, if it is this release's turn.
+    async fn parse_long(&self, key: &ReleaseKey, unparsed: Box<Unparsed>) -> Result<Parsed, Error> {
+        let turn = self.packs.turn(key)?;
+        let Unparsed { place, contents, from, field } = *unparsed;
+        let (reference, version) = (place.reference.clone(), contents.version);
+        let parsed = decoded(turn, move || parse(&reference, &contents, &from, &field)).await??;
+        self.values.put(place, version, parsed.clone());
+        Ok(parsed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn place(name: &str) -> Place {
+        let reference = Reference::new(ReferenceKind::Secret, "apps", name);
+        Place { account: None, reference, key: "values.yaml".to_owned(), text: false }
+    }
+
+    #[test]
+    fn values_are_given_for_the_version_that_was_read() {
+        let kept = ValuesKept::default();
+        kept.put(place("a"), 7, Parsed::Missing);
+        assert!(kept.get(&place("a"), 7).is_some());
+        assert!(kept.get(&place("a"), 8).is_none());
+        assert!(kept.get(&Place { text: true, ..place("a") }, 7).is_none());
+        let account = Some(Account { namespace: "apps".to_owned(), name: "deployer".to_owned() });
+        assert!(kept.get(&Place { account, ..place("a") }, 7).is_none(), "read by somebody else");
+        kept.put(place("b"), 7, Parsed::Missing);
+        kept.retain(|reference| reference.name == "b");
+        assert!(kept.get(&place("a"), 7).is_none() && kept.get(&place("b"), 7).is_some());
+    }
+
+    #[test]
+    fn the_values_kept_are_bounded_and_the_least_recently_used_go_first() {
+        let large = || {
+            let items: Vec<Value> = vec![json!(1); KEPT_BYTES / NODE / 3];
+            Parsed::Values(Arc::new(json!({ "items": items })))
+        };
+        let kept = ValuesKept::default();
+        for name in ["a", "b"] {
+            kept.put(place(name), 1, large());
+        }
+        assert!(kept.get(&place("a"), 1).is_some());
+        kept.put(place("c"), 1, large());
+        assert!(kept.get(&place("b"), 1).is_none(), "used longer ago than the first");
+        assert!(kept.get(&place("a"), 1).is_some() && kept.get(&place("c"), 1).is_some());
+        for number in 0..KEPT + 5 {
+            kept.put(place(&number.to_string()), 1, Parsed::Missing);
+        }
+        let inner = lock(&kept.kept);
+        assert_eq!(inner.entries.len(), KEPT);
+        assert_eq!(inner.bytes, 0, "the large ones were the oldest");
+    }
+}

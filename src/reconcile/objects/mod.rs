@@ -1,0 +1,7 @@
+//! The objects of an operation: whose they are, how they are applied, what is left to others.
+
+pub(super) mod adoption;
+pub(super) mod apply;
+pub(super) mod field_handover;
+pub(super) mod ignore;
+pub(super) mod ownership;

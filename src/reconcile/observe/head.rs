@@ -1,0 +1,208 @@
+//! What a pass knows before it decides. Reads only what memory and watches do not tell.
+
+use crate::api::{DriftMode, DriftPause, Settings};
+use crate::reconcile::turns::budget::UNPACKED;
+use crate::reconcile::{Error, Pass};
+use crate::release::decide;
+use crate::release::decide::{
+    Deletion, HeadState, Observation, OnFailure, OurHead, Retries, RetryInterval, RollbackTo,
+};
+use crate::storage::{Head, Records, Stored};
+use crate::watch::{Newest, RecordsOf};
+
+impl Pass<'_> {
+    /// The newest record: from memory while the record watch agrees, else read. Before anything new is known of it, the
+    /// account is asked whether it may have it. For a release that is being deleted this gives what the account lacks, and
+    /// then only a record that is sealed for the release is known.
+    pub(in crate::reconcile) async fn observe_head(&mut self) -> Result<Option<Error>, Error> {
+        self.recall();
+        let of = self.records_of();
+        self.ctx.record_watch.claim(&of, &self.key);
+        let newest = self.ctx.record_watch.newest(&of);
+        let keys = self.ctx.records.keys().changes();
+        let known = self.mem.keys == keys && self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest);
+        if known && self.mem.head_for.as_ref() == Some(&self.settings.acts_as) {
+            return Ok(None);
+        }
+        let refused = self.head_is_refused().await?;
+        if !known {
+            self.read_head(&of, newest).await?;
+            self.mem.keys = keys;
+        }
+        self.mem.head_for = refused.is_none().then(|| self.settings.acts_as.clone());
+        if refused.is_some() {
+            self.keep_own_head_only();
+        }
+        Ok(refused)
+    }
+
+    async fn read_head(&mut self, of: &RecordsOf, newest: Newest) -> Result<(), Error> {
+        if self.mem.running.as_ref().is_some_and(|running| !same_record(&running.stored, newest)) {
+            // Somebody else wrote the record of our running operation.
+            self.mem.running = None;
+        }
+        // A part that is put back while the record is read is news already.
+        if let Newest::At { revision, .. } = newest {
+            self.ctx.record_watch.heed_parts(of, Some(revision));
+        }
+        let head = match (self.ctx.preloaded(of), newest) {
+            (_, Newest::None) => Head::None,
+            // What is in doubt is asked for again: the list may be older than what else is known.
+            (Some(stored), newest) if same_record(&stored, newest) && !self.is_outdated(&stored) => {
+                Head::Ours(stored)
+            }
+            _ => {
+                let Settings { target_namespace, release_name, .. } = self.settings.clone();
+                let (records, claimed) = (self.records_unasked(), self.claimed.is_some());
+                let room = || self.claim(UNPACKED);
+                let read = records.newest_slim(&target_namespace, &release_name, room).await;
+                if !claimed {
+                    // What stays of it is small.
+                    self.claimed = None;
+                }
+                self.judged(read??)
+            }
+        };
+        let at = match &head {
+            Head::None => Newest::None,
+            Head::Ours(stored) | Head::Foreign(stored) => Newest::At {
+                revision: stored.record.version,
+                version: stored.resource_version.parse().unwrap_or(0),
+            },
+            Head::Unreadable(_) => newest,
+        };
+        self.ctx.record_watch.read(of, newest, at);
+        let broken = matches!(head, Head::Unreadable(_)).then(|| head.revision()).flatten();
+        self.ctx.record_watch.heed_parts(of, broken);
+        // The newest record went and an older one is the newest now: it knows nothing of what came after it.
+        let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
+        let head = if outlived { Head::None } else { head };
+        self.mem.doubt_head();
+        if !matches!(head, Head::None) {
+            self.mem.departed = None;
+        }
+        if let Head::Ours(stored) = &head
+            && stored.private.as_ref().is_some_and(|private| self.owns(&private.owner))
+        {
+            self.knows(stored);
+        }
+        self.mem.head = Some((head.slim(), at));
+        Ok(())
+    }
+
+    /// The newest record with manifest and values, verified again.
+    pub(in crate::reconcile) async fn read_head_whole(&mut self) -> Result<Stored, Error> {
+        self.claim(self.head_weight())?;
+        let revision = match &self.mem.head {
+            Some((Head::Ours(stored), _)) => stored.record.version,
+            _ => 0,
+        };
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let read = self.records().await?.get(namespace, name, revision).await?;
+        match self.judged(read) {
+            Head::Ours(stored) => Ok(*stored),
+            Head::None | Head::Foreign(_) | Head::Unreadable(_) => {
+                // It changed under us: the next pass observes it anew.
+                self.mem.doubt_head();
+                self.mem.running = None;
+                Err(Error::RecordChanged { revision })
+            }
+        }
+    }
+
+    pub(in crate::reconcile) fn observation(
+        &self,
+        inputs: Option<String>,
+        deletion: Option<Deletion>,
+        name_taken_by: Option<String>,
+    ) -> Observation {
+        let settings = &self.settings;
+        Observation {
+            deletion,
+            suspended: settings.suspend,
+            name_taken_by,
+            head: self.observed_head(),
+            dependency: inputs.as_ref().and_then(|_| self.blocked()),
+            unapproved: inputs.as_deref().and_then(|inputs| self.unapproved(inputs)),
+            inputs,
+            accepted: self.settings.requests.accept_record.clone(),
+            spec: self.spec_of_failures(),
+            reset_requested: self.request_pending(crate::api::names::RESET_AT),
+            paused: settings.paused,
+            successor: decide::Successor::Unknown,
+            unreadable: false,
+            healed: false,
+            retries: Retries { install: settings.install_retries, upgrade: settings.upgrade_retries },
+            retry_interval: RetryInterval {
+                install: settings.install_retry_interval,
+                upgrade: settings.upgrade_retry_interval,
+            },
+            on_failure: OnFailure {
+                uninstall: settings.uninstall_on_failure,
+                rollback: settings.rollback_on_failure,
+            },
+            rollback_to: settings.rollback_to.map(|revision| RollbackTo { revision, problem: None }),
+            test: self.test_wanted(),
+            drift: if self.drift_watched() { decide::Drift::Watched } else { decide::Drift::Ignored },
+            now: self.now,
+        }
+    }
+
+    pub(in crate::reconcile) fn drift_watched(&self) -> bool {
+        let paused = matches!(self.settings.drift_pause(self.now), DriftPause::Until(_));
+        self.settings.drift != DriftMode::Disabled && !paused
+    }
+
+    fn observed_head(&self) -> decide::Head {
+        match self.mem.head.as_ref().map(|(head, _)| head) {
+            None | Some(Head::None) => decide::Head::None { expected: self.record_expected() },
+            Some(Head::Unreadable(unreadable)) => {
+                decide::Head::Unreadable { message: unreadable.to_string() }
+            }
+            Some(Head::Foreign(stored)) => match self.doubtful(stored) {
+                Some(doubtful) => decide::Head::Doubtful(doubtful),
+                None => foreign(stored),
+            },
+            Some(Head::Ours(stored)) => match &stored.private {
+                Some(private) if self.owns(&private.owner) => {
+                    decide::Head::Ours(OurHead::of(stored.record.version, &stored.record.state, private))
+                }
+                // Made for another release of another name: as good as another tool's.
+                _ => foreign(stored),
+            },
+        }
+    }
+
+    /// Something says that there was a record: our own status, or objects that carry our labels.
+    fn record_expected(&self) -> bool {
+        let released = self.known_revision() > 0;
+        let status = self.release.status.as_ref();
+        let removed_by_us = status.and_then(|status| status.operation.as_ref()).is_some_and(|operation| {
+            operation.phase.as_deref() == Some(crate::reconcile::operation::uninstall::PHASE_RECORDS)
+        });
+        let table = self.ctx.objects.table();
+        let tracked = !table.tracked(&self.key).is_empty();
+        // A release that is being deleted needs its record for its objects only, and the watch saw them all go.
+        let deleting = self.release.metadata.deletion_timestamp.is_some();
+        let nothing_left = deleting && tracked && table.all_gone(&self.key);
+        (released || tracked) && !removed_by_us && !nothing_left
+    }
+
+    /// The newest revision that status or memory speak of; 0 when they speak of none.
+    pub(in crate::reconcile) fn known_revision(&self) -> u32 {
+        self.known().0
+    }
+
+    pub(in crate::reconcile) fn owns(&self, owner: &crate::release::Owner) -> bool {
+        owner.namespace == self.key.namespace && owner.name == self.key.name
+    }
+}
+
+fn foreign(stored: &Stored) -> decide::Head {
+    decide::Head::Foreign { revision: stored.record.version, state: HeadState::of(&stored.record.state) }
+}
+
+fn same_record(stored: &Stored, newest: Newest) -> bool {
+    let version = stored.resource_version.parse().unwrap_or(0);
+    newest == Newest::At { revision: stored.record.version, version }
+}

@@ -1,0 +1,71 @@
+//! Whose pending revision it is that is left alone, for people. Nothing is decided by it.
+
+use crate::api::{NAME_MAX, conditions};
+use crate::reconcile::Pass;
+use crate::reconcile::status::Outcome;
+use crate::release::decide::{Hold, Operation};
+use crate::storage::unsealed::{self, Claim};
+use crate::storage::{Head, Stored};
+
+impl Pass<'_> {
+    /// Finds out who holds the release up, by one read for each state of the record. Whoever cannot be found out stays
+    /// unknown: there is nothing that waits for it.
+    pub(in crate::reconcile) async fn learn_claimant(&mut self, outcome: &Outcome) {
+        let held = matches!(outcome.decision.operation, Operation::Hold(Hold::ForeignPending { .. }));
+        let Some((Head::Ours(stored) | Head::Foreign(stored), at)) = self.mem.head.as_ref().filter(|_| held)
+        else {
+            self.mem.claimant = None;
+            return;
+        };
+        if self.mem.claimant.as_ref().is_some_and(|(of, _)| of == at) {
+            return;
+        }
+        let at = *at;
+        let who = match &stored.private {
+            Some(private) => {
+                let owner = &private.owner;
+                format!("the release {}/{}", owner.namespace, owner.name)
+            }
+            None => {
+                let client = self.ctx.as_operator.client();
+                match unsealed::claim(client, self.settings.history_storage, stored).await {
+                    Ok(claim) => whose(&claim),
+                    Err(error) => {
+                        tracing::debug!(release = %self.key, %error, "whose pending revision it is stays unknown");
+                        return;
+                    }
+                }
+            }
+        };
+        self.mem.claimant = Some((at, claims(stored, &who)));
+    }
+}
+
+fn whose(claim: &Claim) -> String {
+    // Whoever wrote the record chose how long that is.
+    let holder = claim.holder.as_ref().map(|holder| conditions::cut(holder, NAME_MAX));
+    match (claim.foreign, holder) {
+        (true, None) => "another tool".to_owned(),
+        (true, Some(manager)) => format!("another tool (field manager {manager})"),
+        // It has a private part that is not sealed with our key, so it may say what it likes.
+        (false, None) => "an operator with another key".to_owned(),
+        (false, Some(holder)) => format!("an operator with another key (it says: {holder})"),
+    }
+}
+
+fn claims(stored: &Stored, who: &str) -> String {
+    format!("revision {} is {}, held by {who}", stored.record.version, stored.record.state.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_shown_cut() {
+        let claim = |foreign| Claim { foreign, holder: Some("h".repeat(1 << 20)) };
+        for claim in [claim(true), claim(false)] {
+            assert!(whose(&claim).len() < 2 * NAME_MAX, "{}", claim.foreign);
+        }
+    }
+}

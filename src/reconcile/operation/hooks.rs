@@ -1,0 +1,492 @@
+//! Runs one hook to its end: written down before it is created, and with its result before anything follows from it.
+//!
+//! A run is known by the annotation `sherpack.io/hook-run` of its object: whoever finds an object of this very run
+//! goes on with it, so that no crash and no second process makes it run twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::api::{Adopt, duration, names, reasons};
+use crate::cluster::{self, Applied, Created, Holder};
+use crate::health::{self, Status};
+use crate::manifest::ObjectId;
+use crate::plan::{self, DeletePolicy, FailurePolicy, Hook, Phase};
+use crate::reconcile::health::wait::FAILED_FOR;
+use crate::reconcile::health::wait::LOOK_ANYWAY;
+use crate::reconcile::health::wait::LOOK_AT_PODS;
+use crate::reconcile::health::wait::describe;
+use crate::reconcile::objects::apply::Away;
+use crate::reconcile::operation::steps::Step;
+use crate::reconcile::state::HookWatch;
+use crate::reconcile::state::Running;
+use crate::reconcile::state::Stage;
+use crate::reconcile::state::Waiting;
+use crate::reconcile::status::{self, Progress};
+use crate::reconcile::{Error, Pass};
+use crate::release::{HookResult, HookRun, Operation, OperationPhase, Private};
+use crate::watch::ObjectWatches;
+
+/// Looks in one pass: one that deletes the run before, one that creates, one that finds what another created.
+const LOOKS: usize = 4;
+
+/// What a look at a run showed.
+enum Seen {
+    Running {
+        until: Timestamp,
+    },
+    /// With reason and message of its failure.
+    Ended(Option<(&'static str, String)>),
+    /// Nothing of it was ever made.
+    NotBegun,
+}
+
+/// Which run of a hook.
+struct Run<'a> {
+    hook: &'a Hook,
+    phase: Phase,
+    attempt: u32,
+    /// The first attempt of this operation.
+    first: u32,
+    /// Of its object, if the checkpoint knows it.
+    uid: Option<String>,
+    /// Value of the annotation.
+    id: String,
+    /// Of this line of revisions.
+    owner_uid: String,
+    /// Its object was there before the release.
+    adopted: bool,
+}
+
+impl Pass<'_> {
+    /// One step of an operation: a hook, from its checkpoint to its end.
+    pub(in crate::reconcile) async fn hook(
+        &mut self,
+        running: &mut Running,
+        phase: Phase,
+        index: usize,
+    ) -> Result<Step, Error> {
+        let Some(hook) = running.parts.hooks.get(index).cloned() else { return Ok(Step::Done) };
+        loop {
+            let checkpoint = running.stored.private.as_ref().and_then(|private| private.operation.as_ref());
+            let here = checkpoint.filter(|operation| usize::try_from(operation.step) == Ok(running.at));
+            let Some(at) = here.and_then(|operation| operation.hook.clone()) else {
+                let first = next_attempt(running, &hook, phase);
+                let run = HookRun { attempt: first, first, failed: None, uid: None };
+                self.checkpoint(running, operation_phase(phase), 0, Some(run)).await?;
+                running.stage = Stage::Begin;
+                continue;
+            };
+            let run = self.run_of(running, &hook, phase, &at);
+            if let Some(failed) = at.failed {
+                self.clean_up(&run, failed).await?;
+                return Ok(if failed { consequence(running, &hook, phase) } else { Step::Done });
+            }
+            match self.look_at(running, &run, true).await? {
+                Seen::Running { until } => return Ok(Step::Wait { until }),
+                // It is made unless it is there.
+                Seen::NotBegun => return Ok(Step::Wait { until: self.later(LOOK_ANYWAY) }),
+                Seen::Ended(failure) => self.write_down(running, &run, failure, true).await?,
+            }
+        }
+    }
+
+    /// Sees a hook to its end whose operation is not wanted any more. `None`: no hook runs.
+    pub(in crate::reconcile) async fn await_hook(&mut self) -> Result<Option<Progress>, Error> {
+        self.load_running().await?;
+        let Some(mut running) = self.mem.running.take() else { return Ok(None) };
+        if let Err(error) = self.unpack(&mut running).await {
+            self.keep_running(running);
+            return Err(error);
+        }
+        let checkpoint = running.stored.private.as_ref().and_then(|private| private.operation.clone());
+        let step = running.plan.steps.get(running.at).cloned();
+        let attempt = checkpoint.and_then(|operation| operation.hook).filter(|run| run.failed.is_none());
+        let found = match (attempt, step) {
+            (Some(attempt), Some(plan::Step::Hook { phase, hook })) => {
+                running.parts.hooks.get(hook).cloned().map(|hook| (attempt, phase, hook))
+            }
+            _ => None,
+        };
+        let Some((attempt, phase, hook)) = found else {
+            // Another version of the operator wrote it: nobody can wait for what cannot be found.
+            if let Some(private) = running.stored.private.as_mut() {
+                private.operation = None;
+            }
+            let stored = self.save(&running.stored, true).await?;
+            self.wrote(&stored);
+            return Ok(None);
+        };
+        let run = self.run_of(&running, &hook, phase, &attempt);
+        match self.look_at(&mut running, &run, false).await? {
+            Seen::Running { until } => {
+                let progress = Progress::Running(status::Run::of(&running, until));
+                self.keep_running(running);
+                Ok(Some(progress))
+            }
+            Seen::NotBegun => {
+                // Whoever comes to it runs it: it has no result.
+                self.checkpoint(&mut running, operation_phase(phase), 0, None).await?;
+                self.ctx.objects.table().forget(&self.key, &hook.object.id);
+                Ok(None)
+            }
+            Seen::Ended(failure) => {
+                let failed = failure.is_some();
+                self.write_down(&mut running, &run, failure, false).await?;
+                self.clean_up(&run, failed).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn run_of<'h>(&self, running: &Running, hook: &'h Hook, phase: Phase, run: &HookRun) -> Run<'h> {
+        let HookRun { attempt, first, failed: _, uid } = run.clone();
+        let private = running.stored.private.as_ref();
+        let owner_uid = private.map_or_else(|| self.uid.clone(), |private| private.owner.uid.clone());
+        let revision = running.stored.record.version;
+        let entries =
+            private.into_iter().flat_map(|private| private.inventory.iter().chain(&private.leftovers));
+        let mut adopted = entries.filter(|entry| entry.adopted.is_some());
+        let adopted = adopted.any(|entry| entry.id == hook.object.id);
+        Run {
+            hook,
+            phase,
+            attempt,
+            first,
+            uid,
+            id: format!("{owner_uid}.{revision}.{phase}.{attempt}"),
+            owner_uid,
+            adopted,
+        }
+    }
+
+    /// Writes down how a run ended, and the next one if there is to be one.
+    async fn write_down(
+        &mut self,
+        running: &mut Running,
+        run: &Run<'_>,
+        failure: Option<(&'static str, String)>,
+        may_retry: bool,
+    ) -> Result<(), Error> {
+        let failed = failure.is_some();
+        let failure = failure.map(|(reason, message)| (reason.to_owned(), self.hidden(message)));
+        let outcome = if failed { "failure" } else { "success" };
+        let result = HookResult {
+            phase: run.phase.to_string(),
+            object: hook_name(run.hook),
+            attempt: run.attempt,
+            failure,
+            at: self.now,
+        };
+        let retries_left = run.attempt.saturating_sub(run.first) < run.hook.retries;
+        let next = if failed && may_retry && retries_left && self.now < running.deadline {
+            HookRun { attempt: run.attempt.saturating_add(1), first: run.first, failed: None, uid: None }
+        } else {
+            HookRun { attempt: run.attempt, first: run.first, failed: Some(failed), uid: None }
+        };
+        let phase = operation_phase(run.phase);
+        let operation = Operation { phase, wave: 0, step: 0, hook: Some(next), jobs: Vec::new() };
+        self.checkpoint_with(running, operation, Some(result)).await?;
+        self.ctx.report.hook(&self.key, run.phase.as_str(), outcome);
+        running.stage = Stage::Begin;
+        Ok(())
+    }
+
+    /// Looks at the object of a run, and creates it when it is not there yet and `create` says so.
+    async fn look_at(&mut self, running: &mut Running, run: &Run<'_>, create: bool) -> Result<Seen, Error> {
+        let id = &run.hook.object.id;
+        let api_version = &run.hook.object.api_version;
+        let mut watch = match std::mem::replace(&mut running.stage, Stage::Begin) {
+            Stage::Hook(watch) if watch.attempt == run.attempt => *watch,
+            _ => {
+                self.watch_hook(run.hook).await?;
+                let own = self.later(run.hook.timeout);
+                let message = format!("the {} hook runs", run.phase);
+                HookWatch {
+                    attempt: run.attempt,
+                    uid: run.uid.clone(),
+                    deadline: own.min(running.deadline),
+                    waiting: Waiting::unseen(api_version, &message, self.now),
+                }
+            }
+        };
+        let mut seen = None;
+        for _ in 0..LOOKS {
+            let live = self.cluster.get(api_version, id).await?;
+            seen = match (live, &watch.uid) {
+                (Some(live), None) if is_run(&live, run) => {
+                    watch.uid = live.uid();
+                    self.note_run(running, run, &watch).await?;
+                    continue;
+                }
+                (Some(live), Some(uid)) if live.uid().as_ref() == Some(uid) => {
+                    Some(self.judge_hook(&mut watch, run, &live).await)
+                }
+                (_, Some(_)) => {
+                    let message = format!("{id} was deleted while it ran: nobody knows how it ended");
+                    Some(Seen::Ended(Some((reasons::HOOK_VANISHED, message))))
+                }
+                (_, None) if !create => Some(Seen::NotBegun),
+                (Some(live), None) => match self.make_way(run, &live).await? {
+                    Some(ended) => Some(ended),
+                    None if live.live.metadata.deletion_timestamp.is_none() => continue,
+                    None => {
+                        "waiting until the run before is gone".clone_into(&mut watch.waiting.health.message);
+                        None
+                    }
+                },
+                (None, None) => {
+                    let marks = self.marks(&run.owner_uid);
+                    let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
+                    if let Created::New(uid) = self.cluster.create(api_version, id, &body).await? {
+                        self.mem.errors = 0;
+                        watch.uid = uid;
+                        self.note_run(running, run, &watch).await?;
+                    }
+                    continue;
+                }
+            };
+            break;
+        }
+        if let Some(over @ (Seen::Ended(_) | Seen::NotBegun)) = seen {
+            return Ok(over);
+        }
+        if self.now >= watch.deadline {
+            let message = format!(
+                "{id} did not end within {}: {}",
+                duration::format(run.hook.timeout),
+                watch.waiting.health.message
+            );
+            return Ok(Seen::Ended(Some((reasons::HOOK_TIMEOUT, message))));
+        }
+        let anyway = self.later(LOOK_ANYWAY);
+        let until = match seen {
+            Some(Seen::Running { until }) => until.min(anyway),
+            _ => anyway,
+        };
+        let until = until.min(watch.deadline);
+        running.stage = Stage::Hook(Box::new(watch));
+        Ok(Seen::Running { until })
+    }
+
+    /// Writes down which object a run is: when that is gone it is not made again. What has no end of its own may be.
+    async fn note_run(
+        &mut self,
+        running: &mut Running,
+        run: &Run<'_>,
+        watch: &HookWatch,
+    ) -> Result<(), Error> {
+        let id = &run.hook.object.id;
+        if watch.uid.is_none() || !(plan::is_job(id) || is_pod(id)) {
+            return Ok(());
+        }
+        let begun = HookRun { attempt: run.attempt, first: run.first, failed: None, uid: watch.uid.clone() };
+        self.checkpoint(running, operation_phase(run.phase), 0, Some(begun)).await
+    }
+
+    /// Deletes an object that stands where the hook has to be. `None`: it is gone or going.
+    async fn make_way(&self, run: &Run<'_>, live: &Applied) -> Result<Option<Seen>, Error> {
+        let id = &run.hook.object.id;
+        let annotations = live.live.metadata.annotations.as_ref();
+        let before = annotations.and_then(|all| all.get(names::HOOK_RUN));
+        let owner =
+            before.and_then(|before| before.split('.').next()).or_else(|| plan::marked_by(annotations));
+        let ours = owner == Some(run.owner_uid.as_str());
+        let living = owner.filter(|_| !ours).and_then(|uid| self.ctx.living(uid));
+        // Only what a hook of a release has made makes way; everything else was there before.
+        let made_by_a_hook = before.is_some() && living.is_none() && self.settings.adopt == Adopt::Unowned;
+        if run.adopted || !(ours || made_by_a_hook) {
+            let holder = living.map_or(Holder::Unknown, |owner| Holder::Release(owner.to_string()));
+            return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
+        }
+        if live.live.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let of_this_operation = run
+            .id
+            .rsplit_once('.')
+            .is_some_and(|(this, _)| before.is_some_and(|before| before.starts_with(this)));
+        let may = of_this_operation || run.hook.delete.contains(&DeletePolicy::BeforeHookCreation);
+        if !may {
+            let message = format!(
+                "{id} is still there from an earlier run: delete it, or add before-hook-creation to its delete policy"
+            );
+            return Ok(Some(Seen::Ended(Some((reasons::HOOK_EXISTS, message)))));
+        }
+        if let Some(uid) = live.uid() {
+            self.cluster.delete(&run.hook.object.api_version, id, &uid).await?;
+        }
+        Ok(None)
+    }
+
+    async fn judge_hook(&self, watch: &mut HookWatch, run: &Run<'_>, live: &Applied) -> Seen {
+        let id = &run.hook.object.id;
+        let live = live.value();
+        let mut health = health::assess_run(&live, self.now);
+        match (health.status, health.terminal) {
+            (Status::Current, _) => return Seen::Ended(None),
+            (Status::Failed, true) if health::is_run_to_completion(&live) => {
+                let told = self.end_of_job(id, &health.message).await;
+                return Seen::Ended(Some((reasons::HOOK_FAILED, format!("{id}: {told}"))));
+            }
+            _ => {}
+        }
+        let mut until = self.later(LOOK_ANYWAY);
+        if plan::is_job(id) {
+            if self.now >= watch.waiting.pods_at {
+                watch.waiting.pods_at = self.later(LOOK_AT_PODS);
+                watch.waiting.pods = self.stuck_pod(id).await;
+            }
+            until = until.min(watch.waiting.pods_at);
+            if let Some(stuck) = &watch.waiting.pods {
+                health = stuck.clone();
+            }
+        }
+        let failing = health.status == Status::Failed && health.terminal;
+        watch.waiting.failed_since =
+            if failing { watch.waiting.failed_since.or(Some(self.now)) } else { None };
+        watch.waiting.health = health;
+        if let Some(since) = watch.waiting.failed_since {
+            let stable = since.checked_add(FAILED_FOR).unwrap_or(Timestamp::MAX);
+            if stable <= self.now {
+                return Seen::Ended(Some((reasons::HOOK_FAILED, describe(id, &watch.waiting))));
+            }
+            until = until.min(stable);
+        }
+        if let Some(recheck) = watch.waiting.health.recheck_in {
+            until = until.min(self.later(recheck));
+        }
+        Seen::Running { until }
+    }
+
+    /// What the Job's condition says, and what its last pod said.
+    async fn end_of_job(&self, id: &ObjectId, condition: &str) -> String {
+        if !plan::is_job(id) {
+            return condition.to_owned();
+        }
+        match self.cluster.last_words(id, self.now).await {
+            Ok(Some(words)) => format!("{words} ({condition})"),
+            Ok(None) => condition.to_owned(),
+            Err(error) => {
+                tracing::debug!(release = %self.key, %error, "the pods of a failed hook are not looked at");
+                condition.to_owned()
+            }
+        }
+    }
+
+    /// A pod that cannot start, so that the Job will not end by waiting. One that fails is the Job's to replace.
+    async fn stuck_pod(&self, id: &ObjectId) -> Option<health::Health> {
+        let pods = self.cluster.job_pods(id).await.ok()?;
+        let pending: Vec<_> = pods
+            .into_iter()
+            .filter(|pod| pod.pointer("/status/phase").and_then(serde_json::Value::as_str) == Some("Pending"))
+            .collect();
+        health::workload_failure(&pending, self.now)
+    }
+
+    /// Lets the watch of the hook's kind wake this release.
+    async fn watch_hook(&mut self, hook: &Hook) -> Result<(), Error> {
+        let id = &hook.object.id;
+        if let Err(owner) = self.ctx.objects.table().track(&self.key, id) {
+            let holder = Holder::Release(owner.to_string());
+            return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
+        }
+        let kind = self.cluster.kind(&hook.object.api_version, &id.kind).await?;
+        self.ctx.objects.ensure(&kind, &self.key, ObjectWatches::patience()).await?;
+        self.ctx.objects.table().wake_on(&self.key, &BTreeSet::from([id.clone()]));
+        Ok(())
+    }
+
+    /// Deletes the object of a run that ended, if its policy says so. Done again after a crash.
+    async fn clean_up(&mut self, run: &Run<'_>, failed: bool) -> Result<(), Error> {
+        let id = &run.hook.object.id;
+        let policy = if failed { DeletePolicy::HookFailed } else { DeletePolicy::HookSucceeded };
+        if run.hook.delete.contains(&policy) {
+            let api_version = &run.hook.object.api_version;
+            if let Some(live) = self.cluster.get(api_version, id).await?
+                && is_run(&live, run)
+                && let Some(uid) = live.uid()
+            {
+                self.cluster.delete(api_version, id, &uid).await?;
+            }
+        }
+        self.ctx.objects.table().forget(&self.key, id);
+        Ok(())
+    }
+
+    /// Deletes what hooks of a revision left behind, when its release goes; gives what is kept.
+    pub(in crate::reconcile) async fn delete_hook_objects(
+        &self,
+        private: &Private,
+    ) -> Result<Vec<ObjectId>, Error> {
+        let mut kept = Vec::new();
+        for entry in &private.hook_objects {
+            if self.take_away(entry, &private.owner.uid).await? == Away::Stays {
+                kept.push(entry.id.clone());
+            }
+        }
+        Ok(kept)
+    }
+}
+
+fn is_pod(id: &ObjectId) -> bool {
+    id.group.is_empty() && id.kind == "Pod"
+}
+
+fn is_run(live: &Applied, run: &Run<'_>) -> bool {
+    let annotations = live.live.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(names::HOOK_RUN)) == Some(&run.id)
+}
+
+/// What a hook that failed does to its operation.
+fn consequence(running: &Running, hook: &Hook, phase: Phase) -> Step {
+    if hook.on_failure == FailurePolicy::Continue || phase == Phase::Test {
+        return Step::Done;
+    }
+    let last = running.stored.private.as_ref().and_then(|private| private.hooks.last());
+    let (reason, message) = last
+        .and_then(|result| result.failure.clone())
+        .unwrap_or_else(|| (reasons::HOOK_FAILED.to_owned(), hook.object.id.to_string()));
+    let reason = [reasons::HOOK_TIMEOUT, reasons::HOOK_VANISHED, reasons::HOOK_EXISTS, reasons::INTERRUPTED]
+        .into_iter()
+        .find(|known| *known == reason)
+        .unwrap_or(reasons::HOOK_FAILED);
+    let message = format!("{phase} hook {message}");
+    Step::Failed { reason, message, undo: hook.on_failure == FailurePolicy::Rollback }
+}
+
+/// Tests run more than once for one revision, and so may the hooks of an uninstall.
+fn next_attempt(running: &Running, hook: &Hook, phase: Phase) -> u32 {
+    let object = hook_name(hook);
+    let results = running.stored.private.iter().flat_map(|private| &private.hooks);
+    let before = results.filter(|result| result.phase == phase.as_str() && result.object == object);
+    before.map(|result| result.attempt).max().unwrap_or(0).saturating_add(1)
+}
+
+/// `Job/migrate`.
+fn hook_name(hook: &Hook) -> String {
+    format!("{}/{}", hook.object.id.kind, hook.object.id.name)
+}
+
+pub(in crate::reconcile) fn operation_phase(phase: Phase) -> OperationPhase {
+    match phase {
+        Phase::PreInstall | Phase::PreUpgrade | Phase::PreRollback | Phase::PreDelete => {
+            OperationPhase::PreHooks
+        }
+        Phase::PostInstall | Phase::PostUpgrade | Phase::PostRollback | Phase::PostDelete => {
+            OperationPhase::PostHooks
+        }
+        Phase::Test => OperationPhase::Test,
+    }
+}
+
+/// The hook that runs, as what the operation waits for.
+pub(in crate::reconcile) fn waiting_for(running: &Running) -> BTreeMap<ObjectId, Waiting> {
+    let (Stage::Hook(watch), Some(plan::Step::Hook { hook, .. })) =
+        (&running.stage, running.plan.steps.get(running.at))
+    else {
+        return BTreeMap::new();
+    };
+    let hook = running.parts.hooks.get(*hook);
+    hook.map(|hook| (hook.object.id.clone(), watch.waiting.clone())).into_iter().collect()
+}

@@ -1,0 +1,11 @@
+//! An operation, step by step: install, upgrade, rollback, uninstall, tests.
+
+pub(super) mod hooks;
+pub(super) mod immutable_fields;
+pub(super) mod jobs;
+pub(super) mod left_behind;
+pub(super) mod let_go;
+pub(super) mod run;
+pub(super) mod steps;
+pub(super) mod test_hooks;
+pub(super) mod uninstall;

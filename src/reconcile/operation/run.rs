@@ -1,0 +1,387 @@
+//! Carries out an install, upgrade or rollback: record, steps, prune, record.
+//!
+//! Every step may be repeated: applies are idempotent, deletes carry the uid, hooks know their run. A wait returns
+//! and is woken.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::{Class, conditions, names};
+use crate::manifest::ObjectId;
+use crate::plan::{self, Occasion};
+use crate::reconcile::objects::ownership::Survey;
+use crate::reconcile::objects::ownership::never_applied;
+use crate::reconcile::operation::hooks::operation_phase;
+use crate::reconcile::operation::steps::Step;
+use crate::reconcile::prepare::revision::Prepared;
+use crate::reconcile::records::bulk::Bulk;
+use crate::reconcile::records::failures;
+use crate::reconcile::records::parsed::parts_in;
+use crate::reconcile::state::Ailing;
+use crate::reconcile::state::Running;
+use crate::reconcile::state::Stage;
+use crate::reconcile::status::{self, Finished, Progress};
+use crate::reconcile::{Error, Pass};
+use crate::release::{Action, Operation, OperationPhase, Private, State, description};
+use crate::storage::{Head, Records, Stored};
+
+/// What an API server refuses for this long is refused: it has long known by then who may do what.
+const REFUSED_FOR: Duration = Duration::from_secs(10);
+
+impl Pass<'_> {
+    /// Stores the pending revision and begins to act on it, if whoever acts may do all of it.
+    pub(in crate::reconcile) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
+        self.preflight(&prepared).await?;
+        if self.settings.create_namespace {
+            self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
+        }
+        let Prepared { record, mut private, parts, plan, before } = prepared;
+        let Survey { found, adopted, unexplained, absent } =
+            self.check_ownership(&parts.objects, &private, before.as_ref()).await?;
+        self.check_hooks(&parts.hooks, &private.owner.uid, before.as_ref()).await?;
+        for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
+            entry.adopt(record.version, unexplained.contains(&entry.id));
+        }
+        for entry in private.inventory.iter_mut().filter(|entry| absent.contains(&entry.id)) {
+            // What comes there is another object, and may be somebody else's.
+            (entry.uid, entry.fingerprint) = (None, None);
+        }
+        private.adopts = private.has_adopted();
+        self.expect_wanted(&private.inventory).await?;
+        self.respect_takers(&parts.objects, &found, &mut private).await?;
+        let records = self.records().await?;
+        let before = self.mem.head.take();
+        let stored = match records.create(&record, &private).await {
+            Ok(stored) => stored,
+            Err(error) => {
+                if error.class() == Class::Retry {
+                    // It may be stored, and then what ran until now is over.
+                    self.mem.running = None;
+                }
+                // A clear refusal stored nothing: what is known of the newest record still holds.
+                self.mem.head = before.filter(|_| error.class() != Class::Retry);
+                return Err(error.into());
+            }
+        };
+        self.wrote(&stored);
+        self.remember_secrets(stored.record.version);
+        // What ran until now is over, whether it can be written down now or later.
+        self.mem.running = None;
+        match &before {
+            Some((Head::Ours(old), _)) if old.record.state.is_pending() => {
+                self.interrupt(old.record.version).await?;
+            }
+            Some((Head::Ours(old), _)) if old.record.state != State::Deployed => {
+                // A failed revision is not rewritten any more: this is where it stops being the head.
+                self.records().await?.set_head(old, false).await?;
+            }
+            Some((Head::Foreign(_), _)) => self.end_left(record.version).await?,
+            _ => {}
+        }
+        self.mem.running = Some(self.running(stored, parts, plan, absent));
+        self.advance().await
+    }
+
+    /// Goes on with a rollback, without waiting for what it applies to be healthy.
+    pub(in crate::reconcile) async fn hasten(&mut self) -> Result<Progress, Error> {
+        self.load_running().await?;
+        if let Some(running) = &mut self.mem.running {
+            running.hasty = true;
+        }
+        self.advance().await
+    }
+
+    /// Goes on with our own pending record from what it says.
+    pub(in crate::reconcile) async fn resume(&mut self) -> Result<Progress, Error> {
+        self.load_running().await?;
+        self.advance().await
+    }
+
+    /// Makes sure that the operation of the newest record is in memory.
+    pub(in crate::reconcile) async fn load_running(&mut self) -> Result<(), Error> {
+        if self.mem.running.is_none() {
+            let stored = self.read_head_whole().await?;
+            if stored.record.version > 1 && stored.record.state.is_pending() {
+                // The process before may have died when it had stored this and not yet ended what it replaces.
+                self.interrupt(stored.record.version - 1).await?;
+            }
+            let parts = parts_in(&stored).await?;
+            let plan = plan_of(&stored, &parts)?;
+            // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
+            let mut absent = never_applied(&stored);
+            if !matches!(stored.record.state, State::Deployed | State::PendingUninstall { .. }) {
+                absent.extend(self.made_anew(&stored).await?);
+            }
+            let running = self.running(stored, parts, plan, absent);
+            if running.at > 0
+                && let Some(private) = private(&running.stored)
+            {
+                // What the process before applied is locked by what it wrote down.
+                self.expect(&private.inventory).await?;
+            }
+            self.mem.running = Some(running);
+        }
+        Ok(())
+    }
+
+    /// The deadline counts from here: the time that nobody worked on the operation is not its fault.
+    fn running(
+        &self,
+        stored: Stored,
+        parts: plan::Parts,
+        plan: plan::Plan,
+        absent: BTreeSet<ObjectId>,
+    ) -> Box<Running> {
+        // An uninstall never gives up; a status says when it is late.
+        let (started, deadline) = match stored.record.state {
+            State::PendingUninstall { started_at, .. } => (started_at, Timestamp::MAX),
+            _ => (self.now, self.later(self.settings.timeout)),
+        };
+        let checkpoint = private(&stored).and_then(|private| private.operation.as_ref());
+        let at = checkpoint.and_then(|operation| checkpointed(operation, &plan)).unwrap_or(0);
+        Box::new(Running {
+            at,
+            saved: at,
+            stored,
+            parts,
+            plan,
+            deadline,
+            started,
+            bulk: Bulk::Here,
+            applied: HashMap::new(),
+            absent,
+            handed_over: false,
+            hasty: false,
+            ailing: None,
+            refused_since: None,
+            queued_at: None,
+            stage: Stage::Begin,
+            untold: Some(self.ctx.calm.operation()),
+        })
+    }
+
+    async fn advance(&mut self) -> Result<Progress, Error> {
+        // Taken out for the time of the steps; put back unless the operation ended.
+        let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
+        let generated = private(&running.stored).map(|private| &private.secrets);
+        let hooks = running.parts.hooks.iter().map(|hook| &hook.object);
+        let bodies = running.parts.objects.iter().chain(hooks);
+        self.recall_secrets(running.stored.record.version, generated, bodies);
+        let step = self.steps(&mut running).await;
+        if let Ok(Step::Wait { .. }) = step {
+            running.refused_since = None;
+        }
+        match step {
+            Ok(Step::Done) => self.finish(running).await,
+            Ok(Step::Wait { until }) => {
+                let progress = Progress::Running(status::Run::of(&running, until));
+                self.keep_running(running);
+                Ok(progress)
+            }
+            Ok(Step::Failed { reason, message, undo }) => {
+                if let Some(private) = running.stored.private.as_mut() {
+                    private.undo_at_once = undo;
+                }
+                self.fail(running, reason, message).await
+            }
+            // Somebody else holds the record: what is to be done is theirs to say.
+            Err(error) if error.is_conflict() => Err(error),
+            Err(error) if error.class() != Class::Retry && !self.bears(&error, &mut running) => {
+                let (reason, message) = (error.reason(), self.shown(&error));
+                self.fail(running, reason, message).await
+            }
+            Err(error @ Error::Queued { .. }) => {
+                self.keep_running(running);
+                Err(error)
+            }
+            Err(error) if self.now >= running.deadline => {
+                let gave_up = crate::api::duration::format(self.settings.timeout);
+                let message = format!("{}; gave up after {gave_up}", self.shown(&error));
+                self.fail(running, error.reason(), message).await
+            }
+            Err(error) => {
+                self.keep_running(running);
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps an operation until the next pass, without its bulk.
+    pub(in crate::reconcile) fn keep_running(&mut self, mut running: Box<Running>) {
+        Self::pack(&mut running);
+        self.mem.running = Some(running);
+    }
+
+    /// A refusal that is not final yet: an operation does not fail for an API server that is starting.
+    fn bears(&self, error: &Error, running: &mut Running) -> bool {
+        if !error.may_pass() {
+            return false;
+        }
+        let since = *running.refused_since.get_or_insert(self.now);
+        since.checked_add(REFUSED_FOR).is_ok_and(|stands| self.now < stands)
+    }
+
+    async fn finish(&mut self, mut running: Box<Running>) -> Result<Progress, Error> {
+        let result = self.prune(&mut running).await;
+        if let Err(error) = result {
+            // The objects are applied and healthy; what could not be pruned is tried again until the deadline.
+            let passes = error.class() == Class::Retry || self.bears(&error, &mut running);
+            if passes && self.now < running.deadline {
+                self.keep_running(running);
+                return Err(error);
+            }
+            let (reason, message) = (error.reason(), self.shown(&error));
+            return self.fail(running, reason, message).await;
+        }
+        let Running { mut stored, started, ailing, .. } = *running;
+        let last_deployed = private(&stored).and_then(|private| private.last_deployed);
+        let action = action_of(&stored);
+        stored.record.state = State::Deployed;
+        stored.record.updated_at = self.now;
+        let mut kept = Vec::new();
+        if let Some(private) = stored.private.as_mut() {
+            kept = plan::make_own(&mut private.inventory);
+            private.last_deployed = Some(stored.record.version);
+            private.forget_failure();
+            private.operation = None;
+            if let Some(skipped) = description::skipped(&private.inventory) {
+                let happened = description::describe(&stored.record, Some(action));
+                let told = conditions::clip(&format!("{happened}; {skipped}"));
+                stored.record.labels.insert(names::DESCRIPTION.to_owned(), told);
+            }
+        }
+        let stored = self.save(&stored, true).await?;
+        self.wrote(&stored);
+        self.forget_kept(kept).await;
+        self.mem.expected_of = Some(stored.record.version);
+        self.release_unused_kinds(&stored);
+        self.ctx.report.operation(&self.key, action, "success", since(started));
+        self.conclude(&stored, last_deployed, ailing).await
+    }
+
+    pub(in crate::reconcile) async fn fail(
+        &mut self,
+        running: Box<Running>,
+        reason: &'static str,
+        message: String,
+    ) -> Result<Progress, Error> {
+        let message = self.hidden(message);
+        let mut running = running;
+        if let Err(error) = self.unpack(&mut running).await {
+            self.keep_running(running);
+            return Err(error);
+        }
+        let Running { mut stored, started, stage, .. } = *running;
+        let mut waiting = match stage {
+            Stage::Wait { waiting, .. } => waiting,
+            Stage::Begin | Stage::Leaving { .. } | Stage::Hook(_) => BTreeMap::new(),
+        };
+        // Only an operation asks; from now on the objects' own health counts.
+        waiting.values_mut().for_each(|object| object.probe = None);
+        self.wake_on(&waiting);
+        let action = action_of(&stored);
+        let revision = stored.record.version;
+        self.mark_failed(&mut stored, format!("{reason}: {message}"));
+        failures::note(&mut stored, reason, &message, self.now);
+        let mut stored = self.save(&stored, true).await?;
+        self.wrote(&stored);
+        self.release_failed_jobs(&mut stored, &waiting).await;
+        // Where nothing was waited for yet, nothing is known of the objects.
+        let known = !waiting.is_empty();
+        self.mem.ailing = known.then_some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
+        self.retain_if_possible(revision).await;
+        self.sweep_kept(stored.private.as_ref()).await;
+        let (manifest_digest, values_digest) = status::digests(&stored);
+        self.ctx.report.operation(&self.key, action, "failure", since(started));
+        let failure = Some((reason, message));
+        let ailing = None;
+        Ok(Progress::Finished(Finished { action, revision, failure, ailing, manifest_digest, values_digest }))
+    }
+
+    /// Says in a record that its operation has failed for this reason.
+    pub(in crate::reconcile) fn mark_failed(&self, stored: &mut Stored, reason: String) {
+        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
+        stored.record.updated_at = self.now;
+        if let Some(private) = stored.private.as_mut() {
+            private.operation = None;
+        }
+    }
+
+    /// Writes a changed record. When somebody else wrote it first, whatever we know of it is worthless.
+    pub(in crate::reconcile) async fn save(&mut self, stored: &Stored, head: bool) -> Result<Stored, Error> {
+        let records = self.records().await?;
+        let written = records.update(stored, &stored.record, stored.private.as_ref(), head).await;
+        if written.is_err() {
+            self.mem.doubt_head();
+            self.mem.running = None;
+        }
+        Ok(written?)
+    }
+
+    /// Remembers a record that we wrote, without its bulk.
+    pub(in crate::reconcile) fn wrote(&mut self, stored: &Stored) {
+        let version = stored.resource_version.parse().unwrap_or(0);
+        let of = self.records_of();
+        self.mem.errors = 0;
+        self.knows(stored);
+        self.ctx.record_watch.wrote(&of, stored.record.version, version);
+        self.keep_manifest(stored);
+        let newest = crate::watch::Newest::At { revision: stored.record.version, version };
+        self.mem.head = Some((Head::Ours(Box::new(stored.clone().slim())), newest));
+    }
+}
+
+/// The steps of the operation that a record is about.
+pub(in crate::reconcile) fn plan_of(stored: &Stored, parts: &plan::Parts) -> Result<plan::Plan, plan::Error> {
+    match (&stored.record.state, private(stored)) {
+        (State::Deployed, _) => Ok(plan::tests(&parts.hooks)),
+        (State::PendingUninstall { .. }, Some(private)) => plan::deletion(
+            parts,
+            &private.inventory,
+            &private.leftovers,
+            &private.definitions.iter().filter(|one| one.deleted).map(|one| &*one.name).collect(),
+            private.last_deployed.is_some(),
+        ),
+        _ => plan::roll_out(parts, occasion(action_of(stored))),
+    }
+}
+
+pub(in crate::reconcile) fn private(stored: &Stored) -> Option<&Private> {
+    stored.private.as_ref()
+}
+
+pub(in crate::reconcile) fn action_of(stored: &Stored) -> Action {
+    private(stored).map_or(Action::Install, |private| private.action)
+}
+
+/// The step that a checkpoint names, if it is one of this plan: another version of the operator may have planned
+/// otherwise, and then everything is done again.
+fn checkpointed(operation: &Operation, plan: &plan::Plan) -> Option<usize> {
+    let at = usize::try_from(operation.step).ok()?;
+    let fits = match plan.steps.get(at)? {
+        plan::Step::Hook { phase, .. } => operation.phase == operation_phase(*phase),
+        plan::Step::Apply { wave, .. } => operation.phase == OperationPhase::Apply && operation.wave == *wave,
+        plan::Step::Define { .. }
+        | plan::Step::AwaitServed { .. }
+        | plan::Step::Wait { .. }
+        | plan::Step::Delete { .. }
+        | plan::Step::Undefine { .. } => false,
+    };
+    fits.then_some(at)
+}
+
+/// Which hooks belong to an action.
+pub(in crate::reconcile) fn occasion(action: Action) -> Occasion {
+    match action {
+        Action::Install | Action::Uninstall => Occasion::Install,
+        Action::Upgrade => Occasion::Upgrade,
+        Action::Rollback => Occasion::Rollback,
+    }
+}
+
+/// How long an operation took; the clock of the pass is too coarse for one that began in it.
+pub(in crate::reconcile) fn since(started: Timestamp) -> Duration {
+    Duration::try_from(Timestamp::now().duration_since(started)).unwrap_or_default()
+}

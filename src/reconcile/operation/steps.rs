@@ -1,0 +1,248 @@
+//! The steps of an operation, one after another, from the checkpoint on.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+
+use crate::api::WAVE_TIMEOUT;
+use crate::manifest::Object;
+use crate::plan::{self, Wait};
+use crate::reconcile::health::probes::probing;
+use crate::reconcile::health::wait::LOOK_ANYWAY;
+use crate::reconcile::health::wait::bearable;
+use crate::reconcile::health::wait::describe;
+use crate::reconcile::operation::immutable_fields::skipped;
+use crate::reconcile::operation::jobs::ended;
+use crate::reconcile::operation::jobs::run_of;
+use crate::reconcile::operation::jobs::still_open;
+use crate::reconcile::operation::jobs::unsettled;
+use crate::reconcile::state::Running;
+use crate::reconcile::state::Stage;
+use crate::reconcile::state::Waiting;
+use crate::reconcile::{Error, Pass};
+use crate::release::{HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase};
+
+/// In one pass: one that deletes what is to be created anew, one that creates it, and one to spare.
+const ROUNDS: usize = 3;
+
+/// How a step, or all of them, came out.
+pub(in crate::reconcile) enum Step {
+    Done,
+    Wait {
+        until: Timestamp,
+    },
+    Failed {
+        reason: &'static str,
+        message: String,
+        /// The operation is to be undone without further attempts.
+        undo: bool,
+    },
+}
+
+impl Pass<'_> {
+    /// Goes through the steps until one has to wait, fails, or the last is done. The time in which the operation waits for its
+    /// turn is not its own.
+    pub(in crate::reconcile) async fn steps(&mut self, running: &mut Running) -> Result<Step, Error> {
+        running.add_time(self.now);
+        let outcome = self.go_through(running).await;
+        running.queued_at = matches!(outcome, Err(Error::Queued { .. })).then_some(self.now);
+        outcome
+    }
+
+    async fn go_through(&mut self, running: &mut Running) -> Result<Step, Error> {
+        while let Some(step) = running.plan.steps.get(running.at).cloned() {
+            if needs_bulk(running) {
+                self.unpack(running).await?;
+            }
+            let outcome = match step {
+                plan::Step::Hook { phase, hook } => self.hook(running, phase, hook).await?,
+                plan::Step::Apply { wave, groups } => self.apply_step(running, wave, &groups).await?,
+                plan::Step::Wait { objects, wait, .. } => self.wait_step(running, &objects, wait).await?,
+                plan::Step::Delete { entries, .. } => self.delete_step(running, &entries).await?,
+                plan::Step::Define { definitions, conversion } => {
+                    self.define_step(running, &definitions, conversion).await?
+                }
+                plan::Step::AwaitServed { definitions } => self.served_step(running, &definitions).await?,
+                plan::Step::Undefine { entries } => self.undefine_step(running, &entries).await?,
+            };
+            match outcome {
+                Step::Done => {
+                    running.at += 1;
+                    running.stage = Stage::Begin;
+                }
+                other => return Ok(other),
+            }
+        }
+        // What follows writes the record.
+        self.unpack(running).await?;
+        Ok(Step::Done)
+    }
+
+    async fn apply_step(
+        &mut self,
+        running: &mut Running,
+        wave: i32,
+        groups: &[Vec<usize>],
+    ) -> Result<Step, Error> {
+        let after_a_wait =
+            running.at.checked_sub(1).and_then(|before| running.plan.steps.get(before)).is_some_and(
+                |before| matches!(before, plan::Step::Wait { .. } | plan::Step::AwaitServed { .. }),
+            );
+        if after_a_wait && running.saved != running.at {
+            // What was waited for is not waited for again.
+            self.checkpoint(running, OperationPhase::Apply, wave, None).await?;
+        }
+        if let Some(lost) = self.lost_job(running, groups).await? {
+            return Ok(lost);
+        }
+        let result = self.apply_rounds(running, groups).await;
+        // However the others fared: a Job that was made is not made again.
+        self.note_jobs(running, wave).await?;
+        result
+    }
+
+    /// Applies groups; waits for what has to be gone first.
+    pub(in crate::reconcile) async fn apply_rounds(
+        &mut self,
+        running: &mut Running,
+        groups: &[Vec<usize>],
+    ) -> Result<Step, Error> {
+        for _ in 0..ROUNDS {
+            if let Some(waits) = self.await_leaving(running).await? {
+                return Ok(waits);
+            }
+            let mut applied = std::mem::take(&mut running.applied);
+            let result = self.apply_groups(running, groups, &mut applied).await;
+            running.applied = applied;
+            let leaving = result?;
+            if leaving.is_empty() {
+                return Ok(Step::Done);
+            }
+            // Most are gone by now.
+            running.stage = Stage::Leaving { leaving, looked_at: Timestamp::MIN };
+        }
+        Ok(Step::Wait { until: self.later(LOOK_ANYWAY) })
+    }
+
+    async fn wait_step(
+        &mut self,
+        running: &mut Running,
+        objects: &[usize],
+        wait: Wait,
+    ) -> Result<Step, Error> {
+        if !self.waits(wait) || running.hasty {
+            self.wake_on(&BTreeMap::new());
+            return Ok(Step::Done);
+        }
+        if !matches!(running.stage, Stage::Wait { .. }) {
+            running.stage = self.begin_wait(running, objects);
+            if wait != Wait::Named {
+                // The answers of the applies were looked at, and hundreds of releases may wait.
+                running.applied = HashMap::new();
+            }
+        }
+        let deadline = running.deadline;
+        let Stage::Wait { waiting, looked_at, deadline: own, .. } = &mut running.stage else {
+            return Ok(Step::Done);
+        };
+        let deadline = deadline.min(*own);
+        if !bearable(waiting)
+            && let Some(due) = self.look_due(waiting, *looked_at)
+        {
+            if self.now < due {
+                return Ok(Step::Wait { until: due });
+            }
+            *looked_at = self.now;
+            self.look_at_news(waiting).await?;
+        }
+        self.settle_jobs(running).await?;
+        let Stage::Wait { waiting, .. } = &running.stage else { return Ok(Step::Done) };
+        if bearable(waiting) {
+            running.ailing = waiting.iter().next().map(|(id, object)| describe(id, object));
+            self.wake_on(&BTreeMap::new());
+            return Ok(Step::Done);
+        }
+        Ok(self.judge(waiting, deadline))
+    }
+
+    /// Whether the spec wants such a wait.
+    pub(in crate::reconcile) fn waits(&self, wait: Wait) -> bool {
+        match wait {
+            Wait::Named => true,
+            Wait::Wave => self.settings.waves.wait,
+            Wait::Last => self.settings.wait,
+        }
+    }
+
+    /// Objects that this process applied are known by the answer; at others it has to look.
+    fn begin_wait(&self, running: &Running, objects: &[usize]) -> Stage {
+        let (skipped, ended) = (skipped(running), ended(running));
+        let ids = objects.iter().filter_map(|index| running.parts.objects.get(*index));
+        let ids = ids.map(|object| object.id.clone()).collect();
+        let jobs = unsettled(running.stored.private.as_ref(), &ids);
+        let objects: Vec<&Object> = objects
+            .iter()
+            .filter_map(|index| running.parts.objects.get(*index))
+            .filter(|object| !skipped.contains(&object.id) && !ended.contains(&object.id))
+            .collect();
+        let revision = running.stored.record.version;
+        let mut waiting = self.unhealthy(&objects, &running.applied, revision);
+        let mut looked_at = self.now;
+        for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
+            looked_at = Timestamp::MIN;
+            let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
+            let unseen =
+                Waiting { probe: probing(object, revision), uid: run_of(running, &object.id), ..unseen };
+            waiting.insert(object.id.clone(), unseen);
+        }
+        self.wake_on(&waiting);
+        let several = running.plan.waves.len() > 1;
+        let bound = self.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
+        let deadline = bound.map_or(Timestamp::MAX, |bound| self.later(bound));
+        Stage::Wait { waiting, looked_at, deadline, jobs }
+    }
+
+    /// Writes down how far the operation is. Everything before `running.at` is done and is not done again.
+    pub(in crate::reconcile) async fn checkpoint(
+        &mut self,
+        running: &mut Running,
+        phase: OperationPhase,
+        wave: i32,
+        hook: Option<HookRun>,
+    ) -> Result<(), Error> {
+        self.checkpoint_with(running, Operation { phase, wave, step: 0, hook, jobs: Vec::new() }, None).await
+    }
+
+    /// [`Pass::checkpoint`], with the result of a hook. Jobs are added to those of before. Nothing counts as written down, in memory neither, unless it is.
+    pub(in crate::reconcile) async fn checkpoint_with(
+        &mut self,
+        running: &mut Running,
+        operation: Operation,
+        result: Option<HookResult>,
+    ) -> Result<(), Error> {
+        self.unpack(running).await?;
+        let mut next = running.stored.clone();
+        if let Some(private) = next.private.as_mut() {
+            let step = u32::try_from(running.at).unwrap_or(u32::MAX);
+            let before = private.operation.take().map(|before| before.jobs).unwrap_or_default();
+            let jobs = still_open(before.into_iter().chain(operation.jobs), &private.inventory);
+            private.operation = Some(Operation { step, jobs, ..operation });
+            private.hooks.extend(result);
+            let surplus = private.hooks.len().saturating_sub(HOOK_RESULTS);
+            private.hooks.drain(..surplus);
+        }
+        running.stored = self.save(&next, true).await?;
+        self.wrote(&running.stored);
+        running.saved = running.at;
+        Ok(())
+    }
+}
+
+/// Whether the step under way works with manifest and objects. A look at what is waited for, and a deletion, do not.
+fn needs_bulk(running: &Running) -> bool {
+    match running.plan.steps.get(running.at) {
+        Some(plan::Step::Wait { .. }) => !matches!(running.stage, Stage::Wait { .. }),
+        Some(plan::Step::Delete { .. } | plan::Step::Undefine { .. }) => false,
+        _ => true,
+    }
+}

@@ -1,0 +1,70 @@
+//! Runs the test hooks of what is deployed. The revision stays deployed and locked, whatever they say.
+
+use crate::api::names;
+use crate::plan::Phase;
+use crate::reconcile::operation::steps::Step;
+use crate::reconcile::state::Running;
+use crate::reconcile::status::{Progress, Run};
+use crate::reconcile::{Error, Pass};
+use crate::release::{OperationPhase, State, Tested};
+use crate::storage::Head;
+
+impl Pass<'_> {
+    /// Whether tests of the deployed revision are due: asked for, switched on and not run yet, or begun.
+    pub(in crate::reconcile) fn test_wanted(&self) -> bool {
+        let Some((Head::Ours(head), _)) = &self.mem.head else { return false };
+        let Some(private) = head.private.as_ref().filter(|_| head.record.state == State::Deployed) else {
+            return false;
+        };
+        let begun = private.operation.as_ref().is_some_and(|begun| begun.phase == OperationPhase::Test);
+        let answered = private.tested.as_ref().and_then(|tested| tested.request.as_ref());
+        let asked =
+            self.request_pending(names::TEST_AT) && answered != self.settings.requests.test_at.as_ref();
+        begun || asked || (self.settings.test.enabled && private.tested.is_none())
+    }
+
+    /// Runs the tests one after another, all of them, and writes down how they ended.
+    pub(in crate::reconcile) async fn test(&mut self) -> Result<Progress, Error> {
+        self.load_running().await?;
+        let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
+        match self.steps(&mut running).await {
+            Ok(Step::Wait { until }) => {
+                let progress = Progress::Testing { run: Run::of(&running, until), blocked: None };
+                self.keep_running(running);
+                Ok(progress)
+            }
+            Ok(Step::Done | Step::Failed { .. }) => {
+                self.tested(running).await?;
+                Ok(Progress::Nothing)
+            }
+            Err(error) => {
+                if !error.is_conflict() {
+                    self.keep_running(running);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn tested(&mut self, mut running: Box<Running>) -> Result<(), Error> {
+        if let Some(private) = running.stored.private.as_mut() {
+            // Of a test that ran more than once the last run counts.
+            let mut last = std::collections::BTreeMap::new();
+            for result in private.hooks.iter().filter(|result| result.phase == Phase::Test.as_str()) {
+                last.insert(result.object.clone(), result.failure.clone());
+            }
+            let failure = last.values().flatten().next().map(|(_, message)| message.clone());
+            private.tested = Some(Tested {
+                at: self.now,
+                count: u32::try_from(running.plan.steps.len()).unwrap_or(u32::MAX),
+                failure,
+                request: self.settings.requests.test_at.clone(),
+            });
+            private.operation = None;
+        }
+        let stored = self.save(&running.stored, true).await?;
+        self.wrote(&stored);
+        self.release_unused_kinds(&stored);
+        Ok(())
+    }
+}

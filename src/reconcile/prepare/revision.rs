@@ -1,0 +1,421 @@
+//! From the wanted inputs to a revision that can be stored: fetch, render, check, plan. Touches no object.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::api::{CrdSettings, names};
+use crate::manifest::{self, Object, ObjectId, yaml};
+use crate::pack::layers::{self, Layer};
+use crate::pack::{self, Pack};
+use crate::plan::{self, Parts, Plan};
+use crate::reconcile::crds::definitions::Candidate;
+use crate::reconcile::inputs::lookup::Seen;
+use crate::reconcile::inputs::packs::Freshness;
+use crate::reconcile::operation::run::occasion;
+use crate::reconcile::records::parsed::joined;
+use crate::reconcile::turns::fair::Turn;
+use crate::reconcile::{Error, Pass};
+use crate::release::{
+    Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,
+};
+use crate::render::{self, Rendered, Secrets};
+use crate::storage::Stored;
+
+/// A render that takes longer is abandoned.
+const RENDER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What the release asks for, before rendering.
+pub(in crate::reconcile) struct Wanted {
+    pub pack: Arc<Pack>,
+    /// What the user says of values, the weakest first.
+    pub layers: Vec<Layer>,
+    /// These on each other.
+    pub user: Value,
+    /// Digest of everything that decides the manifest.
+    pub inputs: String,
+}
+
+/// A revision that is ready to be stored.
+pub(in crate::reconcile) struct Prepared {
+    pub record: Record,
+    pub private: Private,
+    pub parts: Parts,
+    pub plan: Plan,
+    /// In which revision the objects that the records know last changed. What is there beside them was there before; `None`:
+    /// no record says anything, so everything was.
+    pub before: Option<BTreeMap<ObjectId, u32>>,
+}
+
+impl Pass<'_> {
+    /// Looks up the pack and computes the inputs digest. What it reads is referred to already.
+    pub(in crate::reconcile) async fn wanted(&mut self) -> Result<Wanted, Error> {
+        // A request to reconcile also looks at the source again.
+        let asked = self.request_pending(names::RECONCILE_AT);
+        let fresh = Freshness {
+            interval: self.settings.interval,
+            changed: self.generation_changed(),
+            request: self.settings.requests.reconcile_at.clone().filter(|_| asked),
+        };
+        let pack = self.ctx.pack(&self.settings.pack, &self.cluster, &self.key, &fresh).await?;
+        let layers = self.layers(asked).await?;
+        let user = self.user_values(&layers)?;
+        // A null may be there to remove a default of a pack inside, so it is an input too.
+        let lay = if pack.subpacks.is_empty() { pack::values::merge } else { pack::values::overlay };
+        let values = lay(pack.values.clone(), user.clone());
+        let mut inputs = json!({
+            "pack": pack.digest,
+            "values": values,
+            "releaseName": self.settings.release_name,
+            "targetNamespace": self.settings.target_namespace,
+        });
+        let CrdSettings { install, upgrade, .. } = &self.settings.crds;
+        if install.is_some() || upgrade.is_some() {
+            // Which definitions are written. Without the field the digest is that of records that know nothing of it.
+            inputs["crds"] = json!({"install": install, "upgrade": upgrade});
+        }
+        let inputs = manifest::digest(&inputs);
+        Ok(Wanted { pack, layers, user, inputs })
+    }
+
+    /// Renders and checks everything that can be checked without touching an object.
+    pub(in crate::reconcile) async fn prepare(
+        &mut self,
+        wanted: &Wanted,
+        action: Action,
+        revision: u32,
+        attempt: u32,
+        start_over: bool,
+    ) -> Result<Prepared, Error> {
+        self.claim(self.mem.prepared_weight)?;
+        // Before anything is read for it.
+        let turn = self.ctx.packs.turn(&self.key).inspect_err(|_| self.hold_claim())?;
+        let past = self.past(revision, start_over).await?;
+        let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
+        let Laid { rendered, documents, candidates } =
+            self.render(wanted, action, revision, kept, turn).await?;
+        self.secrets.rendered(revision, &rendered.secrets, &documents);
+        // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
+        let before = past.prunes();
+        let known = past.private.as_ref().filter(|_| !start_over);
+        let owner_uid = known.map_or(&self.uid, |private| &private.owner.uid).clone();
+        let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
+        let documents = self.objects(documents, &shippable).await?;
+        if let Some(id) = manifest::duplicates(&shippable) {
+            return Err(Error::DuplicateObject { id });
+        }
+        let judged = self.judge_definitions(candidates, &owner_uid, false).await?;
+        let mut parts = plan::split(judged.objects.into_iter().chain(documents).collect())?;
+        parts.webhooks_later = webhooks_later(&judged.shipped);
+        let plan = plan::roll_out(&parts, occasion(action))?;
+        let objects = &parts.objects;
+        let inventory = if start_over { Vec::new() } else { past.inventory() };
+        let leftovers = if start_over { Vec::new() } else { past.leftovers() };
+        if objects.is_empty() && !inventory.is_empty() {
+            return Err(Error::EmptyRender { before: inventory.len() });
+        }
+        let hooks_before = before.map_or(&[][..], |private| &private.hook_objects[..]);
+        let mut next = plan::next_inventory(objects, revision, &inventory, &leftovers)
+            .with_hooks(&parts.hooks, hooks_before);
+        if before.is_none() {
+            // Read, and not ours to take away; what was adopted is handed back.
+            next.leftovers.retain(|entry| entry.adopted.is_some());
+        }
+        let bodies: Vec<Value> =
+            in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();
+        let timeout = self.settings.timeout.as_secs().max(1);
+        let record = Record {
+            name: self.settings.release_name.clone(),
+            namespace: self.settings.target_namespace.clone(),
+            version: revision,
+            state: pending(action, self.now, timeout, revision),
+            pack: identity(&wanted.pack),
+            // With the sections of the packs inside.
+            values: rendered.values,
+            values_provenance: ValuesProvenance {
+                sources: layers::provenance(&wanted.pack.values, &wanted.layers),
+            },
+            manifest: joined(bodies, revision).await?,
+            hooks: parts.hooks.iter().map(Hook::from).collect(),
+            labels: self.record_labels(action, None),
+            created_at: self.now,
+            updated_at: self.now,
+            notes: rendered.notes,
+        };
+        let (failures, replaces) =
+            if start_over { Default::default() } else { self.inherited(&wanted.inputs, attempt) };
+        let private = Private {
+            version: crate::release::PRIVATE_VERSION,
+            writes: 1,
+            owner: Owner {
+                namespace: self.key.namespace.clone(),
+                name: self.key.name.clone(),
+                uid: owner_uid,
+            },
+            holder: self.ctx.holder.clone(),
+            action,
+            attempt,
+            inputs: wanted.inputs.clone(),
+            pack_digest: wanted.pack.digest.clone(),
+            inventory: next.wanted,
+            leftovers: next.leftovers,
+            hook_objects: plan::hook_objects(&parts.hooks, revision),
+            operation: None,
+            last_deployed: known.and_then(|private| private.last_deployed),
+            unreachable: past.unreachable,
+            accepted: false,
+            approved: self.settings.requests.approve.clone().filter(|_| self.needs_approval()),
+            target: None,
+            undone: None,
+            failures,
+            spec: self.spec_digest(),
+            replaces,
+            undo_at_once: false,
+            immutable_fields: self.settings.immutable_fields,
+            hooks: Vec::new(),
+            tested: None,
+            definitions: judged.shipped,
+            ignore: self.written_rules(),
+            secrets: rendered.secrets,
+            adopts: past.private.as_ref().is_some_and(Private::has_adopted),
+        };
+        self.mem.prepared_weight = record.weight();
+        self.claim(self.mem.prepared_weight)?;
+        let before = (!start_over).then(|| past.objects());
+        Ok(Prepared { record, private, parts, plan, before })
+    }
+
+    /// What the author of the release says of the revision to come. `target` is what a rollback goes back to.
+    pub(in crate::reconcile) fn record_labels(
+        &self,
+        action: Action,
+        target: Option<u32>,
+    ) -> BTreeMap<String, String> {
+        let annotations = self.release.metadata.annotations.as_ref();
+        let written = annotations.and_then(|all| all.get(names::DESCRIPTION));
+        let note = description::note(written.map(String::as_str), action, target);
+        note.map(|note| (names::DESCRIPTION.to_owned(), note)).into_iter().collect()
+    }
+
+    async fn render(
+        &mut self,
+        wanted: &Wanted,
+        action: Action,
+        revision: u32,
+        kept: Secrets,
+        turn: Turn,
+    ) -> Result<Laid, Error> {
+        let pack = Arc::clone(&wanted.pack);
+        let values = wanted.user.clone();
+        let capabilities = Arc::clone(&self.ctx.capabilities);
+        let (name, namespace) = (self.settings.release_name.clone(), self.settings.target_namespace.clone());
+        let now = self.now;
+        // Of the revision, so that rendering it again would give the same; a retry is another revision.
+        let seed = format!("{}/{revision}", self.uid);
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|error| Error::NoRandomness { message: error.to_string() })?;
+        self.secrets.generated(&kept);
+        let (looked_up, made) = (Arc::default(), Arc::default());
+        let lookup: Arc<dyn render::Lookup> = Arc::new(Seen {
+            cluster: Arc::clone(&self.cluster),
+            runtime: tokio::runtime::Handle::current(),
+            target_namespace: namespace.clone(),
+            own_namespace: self.key.namespace.clone(),
+            allowed: Arc::clone(&self.ctx.allowed_lookups),
+            secrets: Arc::clone(&looked_up),
+        });
+        let makes = Arc::clone(&made);
+        let stop = render::Stop::default();
+        let theirs = stop.clone();
+        // Off the async threads: a hostile template may use all the fuel it has.
+        let work = tokio::task::spawn_blocking(move || {
+            // Until the work has really ended, not only until nobody waits for it any more.
+            let _turn = turn;
+            let rendered = render::render(
+                &pack,
+                &render::Input {
+                    release_name: &name,
+                    namespace: &namespace,
+                    revision,
+                    is_upgrade: action != Action::Install,
+                    values: &values,
+                    capabilities: &capabilities,
+                    now,
+                    seed: &seed,
+                    secrets: render::Source { kept: &kept, random: &random, made: Some(&makes) },
+                    lookup: &lookup,
+                    stop: &theirs,
+                },
+            )?;
+            lay_out(rendered, &name)
+        });
+        let laid = tokio::time::timeout(RENDER_DEADLINE, work).await;
+        // Also what failed may quote it.
+        self.secrets
+            .looked_up(std::mem::take(&mut *looked_up.lock().unwrap_or_else(PoisonError::into_inner)));
+        self.secrets.generated(&made.lock().unwrap_or_else(PoisonError::into_inner));
+        match laid {
+            Ok(Ok(laid)) => laid,
+            Ok(Err(aborted)) => Err(Error::RenderAborted { message: aborted.to_string() }),
+            Err(_) => {
+                stop.now();
+                Err(Error::RenderTimeout { after: RENDER_DEADLINE })
+            }
+        }
+    }
+
+    /// Each rendered object in its namespace, none twice.
+    async fn objects(&self, documents: Vec<Object>, definitions: &[Object]) -> Result<Vec<Object>, Error> {
+        let mut objects = Vec::with_capacity(documents.len());
+        for object in documents {
+            let (namespaced, _) = self.kind_to_be(&object.api_version, &object.id.kind, definitions).await?;
+            let object = match (namespaced, &object.id.namespace) {
+                (true, Some(_)) | (false, None) => object,
+                (true, None) => object.with_namespace(Some(&self.settings.target_namespace)),
+                (false, Some(_)) => return Err(Error::NamespaceOnClusterObject { id: object.id }),
+            };
+            objects.push(object);
+        }
+        match manifest::duplicates(&objects) {
+            Some(id) => Err(Error::DuplicateObject { id }),
+            None => Ok(objects),
+        }
+    }
+}
+
+/// What was rendered, with its documents taken apart.
+struct Laid {
+    rendered: Rendered,
+    /// Normalised. The definitions of resources are not among them.
+    documents: Vec<Object>,
+    candidates: Vec<Candidate>,
+}
+
+fn lay_out(mut rendered: Rendered, release_name: &str) -> Result<Laid, Error> {
+    plan::name_hooks(&mut rendered.objects, release_name);
+    let (documents, candidates) = definitions(&mut rendered)?;
+    let normalised = documents.into_iter().map(|mut document| {
+        manifest::normalise(&mut document);
+        Object::from_value(document)
+    });
+    Ok(Laid { documents: normalised.collect::<Result<_, _>>()?, rendered, candidates })
+}
+
+/// Takes the definitions of resources out of what was rendered. One that is a hook is left to be one.
+fn definitions(rendered: &mut Rendered) -> Result<(Vec<Value>, Vec<Candidate>), Error> {
+    let mut documents = Vec::with_capacity(rendered.objects.len());
+    let mut candidates = Vec::new();
+    let objects = std::mem::take(&mut rendered.objects);
+    let from_templates = objects.into_iter().zip(std::mem::take(&mut rendered.origins));
+    let shipped = std::mem::take(&mut rendered.definitions);
+    let shipped = shipped.into_iter().map(|shipped| (shipped.body, shipped.file, false));
+    for (body, file, in_manifest) in
+        shipped.chain(from_templates.map(|(document, origin)| (document, origin, true)))
+    {
+        let annotations = body.pointer("/metadata/annotations").and_then(Value::as_object);
+        let is_hook = annotations
+            .is_some_and(|all| all.contains_key(names::HOOK) || all.contains_key(names::HELM_HOOK));
+        if is_hook || !manifest::is_definition(&body) {
+            documents.push(body);
+            continue;
+        }
+        let wishes = rendered.wishes_of(&file);
+        candidates.push(Candidate { object: Object::from_value(body)?, in_manifest, wishes });
+    }
+    Ok((documents, candidates))
+}
+
+fn webhooks_later(shipped: &[Shipped]) -> std::collections::BTreeSet<ObjectId> {
+    let later = shipped.iter().filter(|shipped| shipped.webhook_later);
+    later.map(|shipped| ObjectId::definition(&shipped.name)).collect()
+}
+
+/// What the manifest of a record holds: everything but the definitions that the record keeps elsewhere.
+fn in_manifest<'o>(objects: &'o [Object], shipped: &'o [Shipped]) -> impl Iterator<Item = &'o Object> {
+    let elsewhere = |object: &Object| {
+        object.id.is_definition()
+            && shipped.iter().any(|shipped| shipped.body.is_some() && shipped.name == object.id.name)
+    };
+    objects.iter().filter(move |object| !elsewhere(object))
+}
+
+/// The objects of a stored manifest, as they were applied.
+pub(in crate::reconcile) fn stored_objects(stored: &Stored) -> Result<Vec<Object>, manifest::Error> {
+    let file = format!("the manifest of revision {}", stored.record.version);
+    let documents = yaml::parse_documents(&stored.record.manifest, &file)?;
+    let shipped: Vec<&Shipped> = stored.private.iter().flat_map(|private| &private.definitions).collect();
+    let elsewhere =
+        shipped.iter().filter(|shipped| shipped.written).filter_map(|shipped| shipped.body.clone());
+    let objects: Vec<Object> =
+        elsewhere.chain(documents).map(Object::from_value).collect::<Result<_, _>>()?;
+    // A rollback may have to leave a definition of its manifest as it is.
+    let left = |object: &Object| shipped.iter().any(|one| !one.written && one.name == object.id.name);
+    Ok(objects.into_iter().filter(|object| !object.id.is_definition() || !left(object)).collect())
+}
+
+/// The objects and hooks of a stored revision.
+pub(crate) fn stored_parts(stored: &Stored) -> Result<Parts, plan::Error> {
+    let mut objects = stored_objects(stored)?;
+    let file = format!("the hooks of revision {}", stored.record.version);
+    for hook in &stored.record.hooks {
+        for document in yaml::parse_documents(&hook.resource, &file)? {
+            objects.push(Object::from_value(document)?);
+        }
+    }
+    let mut parts = plan::split(objects)?;
+    if let Some(private) = &stored.private {
+        parts.webhooks_later = webhooks_later(&private.definitions);
+    }
+    Ok(parts)
+}
+
+/// What a record says of its pack.
+fn identity(pack: &Pack) -> PackIdentity {
+    let pack::Metadata {
+        name,
+        version,
+        description,
+        app_version,
+        kube_version,
+        home,
+        icon,
+        sources,
+        keywords,
+        maintainers,
+        annotations,
+    } = pack.metadata.clone();
+    let person = |maintainer: pack::Maintainer| Person {
+        name: maintainer.name,
+        email: maintainer.email,
+        url: maintainer.url,
+    };
+    PackIdentity {
+        name,
+        version,
+        description,
+        app_version,
+        kube_version,
+        home,
+        icon,
+        sources,
+        keywords,
+        maintainers: maintainers.into_iter().map(person).collect(),
+        annotations,
+    }
+}
+
+fn pending(action: Action, started_at: Timestamp, timeout: u64, revision: u32) -> State {
+    match action {
+        Action::Install => State::PendingInstall { started_at, timeout },
+        Action::Upgrade => {
+            State::PendingUpgrade { started_at, timeout, previous_version: revision.saturating_sub(1) }
+        }
+        Action::Rollback => {
+            State::PendingRollback { started_at, timeout, target_version: revision.saturating_sub(1) }
+        }
+        Action::Uninstall => State::PendingUninstall { started_at, timeout },
+    }
+}

@@ -1,0 +1,250 @@
+//! Goes back to a stored revision: its manifest becomes the next revision. Nothing is rendered.
+
+use std::time::Duration;
+
+use crate::manifest::{Object, ObjectId};
+use crate::pack::DefinitionWishes;
+use crate::plan::{self, Parts};
+use crate::reconcile::crds::definitions::Candidate;
+use crate::reconcile::operation::run::occasion;
+use crate::reconcile::prepare::revision::Prepared;
+use crate::reconcile::records::parsed::parts_in;
+use crate::reconcile::status::{Progress, failure};
+use crate::reconcile::{Error, Pass};
+use crate::release::decide::{self, Observation, RollbackTo};
+use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, Shipped, State, Undone};
+use crate::storage::{Head, Provenance, Records, Stored};
+
+impl Pass<'_> {
+    /// Whether the revision to which the release is pinned can be gone back to. Costs a read unless it is there or on
+    /// its way.
+    pub(in crate::reconcile) async fn observe_rollback(
+        &mut self,
+        seen: &mut Observation,
+    ) -> Result<(), Error> {
+        let Some(RollbackTo { revision, problem }) = &mut seen.rollback_to else { return Ok(()) };
+        let back = match &self.mem.head {
+            Some((Head::Ours(head), _)) => {
+                let target = head.private.as_ref().and_then(|private| private.target);
+                head.record.version == *revision || target == Some(*revision)
+            }
+            _ => false,
+        };
+        if !back {
+            *problem = match self.target(*revision).await {
+                Ok(_) => None,
+                Err(error @ Error::RollbackTarget { .. }) => Some(error.to_string()),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether what failed can be undone. When the revision to go back to is gone, nobody is asked to go back: the release
+    /// rests as it is.
+    pub(in crate::reconcile) async fn has_way_back(
+        &mut self,
+        seen: &mut Observation,
+        target: u32,
+    ) -> Result<bool, Error> {
+        let problem = match self.target(target).await {
+            Ok(_) => return Ok(true),
+            Err(error @ Error::RollbackTarget { .. }) => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        self.mem.no_way_back = Some(problem);
+        seen.on_failure.rollback = false;
+        if let decide::Head::Ours(head) = &mut seen.head {
+            (head.target, head.undo_at_once) = (None, false);
+        }
+        Ok(false)
+    }
+
+    /// Undoes what failed while the spec cannot be acted on.
+    pub(in crate::reconcile) async fn undo_refused(
+        &mut self,
+        seen: &mut Observation,
+        operation: &decide::Operation,
+    ) -> Result<Progress, Error> {
+        let decide::Operation::Rollback { revision, target, attempt } = *operation else {
+            return Ok(Progress::Nothing);
+        };
+        self.require_account().await?;
+        if !self.has_way_back(seen, target).await? {
+            return Ok(Progress::Nothing);
+        }
+        self.launch_rollback(revision, target, attempt).await
+    }
+
+    /// A revision of ours that was deployed once.
+    async fn target(&mut self, revision: u32) -> Result<(Stored, Private), Error> {
+        // It is about as large as the newest one; what it really takes is known when it was read.
+        self.claim(self.head_weight())?;
+        let invalid = |problem: String| Error::RollbackTarget { revision, problem };
+        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let stored = match self.records().await?.get(namespace, name, revision).await? {
+            Head::Ours(stored) => *stored,
+            Head::None => return Err(invalid("there is no such revision".to_owned())),
+            Head::Foreign(stored) => {
+                let problem = match stored.provenance {
+                    Provenance::Foreign(because) if stored.unproved.is_some() => because.explain(),
+                    _ => "another tool wrote it",
+                };
+                return Err(invalid(problem.to_owned()));
+            }
+            Head::Unreadable(unreadable) => return Err(invalid(unreadable.to_string())),
+        };
+        let private = stored.private.clone().filter(|private| self.owns(&private.owner));
+        let private = private.ok_or_else(|| invalid("it belongs to another release".to_owned()))?;
+        self.claim(stored.weight)?;
+        match stored.record.state {
+            State::Deployed | State::Superseded => Ok((stored, private)),
+            ref state => Err(invalid(format!("it is {}: only what was deployed can be", state.name()))),
+        }
+    }
+
+    /// Stores the manifest of `target` as `revision` and begins to roll it out.
+    pub(in crate::reconcile) async fn launch_rollback(
+        &mut self,
+        revision: u32,
+        target: u32,
+        attempt: u32,
+    ) -> Result<Progress, Error> {
+        let prepared = self.prepare_rollback(revision, target, attempt).await?;
+        self.begin(prepared).await
+    }
+
+    /// Makes the manifest of `target` a revision that can be stored.
+    pub(in crate::reconcile) async fn prepare_rollback(
+        &mut self,
+        revision: u32,
+        target: u32,
+        attempt: u32,
+    ) -> Result<Prepared, Error> {
+        let (stored, of_target) = self.target(target).await?;
+        let mut parts = parts_in(&stored).await?;
+        self.recall_secrets(target, Some(&of_target.secrets), parts.objects.iter());
+        let before = self.own_private().cloned();
+        let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
+        let pinned = self.settings.rollback_to == Some(target);
+        let definitions =
+            self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
+        let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
+        let past = self.past(revision, false).await?;
+        let leftovers = past.leftovers();
+        let inventory = past.inventory();
+        let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
+        let mut next = plan::next_inventory(&parts.objects, revision, &inventory, &leftovers)
+            .with_hooks(&parts.hooks, hooks_before);
+        if past.prunes().is_none() {
+            // Read, and not ours to take away; what was adopted is handed back.
+            next.leftovers.retain(|entry| entry.adopted.is_some());
+        }
+        let timeout = self.settings.timeout.as_secs().max(1);
+        let known = past.objects();
+        let record = Record {
+            version: revision,
+            state: State::PendingRollback { started_at: self.now, timeout, target_version: target },
+            labels: self.record_labels(Action::Rollback, Some(target)),
+            created_at: self.now,
+            updated_at: self.now,
+            ..stored.record
+        };
+        let private = Private {
+            version: PRIVATE_VERSION,
+            writes: 1,
+            owner: Owner {
+                namespace: self.key.namespace.clone(),
+                name: self.key.name.clone(),
+                uid: owner_uid,
+            },
+            holder: self.ctx.holder.clone(),
+            action: Action::Rollback,
+            attempt,
+            inputs: of_target.inputs,
+            pack_digest: of_target.pack_digest,
+            inventory: next.wanted,
+            leftovers: next.leftovers,
+            hook_objects: plan::hook_objects(&parts.hooks, revision),
+            operation: None,
+            last_deployed: before
+                .as_ref()
+                .and_then(|private| private.last_deployed)
+                .or(of_target.last_deployed),
+            unreachable: past.unreachable,
+            accepted: false,
+            approved: None,
+            target: Some(target),
+            undone: if pinned { None } else { self.undone() },
+            failures: before.as_ref().map(|private| private.failures.clone()).unwrap_or_default(),
+            spec: self.spec_digest(),
+            replaces: Vec::new(),
+            undo_at_once: false,
+            // What is undone was tried with what it says.
+            immutable_fields: match &before {
+                Some(before) if !pinned => before.immutable_fields,
+                _ => self.settings.immutable_fields,
+            },
+            hooks: Vec::new(),
+            tested: None,
+            definitions,
+            ignore: self.written_rules(),
+            adopts: past.private.as_ref().is_some_and(Private::has_adopted),
+            // Secrets that are generated once belong to the release and not to a revision.
+            secrets: past.private.map_or(of_target.secrets, |private| private.secrets),
+        };
+        Ok(Prepared { record, private, parts, plan, before: Some(known) })
+    }
+
+    /// Judges the definitions of a stored revision against those of the cluster: the way back is a change like others. One
+    /// that may not go back leaves the parts; `undoes` says that this must not hold the rest up.
+    async fn definitions_of(
+        &mut self,
+        parts: &mut Parts,
+        known: &[Shipped],
+        uid: &str,
+        undoes: bool,
+    ) -> Result<Vec<Shipped>, Error> {
+        let (definitions, rest): (Vec<Object>, Vec<Object>) =
+            std::mem::take(&mut parts.objects).into_iter().partition(|object| object.id.is_definition());
+        let of = |object: &Object| known.iter().find(|known| known.name == object.id.name);
+        let candidates = definitions.into_iter().map(|object| {
+            let known = of(&object);
+            let wait = known.and_then(|known| known.wait);
+            let wishes = DefinitionWishes {
+                wait_ready: Some(wait.is_some()),
+                wait_timeout: wait.map(Duration::from_secs),
+                keep: known.map(|known| !known.goes),
+                ..DefinitionWishes::default()
+            };
+            Candidate { in_manifest: known.is_none_or(|known| known.body.is_none()), object, wishes }
+        });
+        let judged = self.judge_definitions(candidates.collect(), uid, undoes).await?;
+        let later = judged.shipped.iter().filter(|shipped| shipped.webhook_later);
+        parts.webhooks_later = later.map(|shipped| ObjectId::definition(&shipped.name)).collect();
+        parts.objects = judged.objects.into_iter().chain(rest).collect();
+        let unwritten = known.iter().filter(|known| !known.written).cloned();
+        Ok(judged.shipped.into_iter().chain(unwritten).collect())
+    }
+
+    /// What the newest record failed for, or undid before.
+    pub(in crate::reconcile) fn undone(&self) -> Option<Undone> {
+        let Some((head @ Head::Ours(stored), _)) = &self.mem.head else { return None };
+        let private = stored.private.as_ref()?;
+        if let Some(undone) = &private.undone {
+            return Some(undone.clone());
+        }
+        let State::Failed { failed_at, .. } = stored.record.state else { return None };
+        let (reason, message) = failure(head);
+        Some(Undone {
+            inputs: private.inputs.clone(),
+            attempt: private.attempt,
+            at: failed_at,
+            reason,
+            message,
+            spec: private.spec.clone(),
+            revision: stored.record.version,
+            for_good: private.undo_at_once,
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! What is known of the newest record beside what the record itself says: an older state of it is no newest one.
+
+use crate::manifest::digest_of;
+use crate::reconcile::Pass;
+use crate::release::decide::{Doubt, Doubtful};
+use crate::storage::{Because, Head, Provenance, Stored};
+
+/// Revision and number of writes of the newest record that was ever seen.
+pub(in crate::reconcile) type Known = (u32, u64);
+
+impl Pass<'_> {
+    /// What the status says.
+    fn told_of(&self) -> Known {
+        let status = self.release.status.as_ref();
+        let revision =
+            status.and_then(|status| status.revision).and_then(|number| u32::try_from(number).ok());
+        let writes =
+            status.and_then(|status| status.record_writes).and_then(|number| u64::try_from(number).ok());
+        (revision.unwrap_or(0), writes.unwrap_or(0))
+    }
+
+    /// Forgets what this process knows when the SherpackRelease itself went back, as a restore of everything does.
+    pub(in crate::reconcile) fn recall(&mut self) {
+        let told = (self.uid.clone(), self.told_of());
+        let went_back = self.mem.told.as_ref().is_some_and(|before| before.0 != told.0 || told.1 < before.1);
+        if went_back {
+            self.mem.known = None;
+            self.mem.running = None;
+            self.mem.doubt_head();
+        }
+        self.mem.told = Some(told);
+    }
+
+    /// The newest state of the newest record that status or memory know.
+    pub(in crate::reconcile) fn known(&self) -> Known {
+        self.told_of().max(self.mem.known.unwrap_or_default())
+    }
+
+    /// Takes note of a record of ours.
+    pub(in crate::reconcile) fn knows(&mut self, stored: &Stored) {
+        if let Some(private) = &stored.private {
+            self.mem.known = self.mem.known.max(Some((stored.record.version, private.writes)));
+        }
+    }
+
+    /// Whether a newer state of this very record is known.
+    pub(in crate::reconcile) fn is_outdated(&self, stored: &Stored) -> bool {
+        let (revision, writes) = self.known();
+        let ours = stored.private.as_ref().filter(|private| self.owns(&private.owner));
+        ours.is_some_and(|private| stored.record.version == revision && private.writes < writes)
+    }
+
+    /// A record as it was read, with what is known beside it.
+    pub(in crate::reconcile) fn judged(&self, head: Head) -> Head {
+        match head {
+            Head::Ours(stored) if self.is_outdated(&stored) => Head::Foreign(Box::new(stored.outdated())),
+            head => head,
+        }
+    }
+
+    /// Why a record that says to be of this release must not be acted on.
+    pub(in crate::reconcile) fn doubtful(&self, stored: &Stored) -> Option<Doubtful> {
+        let unproved = stored.unproved.as_ref()?;
+        // What is damaged may be ours, too.
+        if unproved.owner.as_ref().is_some_and(|owner| !self.owns(owner)) {
+            return None;
+        }
+        let Provenance::Foreign(because) = stored.provenance else { return None };
+        let (known_revision, known_writes) = self.known();
+        // With what is known of the release: a request holds once, and not for the same state put back once more.
+        let named = format!("{}\n{}\n{known_revision}.{known_writes}", self.uid, unproved.digest);
+        Some(Doubtful {
+            doubt: if because == Because::Older { Doubt::Rewound } else { Doubt::KeyLost },
+            digest: unproved.understood.then(|| digest_of(named.as_bytes())),
+            message: format!("record {}/{}: {}", stored.namespace, stored.secret_name, because.explain()),
+        })
+    }
+}

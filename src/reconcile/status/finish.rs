@@ -1,0 +1,463 @@
+//! The end of a pass: status, Event, finalizer, and when to come back.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::conditions::{self, Standing};
+use crate::api::reasons;
+use crate::api::{Class, DriftPause, Invalid, SherpackReleaseStatus};
+use crate::manifest::ObjectId;
+use crate::reconcile::state::DriftAction;
+use crate::reconcile::state::Unreported;
+use crate::reconcile::status::change_summary::Tally;
+use crate::reconcile::status::{self, Facts, Outcome, Progress, Verdict};
+use crate::reconcile::{Error, Pass, until};
+use crate::release::decide::{Doubt, Doubtful, Hold, Operation};
+use crate::release::{Action, Owner, Private, State, backoff};
+use crate::storage::{Head, Records};
+
+/// While an operation runs, what it waits for is shown at most this often.
+const SHOW_EVERY: Duration = Duration::from_secs(5);
+/// While a fetch runs, nothing that comes due is looked at more often.
+const FETCHING_AGAIN: Duration = Duration::from_secs(1);
+/// Somebody else wrote first: look again at once, but not in a tight loop.
+const CONFLICT_AGAIN: Duration = Duration::from_millis(100);
+/// So many times in a row; then it is told and tried ever less often.
+const CONFLICTS: u32 = 5;
+
+impl Pass<'_> {
+    /// Turns the outcome of a pass into a status, an Event and a time to come back.
+    pub(in crate::reconcile) async fn settle(
+        &mut self,
+        outcome: Result<Outcome, Error>,
+    ) -> Result<Option<Duration>, Error> {
+        if self.lost_a_race(&outcome) {
+            return Ok(Some(CONFLICT_AGAIN));
+        }
+        if let Ok(Outcome { progress: Progress::Gone, decision, .. }) = &outcome {
+            let orphaned = matches!(decision.operation, Operation::Orphan);
+            return self.let_the_release_go(orphaned).await;
+        }
+        if let Ok(Outcome { progress: Progress::Running(run), .. }) = &outcome {
+            let quiet_until = run.started.checked_add(self.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
+            if self.now < quiet_until && !run.is_beyond_the_first_wave() {
+                // What failed before is over: the next event concerns what runs now.
+                self.mem.retry_at = None;
+                return Ok(Some(until(self.now, run.until.min(quiet_until))));
+            }
+        }
+        if let Ok(Outcome { progress: Progress::Dependents { awaited, until: at, .. }, .. }) = &outcome {
+            let quiet_until = awaited.began.checked_add(self.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
+            if self.now < quiet_until {
+                return Ok(Some(until(self.now, quiet_until.min(*at))));
+            }
+        }
+        let again = self.come_back(&outcome);
+        if let Some(since) = fetching_since(&outcome) {
+            let quiet = self.ctx.calm.quiet_for().saturating_sub(since.elapsed());
+            if !self.spec_changed() {
+                // What the status says is still so, and nobody asked for more.
+                return Ok(again.map(|wait| wait.max(FETCHING_AGAIN)));
+            }
+            if !quiet.is_zero() {
+                return Ok(Some(again.map_or(quiet, |wait| wait.max(FETCHING_AGAIN).min(quiet))));
+            }
+        }
+        if self.shown_lately(&outcome) {
+            return Ok(again);
+        }
+        self.mem.shown_at = Some(self.now);
+        if let Ok(outcome) = &outcome {
+            self.learn_claimant(outcome).await;
+        }
+        let (status, verdict) = status::build(&self.facts(None), &outcome);
+        self.tell(&outcome, &verdict);
+        self.show(status).await?;
+        Ok(again)
+    }
+
+    async fn show(&mut self, status: SherpackReleaseStatus) -> Result<(), Error> {
+        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        self.mem.ended.clear();
+        self.mem.given_up.clear();
+        if let Some(running) = &mut self.mem.running {
+            running.untold = None;
+        }
+        let pending =
+            matches!(&self.mem.head, Some((Head::Ours(stored), _)) if stored.record.state.is_pending());
+        if !pending {
+            self.mem.tally = Tally::default();
+        }
+        Ok(())
+    }
+
+    /// [`Pass::settle`] for a spec that cannot be acted on: that is what the status says, whatever else went on.
+    pub(in crate::reconcile) async fn settle_refused(
+        &mut self,
+        invalid: &Invalid,
+        outcome: Result<Outcome, Error>,
+    ) -> Result<Option<Duration>, Error> {
+        if self.lost_a_race(&outcome) {
+            return Ok(Some(CONFLICT_AGAIN));
+        }
+        let again = self.come_back(&outcome);
+        if self.shown_lately(&outcome) {
+            return Ok(again);
+        }
+        let (status, _) = status::build(&self.facts(Some(invalid)), &outcome);
+        self.tell_of_drift();
+        self.show(status).await?;
+        Ok(again)
+    }
+
+    /// Somebody else wrote first. Nothing is wrong, what we knew is only not the newest any more; unless it goes on,
+    /// because something stands where we want to write and does not show in what we read.
+    pub(in crate::reconcile) fn lost_a_race(&mut self, outcome: &Result<Outcome, Error>) -> bool {
+        let Err(error) = outcome else {
+            self.mem.conflicts = 0;
+            return false;
+        };
+        if error.fetching_since().is_none() {
+            self.ctx.report.failed(error.reason());
+        }
+        if !error.is_conflict() {
+            self.mem.conflicts = 0;
+            return false;
+        }
+        self.mem.doubt_head();
+        self.mem.running = None;
+        self.mem.conflicts = self.mem.conflicts.saturating_add(1);
+        self.mem.conflicts <= CONFLICTS
+    }
+
+    pub(in crate::reconcile) fn facts<'f>(&'f self, invalid: Option<&'f Invalid>) -> Facts<'f> {
+        Facts {
+            release: self.release,
+            head: self.own_head(),
+            drift: &self.mem.drift,
+            pause: self.settings.drift_pause(self.now),
+            invalid,
+            missing: self.missing(),
+            guards: false,
+            tally: &self.mem.tally,
+            ended: &self.mem.ended,
+            given_up: &self.mem.given_up,
+            claimant: self.mem.claimant.as_ref().map(|(_, who)| who.as_str()),
+            plan: self.mem.plan.as_ref(),
+            waits_to_begin: self.mem.waits_to_begin.as_deref(),
+            no_way_back: self.mem.no_way_back.as_deref(),
+            wanted: self.mem.wanted.as_deref(),
+            history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
+            now: self.now,
+        }
+    }
+
+    /// What the watches know to be gone of what is deployed. A Job may go when it has ended.
+    fn missing(&self) -> Vec<ObjectId> {
+        match self.own_head() {
+            Head::Ours(head) if head.record.state == State::Deployed => {
+                let mut missing = self.ctx.objects.table().missing(&self.key);
+                missing.retain(|id| id.kind != "Job");
+                missing
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The newest record, unless it is of another release of the same name: that one's revisions are not ours to tell.
+    fn own_head(&self) -> &Head {
+        match self.mem.head.as_ref().map(|(head, _)| head) {
+            Some(Head::Ours(_)) if self.head_owner().is_some_and(|owner| !self.owns(owner)) => &Head::None,
+            Some(head) => head,
+            None => &Head::None,
+        }
+    }
+
+    /// Drift is reported a moment after it was put back, so that many reverts make one status write; and an operation
+    /// shows its first status at once and later ones not too often.
+    pub(in crate::reconcile) fn shown_lately(&self, outcome: &Result<Outcome, Error>) -> bool {
+        if self.spec_changed() {
+            return false;
+        }
+        match outcome {
+            Ok(Outcome { progress: Progress::Nothing, .. }) => {
+                self.mem.drift.unreported.as_ref().is_some_and(|unreported| self.now < unreported.due)
+            }
+            Ok(Outcome { progress: Progress::Running(run), .. }) => {
+                let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
+                let same = shown.is_some_and(|shown| {
+                    shown.revision == Some(i64::from(run.revision))
+                        && shown.phase.as_deref() == Some(run.phase)
+                        && shown.step == i64::try_from(run.step).ok()
+                });
+                let due = self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok());
+                same && due.is_some_and(|at| self.now < at)
+            }
+            _ => false,
+        }
+    }
+
+    pub(in crate::reconcile) fn come_back(&mut self, outcome: &Result<Outcome, Error>) -> Option<Duration> {
+        let interval = self.settings.interval;
+        let mut next = Some(interval);
+        let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |next: Duration| next.min(wait)));
+        match outcome {
+            Ok(outcome) => {
+                let error = match &outcome.progress {
+                    Progress::Blocked(error) => Some(error),
+                    _ => None,
+                };
+                match error {
+                    Some(error) => sooner(self.back_off(error)),
+                    None => {
+                        self.mem.errors = 0;
+                        self.mem.retry_at = None;
+                    }
+                }
+                match &outcome.progress {
+                    Progress::Running(run) | Progress::Testing { run, .. } => {
+                        sooner(until(self.now, run.until));
+                    }
+                    Progress::Uninstalling { until: at, .. } | Progress::Dependents { until: at, .. } => {
+                        sooner(until(self.now, *at));
+                    }
+                    // What is deployed now is not all that is to be said.
+                    Progress::Finished(finished)
+                        if finished.failure.is_some()
+                            || finished.action == Action::Rollback
+                            || matches!(outcome.decision.operation, Operation::Hold(_) | Operation::Wait) =>
+                    {
+                        sooner(CONFLICT_AGAIN);
+                    }
+                    _ => {}
+                }
+                if let Some(at) = outcome.decision.until {
+                    sooner(until(self.now, at));
+                }
+            }
+            Err(error) => sooner(self.back_off(error)),
+        }
+        let drift = &mut self.mem.drift;
+        if let Some(unreported) = &mut drift.unreported {
+            unreported.due = self.ctx.calm.report_at(unreported.due, unreported.since, self.now);
+        }
+        let report_at = drift.unreported.as_ref().map(|unreported| unreported.due);
+        let cold = drift
+            .heat
+            .values()
+            .filter(|heat| heat.contended(self.now))
+            .filter_map(backoff::Heat::cold_at)
+            .min();
+        let look_at = self.mem.ailing.as_ref().and_then(|ailing| ailing.look_at);
+        // What was due before this pass and is due still, this pass had no reason to do: what gives it one wakes the release.
+        let ahead = [drift.revert_at, look_at, report_at].map(|at| at.filter(|at| *at >= self.now));
+        for at in ahead.into_iter().chain([cold]).flatten() {
+            sooner(until(self.now, at));
+        }
+        match self.settings.drift_pause(self.now) {
+            DriftPause::Until(at) => sooner(until(self.now, at)),
+            DriftPause::TooFar { from } => sooner(until(self.now, from)),
+            DriftPause::Off => {}
+        }
+        next
+    }
+
+    /// The wait after an error: doubled each time, and for what only a person can mend at least the interval.
+    fn back_off(&mut self, error: &Error) -> Duration {
+        if error.wakes() {
+            self.mem.errors = 0;
+            self.mem.retry_at = None;
+            return self.settings.interval;
+        }
+        self.mem.errors = self.mem.errors.saturating_add(1);
+        self.mem.blind = error.is_blind();
+        let wait = match error.class() {
+            // An operation that bears it for a while looks again soon.
+            Class::FixSpec if !(error.may_pass() && self.mem.running.is_some()) => {
+                self.settings.interval.max(backoff::error(self.mem.errors))
+            }
+            Class::FixSpec | Class::Retry | Class::FixCluster => backoff::error(self.mem.errors),
+        };
+        self.mem.retry_at = Some(self.later(wait));
+        wait
+    }
+
+    /// Publishes an Event for what ended, and for a new reason not to be ready.
+    pub(in crate::reconcile) fn tell(&mut self, outcome: &Result<Outcome, Error>, verdict: &Verdict) {
+        let before = self.release.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+        let ready = conditions::find(before, reasons::condition::READY);
+        let finished = match outcome {
+            Ok(Outcome { progress: Progress::Finished(finished), .. }) => Some(finished),
+            _ => None,
+        };
+        let news = ready.is_none_or(|ready| ready.reason != verdict.reason);
+        let warning = matches!(verdict.standing, Standing::Retrying | Standing::Stalled);
+        if let Some(finished) = finished {
+            let action = status::action_name(finished.action);
+            self.ctx.report.event(self.release, warning, &verdict.reason, action, verdict.message.clone());
+        } else if news && warning {
+            self.ctx.report.event(self.release, true, &verdict.reason, "Reconcile", verdict.message.clone());
+        }
+        self.tell_of_drift();
+    }
+
+    /// Nothing is tried again before `at`; what is due until then is told all the same. Gives when to come back.
+    pub(in crate::reconcile) fn tell_until(&mut self, at: Timestamp) -> Duration {
+        self.tell_of_drift();
+        let due = self.mem.drift.unreported.as_ref().map(|unreported| unreported.due);
+        until(self.now, due.map_or(at, |due| due.min(at)))
+    }
+
+    /// One Event for what was put back since the last one, once that is due.
+    fn tell_of_drift(&mut self) {
+        let drift = &mut self.mem.drift;
+        let Some(Unreported { count, .. }) =
+            drift.unreported.take_if(|unreported| unreported.due <= self.now)
+        else {
+            return;
+        };
+        let Some(last) = drift.seen.last() else { return };
+        let manager = last.manager.as_ref().map(|manager| format!(" by {manager}")).unwrap_or_default();
+        let paths = match last.paths.is_empty() {
+            true => String::new(),
+            false => format!(" at {}", last.paths.join(", ")),
+        };
+        let more = if count > 1 { format!(", and {} more changes", count - 1) } else { String::new() };
+        let (reason, note) = match last.action {
+            DriftAction::Reported => {
+                (reasons::DRIFT_DETECTED, format!("{} was changed{manager}{paths}{more}", last.id))
+            }
+            action => (
+                reasons::DRIFT_REVERTED,
+                format!("{} was changed{manager}{paths}: {}{more}", last.id, action.as_str()),
+            ),
+        };
+        self.ctx.report.event(self.release, true, reason, "Correct", note);
+    }
+
+    async fn let_the_release_go(&mut self, orphaned: bool) -> Result<Option<Duration>, Error> {
+        if orphaned {
+            self.tell_what_stays().await;
+        }
+        self.ctx.drop_finalizer(self.release, self.mem).await?;
+        self.ctx.forget(&self.key, self.release);
+        Ok(None)
+    }
+
+    /// Marks a pending record as failed, so that the next decision can go on.
+    pub(in crate::reconcile) async fn end_pending(&mut self, operation: &Operation) -> Result<(), Error> {
+        self.mem.running = None;
+        let (namespace, name) = (self.settings.target_namespace.clone(), self.settings.release_name.clone());
+        let revision = match self.mem.head.as_ref().map(|(head, _)| head) {
+            Some(Head::Ours(stored) | Head::Foreign(stored)) => stored.record.version,
+            _ => return Ok(()),
+        };
+        self.claim(self.head_weight())?;
+        let read = self.judged(self.records().await?.get(&namespace, &name, revision).await?);
+        let certain = read.stored().is_none_or(|stored| self.doubtful(stored).is_none());
+        let (Head::Ours(mut stored) | Head::Foreign(mut stored), true) = (read, certain) else {
+            self.mem.doubt_head();
+            return Err(Error::RecordChanged { revision });
+        };
+        if !stored.record.state.is_pending() {
+            self.mem.doubt_head();
+            return Ok(());
+        }
+        let reason = match operation {
+            Operation::Recover => {
+                "Recovered: the tool that held this revision pending did not end it in time".to_owned()
+            }
+            _ => format!("{}: other inputs are wanted now", reasons::INTERRUPTED),
+        };
+        self.mark_failed(&mut stored, reason);
+        let ours = stored.private.is_some();
+        let written = self.save(&stored, true).await?;
+        self.mem.ended.push(status::ended(&stored, self.now));
+        if ours {
+            self.wrote(&written);
+        } else {
+            self.mem.doubt_head();
+        }
+        // Nothing else may ever end: whoever edits the spec faster than an operation ends makes revisions without bound.
+        self.retain_if_possible(revision).await;
+        Ok(())
+    }
+
+    /// A revision number that no record has, read from the records themselves.
+    pub(in crate::reconcile) async fn next_free_revision(&mut self) -> Result<u32, Error> {
+        let all =
+            self.records().await?.list(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let newest = all.last().map(|meta| meta.revision);
+        Ok(newest.unwrap_or(0).max(self.known_revision()) + 1)
+    }
+
+    /// Whom the newest record names as its owner. What nobody has proved counts as well: it only keeps a rival away.
+    pub(in crate::reconcile) fn head_owner(&self) -> Option<&Owner> {
+        match self.mem.head.as_ref().map(|(head, _)| head) {
+            Some(Head::Ours(stored)) => stored.private.as_ref().map(|private| &private.owner),
+            Some(Head::Foreign(stored)) => stored.unproved.as_ref()?.owner.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What the newest record says beside what every tool says, if it is a record of this release.
+    pub(in crate::reconcile) fn own_private(&self) -> Option<&Private> {
+        match self.own_head() {
+            Head::Ours(head) => head.private.as_ref(),
+            Head::None | Head::Foreign(_) | Head::Unreadable(_) => None,
+        }
+    }
+
+    /// Says that all objects are gone, before the last record goes.
+    pub(in crate::reconcile) async fn checkpoint_records(&mut self) -> Result<(), Error> {
+        self.ctx.checkpoint_records(self.release, &self.key, self.mem, self.now).await
+    }
+}
+
+/// Since when a fetch is waited for, if nothing else is.
+fn fetching_since(outcome: &Result<Outcome, Error>) -> Option<std::time::Instant> {
+    match outcome {
+        Ok(Outcome { progress: Progress::Blocked(error), .. }) | Err(error) => error.fetching_since(),
+        Ok(_) => None,
+    }
+}
+
+/// The word for a decision in metrics.
+#[must_use]
+pub(in crate::reconcile) fn decision_name(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Orphan => "Orphan",
+        Operation::LetGo => "LetGo",
+        Operation::Uninstall => "Uninstall",
+        Operation::Recover => "Recover",
+        Operation::Resume => "Resume",
+        Operation::Interrupt => "Interrupt",
+        Operation::Hasten => "Hasten",
+        Operation::Wait => "Wait",
+        Operation::AwaitHook => "AwaitHook",
+        Operation::Rollback { .. } => "Rollback",
+        Operation::Remove => "Remove",
+        Operation::AcceptRecord => "AcceptRecord",
+        Operation::Test => "Test",
+        Operation::Install { .. } => "Install",
+        Operation::Upgrade { .. } => "Upgrade",
+        Operation::StartOver => "StartOver",
+        Operation::Nothing => "Nothing",
+        Operation::Hold(hold) => match hold {
+            Hold::Suspended => "HoldSuspended",
+            Hold::ReleaseNameTaken { .. } => "HoldReleaseNameTaken",
+            Hold::RecordLost => "HoldRecordLost",
+            Hold::RecordUnreadable { .. } => "HoldRecordUnreadable",
+            Hold::RecordDoubtful(Doubtful { doubt: Doubt::KeyLost, .. }) => "HoldRecordKeyLost",
+            Hold::RecordDoubtful(Doubtful { doubt: Doubt::Rewound, .. }) => "HoldRecordRewound",
+            Hold::ForeignPending { .. } => "HoldForeignPending",
+            Hold::RetriesExceeded { .. } => "HoldRetriesExceeded",
+            Hold::Paused => "HoldPaused",
+            Hold::AwaitingApproval { .. } => "HoldAwaitingApproval",
+            Hold::RollbackTargetInvalid { .. } => "HoldRollbackTargetInvalid",
+            Hold::DependencyNotReady(_) => "HoldDependencyNotReady",
+            Hold::InputsUnknown => "HoldInputsUnknown",
+        },
+    }
+}

@@ -1,0 +1,177 @@
+//! Keeps what came from Secrets out of messages: of templates, and of the API server about objects made of it.
+//!
+//! What a pass read and rendered it knows, and takes out of a message in whatever form it stands there. Objects that come
+//! from a stored revision were made of values that this process may never have seen: then nothing is shown of what the
+//! API server says about a body, but for its code and the fields.
+
+mod find;
+mod forms;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::manifest::Object;
+use crate::pack::layers::{Content, Layer};
+use crate::plan::guard::decoded;
+use crate::reconcile::{Error, Pass};
+use crate::render;
+use crate::storage::Stored;
+use find::hide;
+
+/// What is remembered of a revision's secrets; more than that is not kept.
+const REMEMBERED: usize = 64 << 10;
+
+/// What came from Secrets, as far as a pass knows.
+#[derive(Default)]
+pub(in crate::reconcile) struct Secrets {
+    /// Of `spec.valuesFrom`.
+    values: Vec<Arc<Value>>,
+    /// Of everything else.
+    others: Vec<Arc<Value>>,
+    /// The revision that this pass rendered.
+    rendered: Option<u32>,
+    /// Objects were sent that were made of values that this process has not seen.
+    unknown: bool,
+}
+
+/// What came from Secrets into a revision that this process rendered.
+pub struct Known {
+    revision: u32,
+    secrets: Vec<Arc<Value>>,
+}
+
+impl Secrets {
+    /// Of objects that others render.
+    pub(in crate::reconcile) fn unknown() -> Self {
+        Self { unknown: true, ..Self::default() }
+    }
+
+    /// Sets what is read of `spec.valuesFrom`.
+    pub(in crate::reconcile) fn read(&mut self, layers: &[&Layer]) {
+        let value = |layer: &&Layer| match &layer.content {
+            Content::Values(values) => Arc::clone(values),
+            Content::At(_, value) => Arc::new(value.clone()),
+        };
+        self.values = layers.iter().map(value).collect();
+    }
+
+    /// Adds what templates looked up.
+    pub(in crate::reconcile) fn looked_up(&mut self, objects: Vec<Value>) {
+        self.others.extend(objects.iter().map(content));
+    }
+
+    /// Adds what templates generated.
+    pub(in crate::reconcile) fn generated(&mut self, secrets: &render::Secrets) {
+        if !secrets.is_empty() {
+            let texts: Vec<&str> = secrets.values().map(render::Secret::expose).collect();
+            self.others.push(Arc::new(json!(texts)));
+        }
+    }
+
+    /// Adds what an object holds, if it is a Secret.
+    pub(in crate::reconcile) fn of_object(&mut self, object: &Object) {
+        if object.id.kind == "Secret" && object.id.group.is_empty() {
+            self.others.push(content(&object.body));
+        }
+    }
+
+    /// Everything that went into a revision is known.
+    pub(in crate::reconcile) fn rendered(
+        &mut self,
+        revision: u32,
+        generated: &render::Secrets,
+        documents: &[Object],
+    ) {
+        self.generated(generated);
+        documents.iter().for_each(|document| self.of_object(document));
+        self.rendered = Some(revision);
+    }
+
+    fn all(&self) -> Vec<Arc<Value>> {
+        self.values.iter().chain(&self.others).map(Arc::clone).collect()
+    }
+}
+
+impl Pass<'_> {
+    /// Remembers what came from Secrets into a revision that begins.
+    pub(in crate::reconcile) fn remember_secrets(&mut self, revision: u32) {
+        let secrets = self.secrets.all();
+        let known = self.secrets.rendered == Some(revision)
+            && secrets.iter().map(|value| weight(value)).sum::<usize>() <= REMEMBERED;
+        self.mem.secrets = known.then_some(Known { revision, secrets });
+    }
+
+    /// Objects of a stored revision are about to be sent: what went into them is known, or the API server's words about
+    /// them are not shown. `generated`: what its record keeps.
+    pub(in crate::reconcile) fn recall_secrets<'o>(
+        &mut self,
+        revision: u32,
+        generated: Option<&render::Secrets>,
+        objects: impl Iterator<Item = &'o Object>,
+    ) {
+        if let Some(known) = self.mem.secrets.as_ref().filter(|known| known.revision == revision) {
+            if self.secrets.rendered != Some(revision) {
+                self.secrets.others.extend(known.secrets.iter().map(Arc::clone));
+            }
+            return;
+        }
+        if self.secrets.rendered == Some(revision) {
+            return;
+        }
+        self.secrets.unknown = true;
+        generated.into_iter().for_each(|generated| self.secrets.generated(generated));
+        objects.for_each(|object| self.secrets.of_object(object));
+    }
+
+    /// The same where nothing but the record is at hand.
+    pub(in crate::reconcile) fn recall_secrets_of(&mut self, stored: &Stored) {
+        let generated = stored.private.as_ref().map(|private| &private.secrets);
+        self.recall_secrets(stored.record.version, generated, std::iter::empty());
+    }
+
+    /// The message without what Secrets hold.
+    pub(in crate::reconcile) fn hidden(&self, message: String) -> String {
+        hide(&message, &self.secrets.all()).unwrap_or(message)
+    }
+
+    /// What an error says, as it may be shown.
+    pub(in crate::reconcile) fn shown(&self, error: &Error) -> String {
+        let message = match error {
+            Error::Cluster(error) if self.secrets.unknown => error.without_body(),
+            _ => None,
+        };
+        self.hidden(message.unwrap_or_else(|| error.to_string()))
+    }
+
+    /// The error without what Secrets hold.
+    pub(in crate::reconcile) fn hidden_error(&self, error: Error) -> Error {
+        // What is told of a fetch has nothing of values in it.
+        if error.is_conflict() || error.is_blind() || error.wakes() {
+            return error;
+        }
+        let message = self.shown(&error);
+        if message == error.to_string() {
+            return error;
+        }
+        let (reason, class, may_pass) = (error.reason(), error.class(), error.may_pass());
+        Error::Hidden { reason, class, may_pass, message }
+    }
+}
+
+/// What a Secret holds, as it is written and as it is meant.
+fn content(body: &Value) -> Arc<Value> {
+    let data = body.get("data").cloned().unwrap_or_default();
+    let values = data.as_object().into_iter().flat_map(|data| data.values());
+    let plain: Vec<String> = values.filter_map(|value| decoded(value.as_str()?)).collect();
+    Arc::new(json!([data, plain, body.get("stringData")]))
+}
+
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.values().map(weight).sum(),
+        Value::Number(_) | Value::Null | Value::Bool(_) => 8,
+    }
+}

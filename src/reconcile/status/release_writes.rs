@@ -1,0 +1,200 @@
+//! The writes to the `SherpackRelease` itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use crate::api::{SherpackRelease, SherpackReleaseStatus, conditions, names, reasons};
+use crate::cluster::{describe, version_of};
+use crate::reconcile::state::Remembered;
+use crate::reconcile::status::Refused;
+use crate::reconcile::{Context, Error, Snapshot, status};
+use crate::release::{Owner, ReleaseKey};
+
+const DEADLINE: Duration = Duration::from_secs(15);
+/// What is written when it is the status.
+const STATUS: &str = "status";
+/// Of a write of the status, while others write the release.
+const TRIES: usize = 5;
+
+impl Context {
+    pub(in crate::reconcile) async fn add_finalizer(
+        &self,
+        release: &SherpackRelease,
+        mem: &mut Remembered,
+    ) -> Result<Arc<SherpackRelease>, Error> {
+        let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.push(names::FINALIZER.to_owned());
+        self.set_finalizers(release, mem, &finalizers).await.map(Arc::new)
+    }
+
+    pub(in crate::reconcile) async fn drop_finalizer(
+        &self,
+        release: &SherpackRelease,
+        mem: &mut Remembered,
+    ) -> Result<(), Error> {
+        let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.retain(|finalizer| finalizer != names::FINALIZER);
+        match self.set_finalizers(release, mem, &finalizers).await {
+            Ok(_) => {}
+            Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(404) => {}
+            Err(error) => return Err(error),
+        }
+        if release.metadata.deletion_timestamp.is_some() {
+            self.let_go.add(&ReleaseKey::of(release), release.uid(), |key| self.watched_uid(key));
+        }
+        Ok(())
+    }
+
+    async fn set_finalizers(
+        &self,
+        release: &SherpackRelease,
+        mem: &mut Remembered,
+        finalizers: &[String],
+    ) -> Result<SherpackRelease, Error> {
+        // The resourceVersion keeps a finalizer that somebody else added meanwhile.
+        let version = newest_version(release, mem);
+        let patch = serde_json::from_value(json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
+        ]))
+        .unwrap_or_default();
+        let params =
+            PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
+        let written = own(
+            "finalizer",
+            self.api(release).patch(&release.name_any(), &params, &Patch::Json::<()>(patch)),
+        )
+        .await?;
+        mem.own_version = version_of(&written.metadata);
+        Ok(written)
+    }
+
+    /// Writes the status unless nothing but times differ. `true`: it was written. Whoever changed the release meanwhile, it is the
+    /// status of the very object that the pass was about.
+    ///
+    /// One that the API server refuses for good is not sent again: what decisions need of it is written in its place.
+    pub(in crate::reconcile) async fn write_status(
+        &self,
+        release: &SherpackRelease,
+        key: &ReleaseKey,
+        mem: &mut Remembered,
+        status: SherpackReleaseStatus,
+    ) -> Result<bool, Error> {
+        let known = mem.refused.as_ref().filter(|(digest, _)| *digest == status::digest_of(&status));
+        if let Some(why) = known.map(|(_, why)| *why) {
+            return self.tell_and_send(release, key, mem, &status::essence(&status, why)).await;
+        }
+        let refused = match self.tell_and_send(release, key, mem, &status).await {
+            Err(Error::Own { what: STATUS, source }) => source,
+            sent => return sent,
+        };
+        let Some(why) = Refused::of(&refused) else {
+            return Err(Error::Own { what: STATUS, source: refused });
+        };
+        mem.refused = Some((status::digest_of(&status), why));
+        let said = describe(&refused);
+        tracing::warn!(release = %key, error = said, "the API server refuses the status: only a part of it is written");
+        self.report.failed(reasons::STATUS_REFUSED);
+        let note =
+            format!("the API server refused the status, so names and details are left out of it: {said}");
+        self.report.event(release, true, reasons::STATUS_REFUSED, "Status", note);
+        self.tell_and_send(release, key, mem, &status::essence(&status, why)).await
+    }
+
+    /// Shows a status in the metrics, and writes it unless nothing but times differ.
+    async fn tell_and_send(
+        &self,
+        release: &SherpackRelease,
+        key: &ReleaseKey,
+        mem: &mut Remembered,
+        status: &SherpackReleaseStatus,
+    ) -> Result<bool, Error> {
+        let owns = |owner: &Owner| owner.namespace == key.namespace && owner.name == key.name;
+        let head = mem.head.as_ref().and_then(|(head, _)| head.stored());
+        let head = head.filter(|stored| stored.private.as_ref().is_none_or(|private| owns(&private.owner)));
+        let state = head.map(|stored| stored.record.state.name());
+        self.report.release(key, Snapshot { status, state });
+        let before = release.status.clone().unwrap_or_default();
+        if conditions::same_but_time(&before, status) {
+            return Ok(false);
+        }
+        let mut body = json!({
+            "apiVersion": names::API_VERSION, "kind": names::KIND,
+            "metadata": {"name": release.name_any(), "resourceVersion": newest_version(release, mem)},
+            "status": without_empty_parts(status),
+        });
+        let (api, name) = (self.api(release), release.name_any());
+        let params = PatchParams::apply(names::MANAGER_OWN).force();
+        for _ in 0..TRIES {
+            match own(STATUS, api.patch_status(&name, &params, &Patch::Apply(&body))).await {
+                Ok(written) => {
+                    mem.own_version = version_of(&written.metadata);
+                    return Ok(true);
+                }
+                Err(error) if error.is_conflict() => {
+                    // The API server does not compare the uid in a status: one of the same name that was made anew would
+                    // be told what became of this one.
+                    let found = own("state", api.get_opt(&name)).await?;
+                    let Some(found) = found.filter(|found| found.uid() == release.uid()) else {
+                        return Err(error);
+                    };
+                    body["metadata"]["resourceVersion"] = json!(found.resource_version());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Undecided)
+    }
+
+    pub(in crate::reconcile) async fn checkpoint_records(
+        &self,
+        release: &SherpackRelease,
+        key: &ReleaseKey,
+        mem: &mut Remembered,
+        now: jiff::Timestamp,
+    ) -> Result<(), Error> {
+        let status = status::records_going(release, now);
+        self.write_status(release, key, mem, status).await.map(drop)
+    }
+
+    pub(in crate::reconcile) fn api(&self, release: &SherpackRelease) -> Api<SherpackRelease> {
+        let client: Client = self.as_operator.client().clone();
+        Api::namespaced(client, release.namespace().as_deref().unwrap_or_default())
+    }
+
+    fn watched_uid(&self, key: &ReleaseKey) -> Option<String> {
+        let release = self.releases.get(&ObjectRef::new(&key.name).within(&key.namespace))?;
+        release.metadata.uid.clone()
+    }
+}
+
+/// Our own last write may be newer than the object at hand.
+fn newest_version(release: &SherpackRelease, mem: &Remembered) -> String {
+    mem.own_version.max(version_of(&release.metadata)).to_string()
+}
+
+/// The status as it can be applied: an empty map in place of one that had fields of ours comes out of the API
+/// server's merge as null, which the schema refuses, and with it the whole status.
+fn without_empty_parts(status: &SherpackReleaseStatus) -> serde_json::Value {
+    let mut status = json!(status);
+    if let Some(parts) = status.as_object_mut() {
+        parts.retain(|_, part| part.as_object().is_none_or(|part| !part.is_empty()));
+    }
+    status
+}
+
+pub(in crate::reconcile) async fn own<T>(
+    what: &'static str,
+    call: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(source)) => Err(Error::Own { what, source: Box::new(source) }),
+        Err(_) => Err(Error::OwnTimeout { what, after: DEADLINE }),
+    }
+}
