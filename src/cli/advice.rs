@@ -211,6 +211,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         | "DiscoveryFailed"
         | "StatusWriteFailed"
         | "StorageTimeout"
+        | "StorageUnavailable"
         | "NoRandomness" => ("it is tried again by itself; its events say more", Next::Describe),
         r::FORBIDDEN | "StorageForbidden" => {
             ("a right is missing: see what whoever acts for it may do", Next::Permissions)

@@ -57,6 +57,24 @@ fn variants(pattern: &Pat, found: &mut Vec<String>) {
     }
 }
 
+/// The reasons that an expression may give: it is one, or a choice between several.
+fn given(expression: &Expr, constants: &[(String, String, String)]) -> Vec<String> {
+    match expression {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => vec![text.value()],
+        Expr::Path(path) => {
+            let name = path.path.segments.last().map(|part| part.ident.to_string());
+            let found = constants.iter().find(|(of, _, _)| Some(of) == name.as_ref());
+            found.map(|(_, reason, _)| reason.clone()).into_iter().collect()
+        }
+        Expr::Match(table) => table.arms.iter().flat_map(|arm| given(&arm.body, constants)).collect(),
+        Expr::Block(block) => match block.block.stmts.last() {
+            Some(syn::Stmt::Expr(last, None)) => given(last, constants),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
 /// Reasons of the errors of one folder, each with the doc comments of the variants that have it.
 fn of_errors(folder: &str, constants: &[(String, String, String)], all: &mut BTreeMap<String, Vec<String>>) {
     let file =
@@ -75,22 +93,14 @@ fn of_errors(folder: &str, constants: &[(String, String, String)], all: &mut BTr
             }
             let Some(syn::Stmt::Expr(Expr::Match(table), _)) = method.block.stmts.last() else { continue };
             for arm in &table.arms {
-                let reason = match &*arm.body {
-                    Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value(),
-                    Expr::Path(path) => {
-                        let name = path.path.segments.last().unwrap().ident.to_string();
-                        let Some((_, reason, _)) = constants.iter().find(|(of, _, _)| *of == name) else {
-                            continue;
-                        };
-                        reason.clone()
-                    }
-                    _ => continue,
-                };
                 let mut found = Vec::new();
                 variants(&arm.pat, &mut found);
                 let texts =
                     found.iter().filter_map(|name| docs.get(name)).filter(|text| !text.is_empty()).cloned();
-                all.entry(reason).or_default().extend(texts);
+                let texts: Vec<String> = texts.collect();
+                for reason in given(&arm.body, constants) {
+                    all.entry(reason).or_default().extend(texts.iter().cloned());
+                }
             }
         }
     }

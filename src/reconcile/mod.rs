@@ -17,7 +17,6 @@ mod prepare;
 mod records;
 mod state;
 mod status;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +24,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+pub use access::budget::Budget;
 pub use access::review_cache::Rights;
 pub use context::{Context, Report, Snapshot};
 pub use crds::evidence::Walks;
@@ -40,7 +40,6 @@ pub use operation::let_go::LetGo;
 pub(crate) use prepare::revision::stored_parts;
 pub use state::Memory;
 pub use status::throttle::Calm;
-pub use turns::budget::Budget;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::cluster::Cluster;
@@ -48,9 +47,9 @@ use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey, State};
 use crate::storage::{self, Head};
 use crate::watch::RecordsOf;
+use access::fair::Turn;
 use state::Remembered;
 use status::{Finished, Outcome, Progress};
-use turns::fair::Turn;
 
 /// Decisions that one pass may make: marking a pending record as failed is followed by another decision.
 const DECISIONS: usize = 6;

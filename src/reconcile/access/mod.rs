@@ -1,5 +1,7 @@
-//! As whom a release is worked on, and what that account may do.
+//! As whom a release is worked on, what that account may do, and its share of what is scarce.
 
+pub(super) mod budget;
+pub(super) mod fair;
 pub(super) mod preflight;
 pub(super) mod records_elsewhere;
 pub(super) mod review_cache;

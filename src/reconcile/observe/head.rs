@@ -1,7 +1,7 @@
 //! What a pass knows before it decides. Reads only what memory and watches do not tell.
 
 use crate::api::{DriftMode, DriftPause, Settings};
-use crate::reconcile::turns::budget::UNPACKED;
+use crate::reconcile::access::budget::UNPACKED;
 use crate::reconcile::{Error, Pass};
 use crate::release::decide;
 use crate::release::decide::{

@@ -12,12 +12,12 @@ use crate::manifest::{self, Object, ObjectId, yaml};
 use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
+use crate::reconcile::access::fair::Turn;
 use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::inputs::lookup::Seen;
 use crate::reconcile::inputs::packs::Freshness;
 use crate::reconcile::operation::run::occasion;
 use crate::reconcile::records::parsed::joined;
-use crate::reconcile::turns::fair::Turn;
 use crate::reconcile::{Error, Pass};
 use crate::release::{
     Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,

@@ -1,4 +1,4 @@
-//! One hook from its checkpoint to its end: `reconcile/hooks.rs`.
+//! One hook from its checkpoint to its end: `reconcile/operation/hooks.rs`.
 
 use super::steps::Went;
 use super::{Progress, Running, Shell, Stop};

@@ -1,4 +1,4 @@
-//! An operation from its record to its end: `reconcile/act.rs`, the end of `apply.rs`, `correct.rs`.
+//! An operation from its record to its end: `reconcile/operation/run.rs`, the end of `objects/apply.rs`, `drift/revert.rs`.
 
 use std::collections::BTreeSet;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedSender;
 
-use crate::reconcile::turns::fair::FairTurns;
-use crate::reconcile::turns::fair::Shares;
+use crate::reconcile::access::fair::FairTurns;
+use crate::reconcile::access::fair::Shares;
 use crate::reconcile::{Error, Pass};
 use crate::release::ReleaseKey;
 use crate::storage::{Head, codec::MAX_JSON_BYTES};
