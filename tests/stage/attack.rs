@@ -11,6 +11,8 @@ mod forged;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -35,6 +37,8 @@ const EVIL: &str = "evil";
 const VICTIM: &str = "victim";
 /// Of records that are nobody's business.
 const ELSEWHERE: &str = "elsewhere";
+/// Locks of what Helm and another Sherpack tool installed for the victim.
+const LOCKED: [&str; 2] = ["db", "tool"];
 const PASSWORD: &str = "pa\"ss\\word1 x";
 
 const RELEASES: usize = 20;
@@ -85,10 +89,11 @@ async fn attack(cluster: &Cluster, settings: &Settings, lasts: Duration) -> Resu
     let closed = closed_address()?;
     let mut seen = Seen::default();
     let mut next = 0;
+    let mut edits = 0;
     let only = std::env::var("DEEDS").unwrap_or_default();
     let only: Vec<String> = only.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     // The first half on a process that starts with what the tenant prepared, the second on one that starts amid everything.
-    for half in ["first", "second"] {
+    for (number, half) in ["first", "second"].into_iter().enumerate() {
         operator.kill_and_restart().await?;
         operator.ready().await?;
         let mut deeds = JoinSet::new();
@@ -97,17 +102,23 @@ async fn attack(cluster: &Cluster, settings: &Settings, lasts: Duration) -> Resu
         }
         let until = Instant::now() + lasts / 2;
         while Instant::now() < until {
-            seen.reverts.push(edit(client, next).await?);
+            seen.reverts.push(edit(client, &edited(next)).await?);
             next += 1;
+            edits += 1;
             operator.lives()?;
             let (status, _) = http::get(operator.address(), "/livez").await?;
             check(status == 200, || format!("/livez answers {status}"))?;
             sleep(BETWEEN_EDITS).await;
         }
+        // Late, when whatever would take a lock away has had its time.
+        for lock in LOCKED {
+            seen.reverts.push(edit(client, &format!("{lock}-{number}")).await?);
+            edits += 1;
+        }
         let (now, most) = memory(operator.pid()?)?;
         let metrics = operator.metrics().await?.len();
         say(format!(
-            "{half} half: {next} edits so far, memory {now} MiB, at its highest {most} MiB, /metrics {metrics} bytes"
+            "{half} half: {edits} edits so far, memory {now} MiB, at its highest {most} MiB, /metrics {metrics} bytes"
         ));
         seen.memory.push(most);
         deeds.shutdown().await;
@@ -148,26 +159,42 @@ async fn scenery(client: &Client, settings: &Settings) -> Result<Operator> {
         accounts::name_one(&mut object, index, 1);
         api.create(&Default::default(), &object).await.during("a release")?;
     }
+    let bulk = template.replace("{a: right}", &format!("{{a: right, b: {}}}", "b".repeat(10_000)));
+    let files =
+        [("templates/cm.yaml".to_owned(), bulk), ("values.yaml".to_owned(), format!("count: {OBJECTS}\n"))];
+    let archive = package_directory(&forged::write_pack("bulk", &files)?, "attack-bulk").await?;
+    release::store_pack(client, VICTIM, "bulk", archive).await?;
+    let mut object = release::release("bulk", "bulk", &json!({}))?;
+    accounts::name_one(&mut object, 0, 1);
+    api.create(&Default::default(), &object).await.during("the large release")?;
+    deeds::locked_by_others(client).await?;
     let mut operator = settings.spawn()?;
     operator.ready().await?;
     let began = Instant::now();
     loop {
         let list = api.list(&ListParams::default()).await.during("releases")?;
         let ready = list.items.iter().filter(|object| release::is_ready_at(object, 1)).count();
-        if ready == RELEASES {
+        if ready == RELEASES + 1 + LOCKED.len() {
             return Ok(operator);
         }
         check(began.elapsed() < Duration::from_secs(120), || {
-            format!("{ready} of {RELEASES} releases are ready")
+            format!("{ready} of {} releases are ready", list.items.len())
         })?;
         sleep(Duration::from_millis(200)).await;
     }
 }
 
+/// The object that an edit is for: of each small release in turn, and now and then of the large one.
+fn edited(number: usize) -> String {
+    if number % 10 == 9 {
+        return format!("bulk-{}", number / 10 % OBJECTS);
+    }
+    format!("c{}-{}", number % RELEASES, number / RELEASES % OBJECTS)
+}
+
 /// Edits one object of a victim and waits until it is put back.
-async fn edit(client: &Client, number: usize) -> Result<Duration> {
-    let (release, object) = (number % RELEASES, number / RELEASES % OBJECTS);
-    let name = format!("c{release}-{object}");
+async fn edit(client: &Client, name: &str) -> Result<Duration> {
+    let name = name.to_owned();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), VICTIM, &resource);
     let mut sight = Sight::open(api.clone()).await?;
@@ -192,14 +219,21 @@ async fn edit(client: &Client, number: usize) -> Result<Duration> {
 
 /// Where the password was told: in a status, an Event or the log.
 async fn told(client: &Client, settings: &Settings) -> Result<Vec<String>> {
-    let hidden = [PASSWORD.to_owned(), json!(PASSWORD).to_string().trim_matches('"').to_owned()];
+    let quoted = json!(PASSWORD).to_string().trim_matches('"').to_owned();
+    let hidden = [PASSWORD.to_owned(), quoted, STANDARD_NO_PAD.encode(PASSWORD)];
     let tells = |text: &str| hidden.iter().any(|secret| text.contains(secret));
     let mut found = Vec::new();
-    let release = release::api(client, EVIL).get("leaks").await.during("release leaks")?;
-    let status: &Value = &release.data["status"];
-    let words = strings(status);
-    found.extend(words.iter().any(|text| tells(text)).then(|| "the status of evil/leaks".to_owned()));
-    check(status["conditions"].is_array(), || "evil/leaks has no condition".to_owned())?;
+    for name in ["leaks", "leaks-encoded"] {
+        let release = release::api(client, EVIL).get(name).await.during(format!("release {name}"))?;
+        let status: &Value = &release.data["status"];
+        let words = strings(status);
+        found.extend(words.iter().any(|text| tells(text)).then(|| format!("the status of evil/{name}")));
+        // It was refused, so there was something to tell.
+        let refused = status["conditions"].as_array().is_some_and(|all| {
+            all.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "False")
+        });
+        check(refused, || format!("evil/{name} is not refused: {status}"))?;
+    }
     let events: Api<k8s_openapi::api::events::v1::Event> = Api::namespaced(client.clone(), EVIL);
     let events = events.list(&ListParams::default()).await.during("events")?;
     found.extend(

@@ -5,6 +5,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
@@ -56,13 +58,17 @@ impl Tenant {
     }
 
     /// Writes an object; a refusal is what was to be seen.
-    async fn write(&self, namespace: &str, mut object: Value) {
+    async fn write(&self, namespace: &str, object: Value) {
+        self.write_as("tenant", namespace, object).await;
+    }
+
+    async fn write_as(&self, manager: &str, namespace: &str, mut object: Value) {
         let kind = text(&object["kind"]).to_owned();
         let name = text(&object["metadata"]["name"]).to_owned();
         if object["apiVersion"].is_null() {
             object["apiVersion"] = json!(resource(&kind).api_version);
         }
-        let params = PatchParams::apply("tenant").force();
+        let params = PatchParams::apply(manager).force();
         let _ = self.api(namespace, &kind).patch(&name, &params, &Patch::Apply(&object)).await;
     }
 
@@ -120,6 +126,11 @@ impl Tenant {
         self.pack("large", &large).await?;
         let leaks = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ release.name }}\", labels: {a: \"{{ values.a }}\"}}\n";
         self.pack("leaks", &[file("leaks.yaml", leaks)]).await?;
+        self.pack(
+            "leaks-encoded",
+            &[file("leaks.yaml", &leaks.replace("values.a", "('user:' ~ values.a) | b64encode"))],
+        )
+        .await?;
         let replays = format!("{config_map}data: {{n: \"{{{{ values.n }}}}\"}}\n");
         self.pack("replayed", &[file("cm.yaml", &replays), ("values.yaml".to_owned(), "n: 0\n".to_owned())])
             .await
@@ -132,7 +143,7 @@ impl Tenant {
         closed: SocketAddr,
         only: &[String],
     ) -> Vec<BoxFuture<'static, ()>> {
-        let all: [(&str, BoxFuture<'static, ()>); 12] = [
+        let all: [(&str, BoxFuture<'static, ()>); 14] = [
             ("heads", self.clone().heads().boxed()),
             ("watches", self.clone().watches().boxed()),
             ("intervals", self.clone().intervals().boxed()),
@@ -141,6 +152,8 @@ impl Tenant {
             ("names", self.clone().names().boxed()),
             ("records", self.clone().records_elsewhere().boxed()),
             ("squatter", self.clone().squatter().boxed()),
+            ("rivals", self.clone().rivals().boxed()),
+            ("lines", self.clone().lines().boxed()),
             ("replays", self.clone().replays().boxed()),
             ("secrets", self.clone().secrets().boxed()),
             ("fetches", self.clone().fetches(closed).boxed()),
@@ -246,14 +259,58 @@ impl Tenant {
 
     /// A Helm release that says to have made what another one locks.
     async fn squatter(self) {
-        let manifest = format!(
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c0-0, namespace: {VICTIM}}}\ndata: {{a: stolen}}\n"
-        );
+        let document = |name: &str| {
+            format!(
+                "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {VICTIM}}}\ndata: {{a: stolen}}\n"
+            )
+        };
+        let manifest: String = ["c0-0", "db-0", "db-1", "tool-0", "tool-1"].map(document).concat();
         if let Ok(object) = helm(EVIL, "thief", "thief", &manifest) {
             self.write(EVIL, object).await;
         }
         self.release("thief", json!({"lock": {"helmRelease": {"name": "thief"}}})).await;
         std::future::pending::<()>().await;
+    }
+
+    /// Releases that say to install what others lock or install, by the names of their records.
+    async fn rivals(self) {
+        for name in ["tool", "db", "c0", "bulk"] {
+            let spec = json!({"releaseName": name, "targetNamespace": VICTIM, "suspend": true, "pack": {"configMap": {"name": "plain"}}});
+            self.release(&format!("as-{name}"), spec).await;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Locks whose manifest has Secrets of a million short lines, and objects that the account may not read.
+    async fn lines(self) {
+        let line = STANDARD.encode("ab:c\n".repeat(200_000));
+        let secret = |index| {
+            format!(
+                "---\napiVersion: v1\nkind: Secret\nmetadata: {{name: lines-{index}, namespace: {EVIL}}}\ndata: {{a: {line}}}\n"
+            )
+        };
+        let manifest = (0..5).map(secret).collect::<String>() + "---\n" + &config_maps("kube-system", 900);
+        for name in ["lines-a", "lines-b"] {
+            let record = Record {
+                kind: "Secret",
+                namespace: EVIL,
+                release: name,
+                revision: 1,
+                state: json!({"status": "deployed"}),
+                description: "",
+                manifest: &manifest,
+                head: false,
+            };
+            if let Ok(object) = record.object() {
+                self.write(EVIL, object).await;
+            }
+            self.release(name, json!({"lock": {"sherpackRelease": {"name": name}}})).await;
+        }
+        for turn in 0_usize.. {
+            let patch = json!({"metadata": {"annotations": {"sherpack.io/reconcile-at": turn.to_string()}}});
+            self.merge("SherpackRelease", ["lines-a", "lines-b"][turn % 2], &patch).await;
+            sleep(PAUSE * 4).await;
+        }
     }
 
     /// Its own record, put back as it was before.
@@ -283,7 +340,9 @@ impl Tenant {
             json!({"kind": "Secret", "metadata": {"name": "sec"}, "stringData": {"a": super::PASSWORD}});
         self.write(EVIL, secret).await;
         let from = json!([{"kind": "Secret", "name": "sec", "key": "a", "targetPath": "a"}]);
-        self.release("leaks", json!({"pack": {"configMap": {"name": "leaks"}}, "valuesFrom": from})).await;
+        for name in ["leaks", "leaks-encoded"] {
+            self.release(name, json!({"pack": {"configMap": {"name": name}}, "valuesFrom": from})).await;
+        }
         std::future::pending::<()>().await;
     }
 
@@ -320,6 +379,55 @@ fn files() -> Option<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
+}
+
+/// What Helm and another Sherpack tool installed for the victim, and the locks of it.
+pub(super) async fn locked_by_others(client: &Client) -> Result<()> {
+    let tenant = Tenant { client: client.clone() };
+    for name in super::LOCKED {
+        let helm_made = json!({
+            "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "annotations": {"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": VICTIM},
+        });
+        let mut manifest = String::new();
+        for index in 0..2 {
+            let mut object = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{name}-{index}"), "namespace": VICTIM},
+                "data": {"a": "right"},
+            });
+            // Helm adds these when it applies; they are not in its manifest.
+            manifest.push_str(&format!("---\n{object}\n"));
+            if name == "db" {
+                object["metadata"]["labels"] = helm_made["labels"].clone();
+                object["metadata"]["annotations"] = helm_made["annotations"].clone();
+            }
+            // As Helm 4 and the published Sherpack apply.
+            tenant.write_as(if name == "db" { "helm" } else { "sherpack" }, VICTIM, object).await;
+        }
+        let deployed = json!({"status": "deployed"});
+        let (record, lock) = match name {
+            "db" => (helm(VICTIM, name, "db", &manifest)?, json!({"helmRelease": {"name": name}})),
+            _ => {
+                let record = Record {
+                    kind: "Secret",
+                    namespace: VICTIM,
+                    release: name,
+                    revision: 1,
+                    state: deployed,
+                    description: "",
+                    manifest: &manifest,
+                    head: false,
+                };
+                (record.object()?, json!({"sherpackRelease": {"name": name}}))
+            }
+        };
+        tenant.write(VICTIM, record).await;
+        let spec = json!({"lock": lock, "serviceAccountName": "deployer-0"});
+        let object =
+            json!({"kind": "SherpackRelease", "metadata": {"name": format!("{name}-lock")}, "spec": spec});
+        tenant.write(VICTIM, object).await;
+    }
+    Ok(())
 }
 
 /// The records of another release, made by another tool, in the third namespace.
