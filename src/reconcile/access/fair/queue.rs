@@ -57,7 +57,7 @@ struct Claim {
 /// What comes of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::reconcile) enum Answer {
-    /// It is taken: so much has to be given back.
+    /// It is taken: so much has to be given back. It may be more than was asked for.
     Granted(u64),
     /// It stands in the queue.
     Waits { since: Instant },
@@ -81,9 +81,9 @@ impl FairQueue {
         let weight = weight.min(self.shares.capacity);
         if let Some(reserved) = self.reserved.remove(key) {
             if weight <= reserved.weight {
-                self.free(&key.namespace, reserved.weight - weight);
-                self.serve(now);
-                return Answer::Granted(weight);
+                // All of it: a pass asks for little before it asks for what it waited for.
+                self.woken.retain(|woken| woken != key);
+                return Answer::Granted(reserved.weight);
             }
             // It knows better by now what it needs, and it was its turn.
             self.free(&key.namespace, reserved.weight);

@@ -190,8 +190,24 @@ fn who_needs_more_than_is_reserved_for_it_is_the_next_to_have_it() {
     assert_eq!(queue.in_use(), 60, "what was reserved for it is free");
     queue.give_back("a", 40, now);
     assert_eq!(queue.ask(&key("b/1"), 60, now), Answer::Granted(60));
-    assert_eq!(queue.ask(&key("b/2"), 5, now), Answer::Granted(5), "less is given back");
-    assert_eq!(queue.in_use(), 65);
+    assert_eq!(queue.ask(&key("b/2"), 5, now), Answer::Granted(20), "it may ask for more of it later");
+    assert_eq!(queue.in_use(), 80);
+}
+
+#[test]
+fn a_pass_that_asks_for_little_first_has_all_that_it_waited_for() {
+    let (mut queue, now) = queue(100, 100);
+    assert_eq!(queue.ask(&key("a/1"), 80, now), Answer::Granted(80));
+    assert!(waits(queue.ask(&key("b/large"), 90, now)));
+    queue.end(&key("b/large"), now);
+    assert!(waits(queue.ask(&key("c/1"), 20, now)));
+    queue.give_back("a", 80, now);
+    assert_eq!(woken(&mut queue), ["b/large"]);
+    // Its next pass looks at a record before it prepares the operation that it waited for.
+    assert_eq!(queue.ask(&key("b/large"), 10, now), Answer::Granted(90));
+    assert_eq!(woken(&mut queue), NONE, "nothing of it goes to those behind it");
+    queue.give_back("b", 90, now);
+    assert_eq!(woken(&mut queue), ["c/1"]);
 }
 
 /// What may be done to a queue by any of a few releases.

@@ -36,7 +36,7 @@ impl Pass<'_> {
         for (suspicion, locked) in work {
             match self.kind_of(locked).await {
                 Ok(kind) => known.push((suspicion, locked, kind)),
-                Err(error) => self.fails(guard, &suspicion.id, error),
+                Err(error) => self.fails(guard, &suspicion.id, &error),
             }
         }
         let readable = self.readable(guard, known).await?;
@@ -45,7 +45,7 @@ impl Pass<'_> {
         for (suspicion, locked, kind) in readable {
             match self.claim_and_watch(lock, locked, &kind, patience).await {
                 Ok(()) => watched.push((suspicion, locked)),
-                Err(error) => self.fails(guard, &suspicion.id, error),
+                Err(error) => self.fails(guard, &suspicion.id, &error),
             }
         }
         Ok(watched)
@@ -81,7 +81,8 @@ impl Pass<'_> {
                 readable.push((suspicion, locked, kind));
             } else {
                 let missing = describe(&lacks);
-                self.fails(guard, &suspicion.id, Error::RightsMissing { account: account.clone(), missing });
+                let error = Error::RightsMissing { account: account.clone(), missing };
+                self.fails(guard, &suspicion.id, &error);
             }
         }
         Ok(readable)

@@ -35,7 +35,7 @@ impl Pass<'_> {
                 self.come_back_at(at);
                 return;
             }
-            Err(error) => return self.fails(guard, id, error),
+            Err(error) => return self.fails(guard, id, &error),
         };
         guard.failing.remove(id);
         guard.due.remove(id);
@@ -108,15 +108,15 @@ impl Pass<'_> {
         }
     }
 
-    pub(super) fn fails(&mut self, guard: &mut Guard, id: &ObjectId, error: Error) {
+    pub(super) fn fails(&mut self, guard: &mut Guard, id: &ObjectId, error: &Error) {
         self.ctx.guards.table().abandon(id);
-        if let Some(lock) = guard.lock.as_ref().filter(|_| is_refused(&error)) {
+        if let Some(lock) = guard.lock.as_ref().filter(|_| is_refused(error)) {
             self.give_up(lock, id);
         }
         self.ctx.report.failed(error.reason());
         self.doubt_rights(error.reason());
-        let error = self.hidden_error(error);
-        let failing = Failing::of(&error, error.to_string(), guard.failing.get(id), self.now);
+        let message = self.shown_of_one(error);
+        let failing = Failing::of(error, message, guard.failing.get(id), self.now);
         self.come_back_at(failing.at);
         guard.due.insert(id.clone());
         guard.failing.insert(id.clone(), failing);

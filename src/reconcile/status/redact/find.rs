@@ -1,17 +1,26 @@
 //! Takes texts out of a message.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::forms::{Form, SHORTEST, forms, is_base64};
+use super::forms::{Form, SHORTEST, begins, forms, is_base64};
 
 /// What stands in its place.
 const HIDDEN: &str = "(from a Secret)";
-/// So many bytes are looked for in one message; where there are more, none of it is shown.
-const LOOKED_FOR: usize = 4 << 20;
+/// So many bytes of different texts are looked for in one message; where there are more, none of it is shown.
+const LOOKED_FOR: usize = 256 << 10;
+/// So many different texts.
+const TEXTS: usize = 4096;
+/// So many texts and lines are looked at, with those that occur again or are longer than the message.
+const LINES: usize = 1 << 16;
+/// So many bytes of the message are gone through, once for each form that may be in it.
+const SEARCHED: usize = 16 << 20;
+/// A longer message is not searched.
+const LONGEST: usize = 1 << 20;
 /// What is said instead.
 const TOO_MANY: &str = "there is more text in the Secrets of this release than can be looked for in the message, so it is not shown";
 
@@ -21,7 +30,10 @@ pub(super) fn hide(text: &str, secrets: &[Arc<Value>]) -> Option<String> {
     if secrets.is_empty() {
         return None;
     }
-    let mut search = Search { starts: starts(text), text, left: LOOKED_FOR, found: BTreeSet::new() };
+    if text.len() > LONGEST {
+        return Some(TOO_MANY.to_owned());
+    }
+    let mut search = Search::new(text);
     if !secrets.iter().all(|secret| search.value(secret)) {
         return Some(TOO_MANY.to_owned());
     }
@@ -29,44 +41,73 @@ pub(super) fn hide(text: &str, secrets: &[Arc<Value>]) -> Option<String> {
     (!spans.is_empty()).then(|| without(text, &spans))
 }
 
-struct Search<'t> {
+struct Search<'t, 's> {
     text: &'t str,
-    /// What begins anywhere in the text, so that most forms are told not to be in it by their beginning.
+    /// What begins anywhere in the text: most secrets are told not to be in it by the beginnings of their forms.
     starts: HashSet<[u8; SHORTEST]>,
-    left: usize,
+    /// What was looked for: Secrets repeat lines, and a value is often in several of them.
+    seen: HashSet<Cow<'s, str>>,
+    lines: usize,
+    bytes: usize,
+    searched: usize,
     found: BTreeSet<Form>,
 }
 
-impl Search<'_> {
+impl<'t, 's> Search<'t, 's> {
+    fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            starts: starts(text),
+            seen: HashSet::new(),
+            lines: 0,
+            bytes: 0,
+            searched: 0,
+            found: BTreeSet::new(),
+        }
+    }
+
     /// `false`: there is too much to look for.
-    fn value(&mut self, value: &Value) -> bool {
+    fn value(&mut self, value: &'s Value) -> bool {
         match value {
             Value::String(secret) => {
-                self.one(secret)
-                    && self.one(secret.trim())
-                    && (!secret.contains('\n') || secret.lines().all(|line| self.one(line.trim())))
+                let trimmed = secret.trim();
+                self.one(Cow::Borrowed(secret))
+                    && (trimmed.len() == secret.len() || self.one(Cow::Borrowed(trimmed)))
+                    && (!secret.contains('\n')
+                        || secret.lines().all(|line| self.one(Cow::Borrowed(line.trim()))))
             }
-            Value::Number(number) => self.one(&number.to_string()),
+            Value::Number(number) => self.one(Cow::Owned(number.to_string())),
             Value::Array(items) => items.iter().all(|item| self.value(item)),
             Value::Object(fields) => fields.values().all(|field| self.value(field)),
             Value::Null | Value::Bool(_) => true,
         }
     }
 
-    fn one(&mut self, secret: &str) -> bool {
+    fn one(&mut self, secret: Cow<'s, str>) -> bool {
+        self.lines += 1;
         // No form is shorter than the text itself, but for what is cut off base64.
-        if secret.len() < SHORTEST || secret.len() > self.text.len() {
+        if secret.len() < SHORTEST || secret.len() > self.text.len() || self.seen.contains(&secret) {
+            return self.lines <= LINES;
+        }
+        self.bytes += secret.len();
+        if self.lines > LINES || self.seen.len() >= TEXTS || self.bytes > LOOKED_FOR {
+            return false;
+        }
+        let forms = if begins(&secret, &self.starts) { forms(&secret) } else { Vec::new() };
+        self.seen.insert(secret);
+        forms.into_iter().all(|form| self.form(form))
+    }
+
+    fn form(&mut self, form: Form) -> bool {
+        let starts = |start: &[u8; SHORTEST]| self.starts.contains(start);
+        if !form.text.as_bytes().first_chunk().is_some_and(starts) {
             return true;
         }
-        let Some(left) = self.left.checked_sub(secret.len()) else { return false };
-        self.left = left;
-        for form in forms(secret) {
-            let begins = form.text.as_bytes().first_chunk().is_some_and(|start| self.starts.contains(start));
-            if begins && self.text.contains(&form.text) {
-                self.found.insert(form);
-            }
+        self.searched += self.text.len();
+        if self.text.contains(&form.text) {
+            self.found.insert(form);
         }
-        true
+        self.searched <= SEARCHED
     }
 }
 
@@ -77,8 +118,13 @@ fn starts(text: &str) -> HashSet<[u8; SHORTEST]> {
 /// Where a form stands, with the rest of the base64 that it is a part of.
 fn places(text: &str, form: &Form) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
+    let mut past = 0;
     let wider = |(start, found): (usize, &str)| {
         let (mut start, mut end) = (start, start + found.len());
+        if end <= past {
+            // It stands in the base64 of the place before it.
+            return None;
+        }
         if form.base64 {
             while start > 0 && is_base64(bytes[start - 1]) {
                 start -= 1;
@@ -90,9 +136,10 @@ fn places(text: &str, form: &Form) -> Vec<Range<usize>> {
                 end += 1;
             }
         }
-        start..end
+        past = end;
+        Some(start..end)
     };
-    text.match_indices(&form.text).map(wider).collect()
+    text.match_indices(&form.text).filter_map(wider).collect()
 }
 
 /// The same places without overlaps, in their order.
@@ -126,6 +173,7 @@ mod tests {
     use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
     use serde_json::json;
 
+    use super::super::forms;
     use super::*;
 
     const SECRET: &str = r#"pa"ss\word1 x"#;
@@ -211,9 +259,64 @@ mod tests {
     #[test]
     fn where_there_is_too_much_to_look_for_nothing_is_shown() {
         let text = "x".repeat(100);
-        let lines: Vec<String> = (0..LOOKED_FOR / 50).map(|number| format!("{number:064}")).collect();
-        assert_eq!(hidden(&text, json!([lines])), TOO_MANY);
+        let numbered = |count: usize| (0..count).map(|number| format!("{number:064}")).collect::<Vec<_>>();
+        for too_many in [json!(numbered(TEXTS + 1)), json!("\n".repeat(LINES)), json!("same\n".repeat(LINES))]
+        {
+            assert_eq!(hidden(&text, too_many), TOO_MANY);
+        }
+        let long: Vec<String> = (0..9).map(|number| number.to_string().repeat(LOOKED_FOR / 8)).collect();
+        assert_eq!(hidden(&"x".repeat(LOOKED_FOR), json!(long)), TOO_MANY);
+        let cut: Vec<String> = (0..TEXTS).map(|number| format!("xxxx{number}")).collect();
+        assert_eq!(hidden(&"x".repeat(LOOKED_FOR), json!(cut)), TOO_MANY, "each may be in it");
+        assert_eq!(hidden(&"y".repeat(LONGEST + 1), json!(["secret"])), TOO_MANY);
         // What is longer than the message is not in it.
         assert_eq!(hide("short text", &[Arc::new(json!(["y".repeat(8 << 20)]))]), None);
+        assert_eq!(hide("short text", &[Arc::new(json!(numbered(TEXTS)))]), None);
+    }
+
+    #[test]
+    fn what_is_said_twice_is_looked_for_once_and_forms_are_made_only_of_what_may_be_there() {
+        let lines: Vec<String> = (0..1000).map(|number| format!("key-{number:060}")).collect();
+        let text = format!("the value {} is refused, and so is what is said about it", lines[7]);
+        let pem = json!([lines.join("\n"), lines.join("\n"), lines]);
+        let mut search = Search::new(&text);
+        forms::take_count();
+        assert!(search.value(&pem));
+        assert_eq!(search.seen.len(), 1000);
+        assert_eq!(forms::take_count(), 1000, "each begins like one that is in the message");
+        assert!(search.searched < 10_000 * text.len(), "{}", search.searched);
+
+        let mut search =
+            Search::new("this message has nothing of it, however long it may be: 0123456789 0123456789");
+        assert!(search.value(&pem));
+        assert_eq!((search.seen.len(), forms::take_count(), search.searched), (1000, 0, 0));
+    }
+
+    #[test]
+    fn no_form_is_missed_by_its_beginning() {
+        let secrets = [
+            SECRET,
+            "it's",
+            "a<b>&c",
+            "grün-ü",
+            "\u{7}\u{1}x ",
+            "a+b/c=d e",
+            "0123",
+            "ab\"cdefghijkl",
+            "üüüü/'\\",
+        ];
+        for secret in secrets {
+            for form in forms(secret) {
+                let starts = starts(&form.text);
+                assert!(begins(secret, &starts), "{form:?} of {secret}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_run_of_base64_is_one_place() {
+        let form = Form { text: "QUFBQUFB".to_owned(), base64: true };
+        let run = "QUFB".repeat(1000);
+        assert_eq!(places(&format!("a {run} b {run}"), &form), [2..4002, 4005..8005]);
     }
 }

@@ -1,5 +1,6 @@
 //! In which forms a text may stand in a message: as it is, quoted, escaped or encoded by whoever quotes it.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
@@ -22,8 +23,39 @@ pub(super) struct Form {
     pub base64: bool,
 }
 
+/// Whether any form of a text may begin with one of `starts`. No form is built of most texts.
+pub(super) fn begins(text: &str, starts: &HashSet<[u8; SHORTEST]>) -> bool {
+    let Some(first) = text.as_bytes().first_chunk::<SHORTEST>() else { return false };
+    if starts.contains(first) || begins_in_base64(*first, starts) {
+        return true;
+    }
+    if first.iter().all(u8::is_ascii_alphanumeric) {
+        // No way to quote it changes these.
+        return false;
+    }
+    // Each way to quote goes character by character.
+    let end = text.char_indices().nth(SHORTEST).map_or(text.len(), |(at, _)| at);
+    let quoted = quoted(text.get(..end).unwrap_or(text));
+    quoted.iter().any(|form| form.as_bytes().first_chunk().is_some_and(|start| starts.contains(start)))
+}
+
+fn begins_in_base64(first: [u8; SHORTEST], starts: &HashSet<[u8; SHORTEST]>) -> bool {
+    (0..3).any(|shift| {
+        let mut bytes = [0; SHORTEST + 2];
+        bytes[shift..shift + SHORTEST].copy_from_slice(&first);
+        [&STANDARD, &URL_SAFE].into_iter().any(|engine| {
+            let mut letters = [0; 8];
+            let encoded = engine.encode_slice(&bytes[..shift + SHORTEST], &mut letters).is_ok();
+            let start = letters.get(first_letter(shift)..).and_then(|letters| letters.first_chunk());
+            encoded && start.is_some_and(|start| starts.contains(start))
+        })
+    })
+}
+
 /// All forms of a text, each once.
 pub(super) fn forms(text: &str) -> Vec<Form> {
+    #[cfg(test)]
+    COUNT.with(|count| count.set(count.get() + 1));
     let mut found = Vec::with_capacity(12);
     let mut add = |text: String, base64: bool| {
         let form = Form { text, base64 };
@@ -33,26 +65,7 @@ pub(super) fn forms(text: &str) -> Vec<Form> {
     };
     add(text.to_owned(), false);
     if !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        let quoted = [
-            json(text, false, false),
-            json(text, true, false),
-            json(text, true, true),
-            go(text),
-            single(text),
-        ];
-        for escaped in quoted {
-            // A message that quotes a message.
-            add(json(&escaped, false, false), false);
-            add(escaped, false);
-        }
-        add(text.replace('\'', "''"), false);
-        for upper in [true, false] {
-            for kept in [&b"-_.~"[..], b"-_.~$&+:=@", b"-_.*"] {
-                let encoded = percent(text, kept, upper);
-                add(encoded.replace("%20", "+"), false);
-                add(encoded, false);
-            }
-        }
+        quoted(text).into_iter().for_each(|quoted| add(quoted, false));
     }
     for engine in [&STANDARD, &URL_SAFE] {
         add(engine.encode(text), true);
@@ -61,6 +74,27 @@ pub(super) fn forms(text: &str) -> Vec<Form> {
             if core.len() >= CORE {
                 add(core, true);
             }
+        }
+    }
+    found
+}
+
+/// A text as it is quoted and escaped.
+fn quoted(text: &str) -> Vec<String> {
+    let mut found = Vec::with_capacity(24);
+    let escaped =
+        [json(text, false, false), json(text, true, false), json(text, true, true), go(text), single(text)];
+    for escaped in escaped {
+        // A message that quotes a message.
+        found.push(json(&escaped, false, false));
+        found.push(escaped);
+    }
+    found.push(text.replace('\'', "''"));
+    for upper in [true, false] {
+        for kept in [&b"-_.~"[..], b"-_.~$&+:=@", b"-_.*"] {
+            let encoded = percent(text, kept, upper);
+            found.push(encoded.replace("%20", "+"));
+            found.push(encoded);
         }
     }
     found
@@ -134,13 +168,28 @@ fn percent(text: &str, kept: &[u8], upper: bool) -> String {
 fn core(engine: &GeneralPurpose, text: &str, shift: usize) -> String {
     let mut bytes = vec![0; shift];
     bytes.extend_from_slice(text.as_bytes());
-    // The first letters hold bits of what is before it, the last one of what comes behind it.
-    let first = (shift * 8).div_ceil(6);
+    // The last letter holds bits of what comes behind it.
     let last = bytes.len() * 8 / 6;
-    engine.encode(bytes).get(first..last).unwrap_or_default().to_owned()
+    engine.encode(bytes).get(first_letter(shift)..last).unwrap_or_default().to_owned()
+}
+
+/// The letters before it hold bits of what is before the text.
+fn first_letter(shift: usize) -> usize {
+    (shift * 8).div_ceil(6)
 }
 
 /// A byte of base64 in either alphabet.
 pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// Of how many texts forms were made on this thread.
+    static COUNT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+pub(super) fn take_count() -> usize {
+    COUNT.with(std::cell::Cell::take)
 }

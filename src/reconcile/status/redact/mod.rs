@@ -7,9 +7,11 @@
 mod find;
 mod forms;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::manifest::Object;
 use crate::pack::layers::{Content, Layer};
@@ -21,6 +23,13 @@ use find::hide;
 
 /// What is remembered of a revision's secrets; more than that is not kept.
 const REMEMBERED: usize = 64 << 10;
+/// Less is looked for at once, more beside the async work.
+const LITTLE: usize = 8 << 10;
+/// So many different messages about objects of one lock are told by one pass.
+const TOLD: usize = 16;
+/// What is told of the objects beyond.
+const ONE_OF_MANY: &str =
+    "the operator tells why with its next try, because it could not put back many objects in this one";
 
 /// What came from Secrets, as far as a pass knows.
 #[derive(Default)]
@@ -33,6 +42,8 @@ pub(in crate::reconcile) struct Secrets {
     rendered: Option<u32>,
     /// Objects were sent that were made of values that this process has not seen.
     unknown: bool,
+    /// What errors of single objects say, and what is shown of it.
+    told: BTreeMap<String, String>,
 }
 
 /// What came from Secrets into a revision that this process rendered.
@@ -72,6 +83,8 @@ impl Secrets {
     /// Adds what an object holds, if it is a Secret.
     pub(in crate::reconcile) fn of_object(&mut self, object: &Object) {
         if object.id.kind == "Secret" && object.id.group.is_empty() {
+            // What was shown before may hold something of it.
+            self.told.clear();
             self.others.push(content(&object.body));
         }
     }
@@ -132,7 +145,26 @@ impl Pass<'_> {
 
     /// The message without what Secrets hold.
     pub(in crate::reconcile) fn hidden(&self, message: String) -> String {
-        hide(&message, &self.secrets.all()).unwrap_or(message)
+        let secrets = self.secrets.all();
+        let much = secrets.iter().map(|value| weight(value)).sum::<usize>() > LITTLE;
+        let search = || hide(&message, &secrets);
+        let found = if much { beside_async_work(search) } else { search() };
+        found.unwrap_or(message)
+    }
+
+    /// What the error of one object of a lock says, as it may be shown: what many objects meet is searched once, and no pass
+    /// searches the errors of all of them.
+    pub(in crate::reconcile) fn shown_of_one(&mut self, error: &Error) -> String {
+        let says = error.to_string();
+        if let Some(told) = self.secrets.told.get(&says) {
+            return told.clone();
+        }
+        if self.secrets.told.len() >= TOLD {
+            return ONE_OF_MANY.to_owned();
+        }
+        let shown = if has_no_values(error) { says.clone() } else { self.shown(error) };
+        self.secrets.told.insert(says, shown.clone());
+        shown
     }
 
     /// What an error says, as it may be shown.
@@ -146,8 +178,7 @@ impl Pass<'_> {
 
     /// The error without what Secrets hold.
     pub(in crate::reconcile) fn hidden_error(&self, error: Error) -> Error {
-        // What is told of a fetch has nothing of values in it.
-        if error.is_conflict() || error.is_blind() || error.wakes() {
+        if has_no_values(&error) {
             return error;
         }
         let message = self.shown(&error);
@@ -156,6 +187,19 @@ impl Pass<'_> {
         }
         let (reason, class, may_pass) = (error.reason(), error.class(), error.may_pass());
         Error::Hidden { reason, class, may_pass, message }
+    }
+}
+
+/// What is told of a fetch has nothing of values in it.
+fn has_no_values(error: &Error) -> bool {
+    error.is_conflict() || error.is_blind() || error.wakes()
+}
+
+/// Runs a search while other threads go on with the tasks of this one.
+fn beside_async_work<T>(search: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(search),
+        _ => search(),
     }
 }
 
