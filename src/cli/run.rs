@@ -99,8 +99,8 @@ pub(super) struct Args {
 
     /// Memory that running operations may use together for manifests and objects, at least 16Mi
     ///
-    /// An operation that needs more than is free waits for it, and one that needs more than all of it works alone. Half of it is
-    /// for one namespace. An operation that waits for health holds nothing.
+    /// An operation that needs more than is free waits for it, and one that needs more than all of it works alone. A quarter of
+    /// it is for putting drift back. One namespace has half of either part. An operation that waits for health holds nothing.
     #[arg(long, env = "SHERPACK_MEMORY_BUDGET", value_name = "SIZE", default_value = "128Mi", value_parser = memory_budget)]
     memory_budget: u64,
 

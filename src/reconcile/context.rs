@@ -195,7 +195,7 @@ impl Context {
         self.memory.forget(key);
         self.sharing.forget(key);
         self.walks.forget(key);
-        self.budget.turns.forget(key);
+        self.budget.forget(key);
         self.packs.turns.forget(key);
         self.report.forget(key);
     }

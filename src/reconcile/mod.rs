@@ -139,7 +139,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     };
     let uid = release.metadata.uid.clone().unwrap_or_default();
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
-    let _claims = ctx.budget.turns.in_pass(&key);
+    let _claims = ctx.budget.in_pass(&key);
     let mut pass = Pass {
         ctx,
         key,

@@ -140,6 +140,17 @@ async fn install(h: &Harness, trial: &str, name: &str, pack: &Pack) {
     create(&h.objects, trial, name, json!({"pack": {"configMap": {"name": format!("{name}-pack")}}})).await;
 }
 
+/// How many bombs the operator told of before it wrote this object.
+fn bombs_before(h: &Harness, mark: usize, object: &str) -> usize {
+    let writes = h.wire.writes_since(mark);
+    let written = writes.iter().position(|request| request.is_about(object));
+    let before = &writes[..written.expect("the operator wrote it")];
+    let tells = |request: &&Request| {
+        request.is_about("sherpackreleases") && request.body.to_string().contains("RenderLimit")
+    };
+    before.iter().filter(tells).count()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_that_renders_without_end_delays_no_other() {
     const CROWD: usize = 8;
@@ -171,11 +182,18 @@ async fn a_namespace_that_renders_without_end_delays_no_other() {
     .await;
     for index in 0..4 {
         let object = format!("ConfigMap/old-{index}");
+        let mark = h.wire.mark();
         h.objects.edit(&object, "kubectl-edit", json!({"data": {"color": "red"}})).await;
         h.shows(&object, "/data/color", "blue").await;
+        let bombs = bombs_before(&h, mark, &format!("configmaps/old-{index}"));
+        assert!(bombs < CROWD / 2, "{bombs} bombs went off before {object} was put back");
     }
+    let mark = h.wire.mark();
     install(&h, trial, "new", &colors("new")).await;
     h.ready("new").await;
+    let bombs = bombs_before(&h, mark, "configmaps/new-0");
+    assert!(bombs_before(&h, 0, "configmaps/new-0") > 0, "no bomb was told of");
+    assert!(bombs < CROWD, "the whole crowd had a turn before the one release of another namespace");
     let mut behind = 0;
     for number in 0..CROWD {
         let release = evil.objects.get(&format!("SherpackRelease/bomb-{number}")).await;

@@ -15,6 +15,8 @@ use crate::plan::rights::{Right, describe, grants};
 const BELIEVED: Duration = Duration::from_secs(60);
 /// A refusal is believed no longer than this: somebody may just have granted what was missing.
 const REFUSAL_BELIEVED: Duration = Duration::from_secs(1);
+/// The same for a single right: each takes a question of its own.
+const SINGLE_REFUSAL_BELIEVED: Duration = Duration::from_secs(5);
 /// So long it is believed that an account is there.
 const SEEN_BELIEVED: Duration = Duration::from_secs(1);
 /// Namespaces, and single rights, of which answers are kept; the oldest goes first.
@@ -74,6 +76,8 @@ struct Kept {
     rules: HashMap<(Account, String), (Instant, Arc<Rules>)>,
     /// Rights that are not a matter of one namespace's rules, and were granted.
     granted: HashMap<(Account, Right), Instant>,
+    /// The same that were refused.
+    refused: HashMap<(Account, Right), Instant>,
     /// Accounts that were there.
     there: HashMap<Account, Instant>,
 }
@@ -87,6 +91,27 @@ impl Kept {
     ) -> Option<Arc<Rules>> {
         let (_, rules) = self.rules.get(place).filter(|(read_at, _)| holds(*read_at, asked_at, believed))?;
         Some(Arc::clone(rules))
+    }
+
+    /// Whether a single right is granted, as far as that is known.
+    fn single(&self, place: &(Account, Right), now: Instant) -> Option<bool> {
+        let within = |answers: &HashMap<(Account, Right), Instant>, believed| {
+            answers.get(place).is_some_and(|at| now.duration_since(*at) < believed)
+        };
+        if within(&self.granted, BELIEVED) {
+            return Some(true);
+        }
+        within(&self.refused, SINGLE_REFUSAL_BELIEVED).then_some(false)
+    }
+
+    fn learn_single(&mut self, place: (Account, Right), granted: bool, now: Instant) {
+        let (known, outdated) = match granted {
+            true => (&mut self.granted, &mut self.refused),
+            false => (&mut self.refused, &mut self.granted),
+        };
+        outdated.remove(&place);
+        make_room(known, KEPT_SINGLE, |at| *at);
+        known.insert(place, now);
     }
 
     fn is_there(&self, account: &Account, asked_at: Instant) -> bool {
@@ -216,28 +241,29 @@ impl Rights {
         account: &Account,
         rights: Vec<Right>,
     ) -> Result<Vec<Right>, cluster::Error> {
-        let asked: Vec<Right> = {
+        let mut refused = Vec::new();
+        let mut asked = Vec::new();
+        {
             let kept = self.lock();
-            let known = |right: &Right| {
-                let granted = kept.granted.get(&(account.clone(), right.clone()));
-                granted.is_some_and(|at| at.elapsed() < BELIEVED)
-            };
-            rights.into_iter().filter(|right| !known(right)).collect()
-        };
+            let now = Instant::now();
+            for right in rights {
+                match kept.single(&(account.clone(), right.clone()), now) {
+                    Some(true) => {}
+                    Some(false) => refused.push(right),
+                    None => asked.push(right),
+                }
+            }
+        }
         let asks = asked.into_iter().map(|right| async move {
             let granted = cluster.may(&right).await?;
             Ok::<_, cluster::Error>((right, granted))
         });
         let mut answers = stream::iter(asks.collect::<Vec<_>>()).buffered(AT_ONCE);
-        let mut refused = Vec::new();
         while let Some((right, granted)) = answers.try_next().await? {
+            self.lock().learn_single((account.clone(), right.clone()), granted, Instant::now());
             if !granted {
                 refused.push(right);
-                continue;
             }
-            let mut kept = self.lock();
-            make_room(&mut kept.granted, KEPT_SINGLE, |at| *at);
-            kept.granted.insert((account.clone(), right), Instant::now());
         }
         Ok(refused)
     }
@@ -280,6 +306,29 @@ mod tests {
         let mut left: Vec<u32> = kept.into_keys().collect();
         left.sort_unstable();
         assert_eq!(left, [6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn a_single_refusal_is_believed_for_seconds_and_what_is_granted_afterwards_at_once() {
+        let account = Account { namespace: "apps".to_owned(), name: "low".to_owned() };
+        let right = Right {
+            verb: "get",
+            group: String::new(),
+            resource: "nodes".to_owned(),
+            namespace: None,
+            name: "a".to_owned(),
+        };
+        let (place, start) = ((account, right), Instant::now());
+        let mut kept = Kept::default();
+        assert_eq!(kept.single(&place, start), None);
+        kept.learn_single(place.clone(), false, start);
+        let over = start + SINGLE_REFUSAL_BELIEVED;
+        assert_eq!(kept.single(&place, over - Duration::from_millis(1)), Some(false));
+        assert_eq!(kept.single(&place, over), None, "an administrator may have granted it");
+        kept.learn_single(place.clone(), true, over);
+        assert_eq!((kept.single(&place, over), kept.refused.len()), (Some(true), 0));
+        kept.learn_single(place.clone(), false, over);
+        assert_eq!((kept.single(&place, over), kept.granted.len()), (Some(false), 0));
     }
 
     #[test]

@@ -70,7 +70,7 @@ async fn correct_release(
     if !has_finalizer(&release.metadata) {
         return Ok(());
     }
-    let _claims = ctx.budget.turns.in_pass(key);
+    let _claims = ctx.budget.in_pass(key);
     let mut pass = Pass {
         ctx,
         key: key.clone(),

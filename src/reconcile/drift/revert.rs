@@ -137,10 +137,14 @@ impl Pass<'_> {
         }
         let kept = self.kept_objects().await;
         let whole = kept.is_none();
+        let _room = match &kept {
+            Some(_) => None,
+            None => self.claim_to_correct(self.head_weight())?,
+        };
         let (stored, objects) = match kept {
             Some(kept) => kept,
             None => {
-                let stored = self.read_head_whole().await?;
+                let stored = self.read_head_within().await?;
                 self.keep_manifest(&stored);
                 let objects = objects_in(&stored).await?;
                 (stored, objects)

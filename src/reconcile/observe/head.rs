@@ -93,6 +93,11 @@ impl Pass<'_> {
     /// The newest record with manifest and values, verified again.
     pub(in crate::reconcile) async fn read_head_whole(&mut self) -> Result<Stored, Error> {
         self.claim(self.head_weight())?;
+        self.read_head_within().await
+    }
+
+    /// The same for a pass that has the memory for it.
+    pub(in crate::reconcile) async fn read_head_within(&mut self) -> Result<Stored, Error> {
         let revision = match &self.mem.head {
             Some((Head::Ours(stored), _)) => stored.record.version,
             _ => 0,

@@ -107,7 +107,7 @@ pub(in crate::reconcile) async fn reconcile(
     }
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
     let uid = release.metadata.uid.clone().unwrap_or_default();
-    let _claims = ctx.budget.turns.in_pass(&key);
+    let _claims = ctx.budget.in_pass(&key);
     let mut pass = Pass {
         ctx,
         key,
