@@ -62,6 +62,8 @@ pub struct Stored {
     pub namespace: String,
     /// What it takes to work with all of it; see [`Record::weight`].
     pub weight: usize,
+    /// Digest of what going back to it would apply and run. Only [`Records::survey`](super::Records::survey) gives it.
+    pub effect: Option<String>,
     /// Marked as the newest revision. A hint only: see [`Records::newest`](super::Records::newest).
     pub head: bool,
     /// Names of the objects that hold parts of it, as far as it lists them.
@@ -200,6 +202,7 @@ impl Stored {
             uid: meta.uid.clone().unwrap_or_default(),
             secret_name: meta.name.clone().unwrap_or_default(),
             namespace: meta.namespace.clone().unwrap_or_default(),
+            effect: None,
             head: codec::is_marked_head(meta),
             parts,
             in_parts: is_in_parts(meta),
