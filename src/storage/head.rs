@@ -113,10 +113,7 @@ impl Head {
     /// It is sealed by this operator, and for this release.
     #[must_use]
     pub fn is_sealed_for(&self, owner: &ReleaseKey) -> bool {
-        let Self::Ours(stored) = self else { return false };
-        stored.private.as_ref().is_some_and(|private| {
-            private.owner.namespace == owner.namespace && private.owner.name == owner.name
-        })
+        matches!(self, Self::Ours(stored) if stored.is_sealed_for(owner))
     }
 
     /// The revision number, as far as it is known.
@@ -216,6 +213,14 @@ impl Stored {
     pub(super) fn sealed(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Option<Box<Self>> {
         let decoded = codec::decode_sealed(secret, parts, ring).ok()??;
         Some(Box::new(Self::new(decoded, &secret.metadata, codec::names_in(secret)).slim()))
+    }
+
+    /// It is sealed by this operator, and for this release.
+    #[must_use]
+    pub fn is_sealed_for(&self, owner: &ReleaseKey) -> bool {
+        self.private.as_ref().is_some_and(|private| {
+            private.owner.namespace == owner.namespace && private.owner.name == owner.name
+        })
     }
 
     /// # Errors

@@ -202,6 +202,6 @@ mod large_tests;
 #[cfg(test)]
 pub(crate) mod round_trip;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 #[cfg(test)]
 mod tests;
