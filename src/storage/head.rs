@@ -60,7 +60,7 @@ pub struct Stored {
     pub secret_name: String,
     /// Namespace of the Secret.
     pub namespace: String,
-    /// What it takes to work with all of it; see [`Record::weight`].
+    /// What it takes to work with all of it; see [`Record::weight`] and [`Private::weight`].
     pub weight: usize,
     /// Digest of what going back to it would apply and run. Only [`Records::survey`](super::Records::survey) gives it.
     pub effect: Option<String>,
@@ -189,7 +189,7 @@ impl Stored {
     pub(super) fn new(decoded: Decoded, meta: &ObjectMeta, parts: Vec<String>) -> Self {
         let Decoded { record, private, provenance, unproved, digest } = decoded;
         Self {
-            weight: record.weight(),
+            weight: record.weight() + private.as_ref().map_or(0, Private::weight),
             record,
             private,
             provenance,
