@@ -57,6 +57,17 @@ pub struct Ran {
 }
 
 impl InventoryEntry {
+    /// About how many bytes it takes in memory.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let Self { id, api_version, uid, digest, fingerprint, handed_over, ignored, skipped, .. } = self;
+        let names = [&id.group, &id.kind, &id.name, api_version, digest].into_iter();
+        let some = [&id.namespace, uid, fingerprint].into_iter().flatten();
+        let lists = handed_over.iter().chain(ignored).chain(skipped);
+        let texts: usize = names.chain(some).map(String::len).sum();
+        size_of::<Self>() + texts + lists.map(|path| size_of::<String>() + path.len()).sum::<usize>()
+    }
+
     /// Takes note that the object was there before `revision` writes it. The marker names that very revision from now on.
     pub fn adopt(&mut self, revision: u32, unexplained: bool) {
         if self.adopted.is_none() {

@@ -172,7 +172,12 @@ impl Context {
     /// Ends everything that is kept for a release that another operator works on. Who waits for its name waits on.
     pub(super) fn leave(&self, key: &ReleaseKey, records: &RecordsOf) {
         self.forget_key(key);
-        drop((self.preloaded(records), self.outdated(records)));
+        let mut preloaded = self.preloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let sealed = take_sealed(&mut preloaded, records, key);
+        drop(preloaded);
+        if sealed {
+            self.outdated(records);
+        }
     }
 
     /// Ends everything that is kept for a release that is not there any more.
@@ -309,10 +314,43 @@ impl Context {
     }
 }
 
+/// Drops a record that is sealed for a release, and says whether there was one. A spec may name the records of any other
+/// release, whose own pass needs what was read at start.
+fn take_sealed(preloaded: &mut HashMap<RecordsOf, Box<Stored>>, of: &RecordsOf, owner: &ReleaseKey) -> bool {
+    let sealed = preloaded.get(of).is_some_and(|stored| stored.is_sealed_for(owner));
+    if sealed {
+        preloaded.remove(of);
+    }
+    sealed
+}
+
 impl ReleaseKey {
     /// The key of a release.
     #[must_use]
     pub fn of(release: &SherpackRelease) -> Self {
         Self { namespace: release.namespace().unwrap_or_default(), name: release.name_any() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::HistoryStorage;
+    use crate::storage::samples::{owner, private, record};
+    use crate::storage::{MacKey, MemoryRecords, Records};
+
+    #[tokio::test]
+    async fn a_release_of_no_shard_does_not_take_what_is_known_of_the_one_whose_records_it_names() {
+        let records = MemoryRecords::new(MacKey::new([7; 32]));
+        let stored = records.create(&record(1), &private(1)).await.unwrap();
+        let of = RecordsOf {
+            storage: HistoryStorage::Secret,
+            namespace: "apps".to_owned(),
+            stem: "web".to_owned(),
+        };
+        let mut preloaded = HashMap::from([(of.clone(), Box::new(stored))]);
+        let evil = ReleaseKey { namespace: "evil".to_owned(), name: "s".to_owned() };
+        assert!(!take_sealed(&mut preloaded, &of, &evil) && preloaded.contains_key(&of));
+        assert!(take_sealed(&mut preloaded, &of, &owner()) && preloaded.is_empty());
     }
 }

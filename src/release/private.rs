@@ -146,6 +146,12 @@ pub struct Shipped {
 }
 
 impl Private {
+    /// About how many bytes it takes in memory: it grows with the objects of the revision.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.entries().chain(&self.hook_objects).map(InventoryEntry::weight).sum()
+    }
+
     /// Whether there may be Secrets that keep what adopted objects were.
     #[must_use]
     pub fn has_adopted(&self) -> bool {
@@ -377,6 +383,29 @@ mod tests {
             "attempt": 1, "inputs": "a", "packDigest": "p", "inventory": [],
         });
         serde_json::from_value(private).unwrap()
+    }
+
+    #[test]
+    fn what_is_known_of_the_objects_is_part_of_the_weight_and_bounded_for_the_largest_release() {
+        let entry = serde_json::json!({
+            "id": {"group": "apps", "kind": "Deployment", "namespace": "apps", "name": "shop-frontend-0123"},
+            "apiVersion": "apps/v1", "uid": "4b2f8a52-3f0e-4a7c-9c39-54cb3f8a5d11", "changedIn": 1,
+            "digest": format!("sha256:{:064}", 0), "fingerprint": format!("sha256:{:064}", 0),
+        });
+        let entry: InventoryEntry = serde_json::from_value(entry).unwrap();
+        let one = entry.weight();
+        assert!((400..1000).contains(&one), "{one} bytes an object");
+        let of = |count: usize| {
+            let inventory = vec![entry.clone(); count];
+            Private {
+                leftovers: vec![entry.clone()],
+                hook_objects: vec![entry.clone()],
+                inventory,
+                ..private()
+            }
+        };
+        assert_eq!(of(9_000).weight(), 9_002 * one);
+        assert!(of(5_000).weight() < 5 << 20, "{} bytes", of(5_000).weight());
     }
 
     #[test]

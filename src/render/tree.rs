@@ -20,6 +20,8 @@ use crate::pack::{self, DefinitionWishes, Kind, Pack, subpacks, values, version}
 const NODES: usize = 140_000;
 /// Packs that take part. One pack may take part under several names, and so may those inside of it.
 const INSTANCES: usize = 200;
+/// Objects of one release. What the operator remembers of each stays in memory as long as the release does.
+pub(super) const OBJECTS: usize = 5_000;
 /// What holding values to their schemas may cost, in visits of rules and values.
 const FUEL: u64 = 10_000_000;
 
@@ -140,7 +142,9 @@ impl Tree<'_, '_> {
         self.wishes.insert(place.files.clone(), place.definitions.clone());
         for shipped in definitions::of(pack, &place.files)? {
             self.count_nodes(std::slice::from_ref(&shipped.body), &shipped.file)?;
+            let file = shipped.file.clone();
             self.definitions.push(shipped);
+            self.count_objects(&file)?;
         }
         self.documents(pack, &merged, place)?;
         if let Some(shown) = merged.as_object_mut() {
@@ -188,12 +192,23 @@ impl Tree<'_, '_> {
             self.count_nodes(&documents, &file)?;
             self.origins.extend(documents.iter().map(|_| file.clone()));
             self.objects.extend(documents);
+            self.count_objects(&file)?;
         }
         Ok(())
     }
 }
 
 impl Tree<'_, '_> {
+    fn count_objects(&self, file: &str) -> Result<(), Error> {
+        if self.objects.len() + self.definitions.len() > OBJECTS {
+            let message = format!(
+                "all templates together make more than {OBJECTS} objects; install them as several releases"
+            );
+            return Err(Error::Limit { file: file.to_owned(), line: 0, message });
+        }
+        Ok(())
+    }
+
     fn count_nodes(&mut self, documents: &[Value], file: &str) -> Result<(), Error> {
         self.document_nodes += documents.iter().map(values::nodes).sum::<usize>();
         if self.document_nodes > NODES {

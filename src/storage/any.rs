@@ -159,12 +159,22 @@ impl Records for AnyRecords {
         each!(self, driver => driver.update(stored, record, private, head).await)
     }
 
-    async fn set_head(&self, stored: &Stored, head: bool) -> Result<String, Error> {
-        each!(self, driver => driver.set_head(stored, head).await)
+    async fn set_head(&self, meta: &Meta, head: bool) -> Result<String, Error> {
+        each!(self, driver => driver.set_head(meta, head).await)
     }
 
     async fn get(&self, namespace: &str, release: &str, revision: u32) -> Result<Head, Error> {
         each!(self, driver => driver.get(namespace, release, revision).await)
+    }
+
+    async fn get_with<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        revision: u32,
+        room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> Result<Result<Head, E>, Error> {
+        each!(self, driver => driver.get_with(namespace, release, revision, room).await)
     }
 
     async fn list(&self, namespace: &str, release: &str) -> Result<Vec<Meta>, Error> {

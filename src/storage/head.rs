@@ -60,8 +60,10 @@ pub struct Stored {
     pub secret_name: String,
     /// Namespace of the Secret.
     pub namespace: String,
-    /// What it takes to work with all of it; see [`Record::weight`].
+    /// What it takes to work with all of it; see [`Record::weight`] and [`Private::weight`].
     pub weight: usize,
+    /// Digest of what going back to it would apply and run. Only [`Records::survey`](super::Records::survey) gives it.
+    pub effect: Option<String>,
     /// Marked as the newest revision. A hint only: see [`Records::newest`](super::Records::newest).
     pub head: bool,
     /// Names of the objects that hold parts of it, as far as it lists them.
@@ -111,10 +113,7 @@ impl Head {
     /// It is sealed by this operator, and for this release.
     #[must_use]
     pub fn is_sealed_for(&self, owner: &ReleaseKey) -> bool {
-        let Self::Ours(stored) = self else { return false };
-        stored.private.as_ref().is_some_and(|private| {
-            private.owner.namespace == owner.namespace && private.owner.name == owner.name
-        })
+        matches!(self, Self::Ours(stored) if stored.is_sealed_for(owner))
     }
 
     /// The revision number, as far as it is known.
@@ -190,7 +189,7 @@ impl Stored {
     pub(super) fn new(decoded: Decoded, meta: &ObjectMeta, parts: Vec<String>) -> Self {
         let Decoded { record, private, provenance, unproved, digest } = decoded;
         Self {
-            weight: record.weight(),
+            weight: record.weight() + private.as_ref().map_or(0, Private::weight),
             record,
             private,
             provenance,
@@ -200,6 +199,7 @@ impl Stored {
             uid: meta.uid.clone().unwrap_or_default(),
             secret_name: meta.name.clone().unwrap_or_default(),
             namespace: meta.namespace.clone().unwrap_or_default(),
+            effect: None,
             head: codec::is_marked_head(meta),
             parts,
             in_parts: is_in_parts(meta),
@@ -213,6 +213,14 @@ impl Stored {
     pub(super) fn sealed(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Option<Box<Self>> {
         let decoded = codec::decode_sealed(secret, parts, ring).ok()??;
         Some(Box::new(Self::new(decoded, &secret.metadata, codec::names_in(secret)).slim()))
+    }
+
+    /// It is sealed by this operator, and for this release.
+    #[must_use]
+    pub fn is_sealed_for(&self, owner: &ReleaseKey) -> bool {
+        self.private.as_ref().is_some_and(|private| {
+            private.owner.namespace == owner.namespace && private.owner.name == owner.name
+        })
     }
 
     /// # Errors

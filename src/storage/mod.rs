@@ -111,7 +111,7 @@ pub trait Records: Send + Sync {
     ///
     /// # Errors
     /// As for [`update`](Self::update).
-    fn set_head(&self, stored: &Stored, head: bool) -> impl Future<Output = Result<String, Error>> + Send;
+    fn set_head(&self, meta: &Meta, head: bool) -> impl Future<Output = Result<String, Error>> + Send;
 
     /// One revision; [`Head::None`] if there is none.
     fn get(
@@ -120,6 +120,18 @@ pub trait Records: Send + Sync {
         release: &str,
         revision: u32,
     ) -> impl Future<Output = Result<Head, Error>> + Send;
+
+    /// As [`get`](Self::get). `room` is asked before a large one is fetched and unpacked.
+    ///
+    /// # Errors
+    /// Inside: what `room` answered. Outside: as every call.
+    fn get_with<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        revision: u32,
+        room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> impl Future<Output = Result<Result<Head, E>, Error>> + Send;
 
     /// All revisions of one release by their metadata alone, oldest first. Bodies are not read.
     fn list(&self, namespace: &str, release: &str) -> impl Future<Output = Result<Vec<Meta>, Error>> + Send;
@@ -146,7 +158,8 @@ pub trait Records: Send + Sync {
     /// a revision may come twice.
     fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send;
 
-    /// As [`history`](Self::history), but the records of other tools are slim: whoever rewrites one reads it again.
+    /// As [`history`](Self::history), but slim: whoever rewrites a record reads it again. Of our own it has
+    /// [`Stored::effect`].
     fn survey(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send;
 
     /// Every record that is marked as a newest one, in one namespace or in all. One without a right seal is not even
@@ -189,6 +202,6 @@ mod large_tests;
 #[cfg(test)]
 pub(crate) mod round_trip;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 #[cfg(test)]
 mod tests;

@@ -60,7 +60,7 @@ pub(crate) async fn round_trip(records: &impl Records, namespace: &str, release:
     assert_eq!(updated.private.as_ref().unwrap().writes, 2);
     let late = records.update(&stored, &first, Some(&private(1)), true).await.unwrap_err();
     assert_eq!(late.reason(), "RecordConflict");
-    assert_eq!(records.set_head(&stored, false).await.unwrap_err().reason(), "RecordConflict");
+    assert_eq!(records.set_head(&stored.meta(), false).await.unwrap_err().reason(), "RecordConflict");
     assert_eq!(records.delete(&stored.meta()).await.unwrap_err().reason(), "RecordConflict");
     read(records, &deployed, &private(1)).await;
 
@@ -72,14 +72,14 @@ pub(crate) async fn round_trip(records: &impl Records, namespace: &str, release:
     read(records, &superseded, &private(1)).await;
     let newest = records.newest(namespace, release).await.unwrap();
     assert_eq!(newest.revision(), Some(2));
-    let version = records.set_head(&small, false).await.unwrap();
+    let version = records.set_head(&small.meta(), false).await.unwrap();
     assert_ne!(version, small.resource_version);
     read(records, &second, &private(2)).await;
     let newest = records.newest(namespace, release).await.unwrap();
     let Head::Ours(newest) = newest else { panic!("not ours: {newest:?}") };
     assert!(!newest.head);
     assert_eq!(newest.resource_version, version);
-    records.set_head(&newest, true).await.unwrap();
+    records.set_head(&newest.meta(), true).await.unwrap();
 
     let third = of(namespace, release, big(3, 1_200_000));
     records.create(&third, &private(3)).await.unwrap();

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::{Head, Stored};
 use crate::api::conditions::{MESSAGE_MAX, cut};
 use crate::api::{NAME_MAX, names};
+use crate::manifest::digest_of;
 use crate::release::{PackIdentity, State, ValuesProvenance};
 
 /// Most bytes of one name.
@@ -32,16 +33,20 @@ const CARRIED_BYTES: usize = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     Whole,
-    /// Records of this operator whole, those of others slim.
-    OwnWhole,
+    /// Slim, and of the records of this operator a digest of what they apply.
+    Survey,
     Slim,
 }
 
 impl Keep {
     pub(super) fn of(self, head: Head) -> Head {
         match (self, head) {
-            (Self::Slim, head) | (Self::OwnWhole, head @ Head::Foreign(_)) => head.slim(),
-            (_, head) => head,
+            (Self::Whole, head) => head,
+            (Self::Survey, Head::Ours(mut stored)) => {
+                stored.effect = Some(effect(&stored));
+                Head::Ours(stored).slim()
+            }
+            (Self::Slim | Self::Survey, head) => head.slim(),
         }
     }
 }
@@ -123,6 +128,18 @@ impl Stored {
         self.refill(read.record);
         self.whole = self.carries_all && read.whole;
     }
+}
+
+/// Digest of everything that going back to a revision would apply and run: definitions of resources and hooks are not in
+/// its manifest.
+fn effect(stored: &Stored) -> String {
+    let hooks: Vec<&str> = stored.record.hooks.iter().map(|hook| hook.resource.as_str()).collect();
+    let shipped = stored.private.iter().flat_map(|private| &private.definitions);
+    let bodies: Vec<_> =
+        shipped.filter(|shipped| shipped.written).filter_map(|shipped| shipped.body.as_ref()).collect();
+    let effect = (&stored.record.manifest, hooks, bodies);
+    // Texts and JSON always serialise.
+    digest_of(&serde_json::to_vec(&effect).unwrap_or_default())
 }
 
 fn cut_in_place(text: &mut String, most: usize) {

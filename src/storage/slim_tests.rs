@@ -72,6 +72,34 @@ async fn of_a_huge_record_little_stays() {
 }
 
 #[tokio::test]
+async fn a_survey_keeps_of_our_own_records_what_they_would_apply_as_a_digest_alone() {
+    let records = MemoryRecords::new(KEY.clone());
+    for revision in 1..=3 {
+        let mut record = record(revision);
+        record.manifest = if revision == 2 { "B" } else { "A" }.repeat(HUGE);
+        records.create(&record, &private(revision)).await.unwrap();
+    }
+    let mut all: Vec<Head> = records.survey("apps", "web").try_collect().await.unwrap();
+    all.sort_by_key(Head::revision);
+    let effects: Vec<&String> = all.iter().filter_map(|head| head.stored()?.effect.as_ref()).collect();
+    assert!(effects.len() == 3 && effects[0] == effects[2] && effects[0] != effects[1], "{effects:?}");
+    for head in &all {
+        let stored = head.stored().unwrap();
+        assert!(bytes(stored) < REST_BYTES && stored.weight > HUGE && !stored.is_whole());
+    }
+}
+
+#[tokio::test]
+async fn an_old_record_is_read_whole_when_there_is_room_and_a_small_one_always() {
+    let records = MemoryRecords::new(KEY.clone());
+    records.put(hostile("description", HUGE));
+    assert_eq!(records.get_with("apps", "web", 1, || Err("full")).await.unwrap().unwrap_err(), "full");
+    records.create(&record(2), &private(2)).await.unwrap();
+    let head = records.get_with("apps", "web", 2, || Err("full")).await.unwrap().unwrap();
+    assert!(head.stored().unwrap().is_whole());
+}
+
+#[tokio::test]
 async fn a_slim_record_is_not_written_and_a_refilled_one_is() {
     let records = MemoryRecords::new(KEY.clone());
     let written = records.create(&record(1), &private(1)).await.unwrap();
@@ -81,7 +109,7 @@ async fn a_slim_record_is_not_written_and_a_refilled_one_is() {
     let Head::Ours(found) = records.newest("apps", "web").await.unwrap() else { panic!("not ours") };
     assert_eq!(found.record, written.record);
     // Its mark alone may be written.
-    slim.resource_version = records.set_head(&slim, true).await.unwrap();
+    slim.resource_version = records.set_head(&slim.meta(), true).await.unwrap();
     slim.refill(written.record.clone());
     let again = records.update(&slim, &slim.record, slim.private.as_ref(), true).await.unwrap();
     assert_eq!(again.record, written.record);

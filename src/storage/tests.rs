@@ -52,7 +52,7 @@ async fn of_two_writers_with_one_reading_the_second_loses() {
     assert_eq!(updated.record.state, State::Deployed);
     let late = records.update(&stored, &record(1), Some(&private(1)), true).await.unwrap_err();
     assert_eq!(late.reason(), "RecordConflict");
-    assert_eq!(records.set_head(&stored, false).await.unwrap_err().reason(), "RecordConflict");
+    assert_eq!(records.set_head(&stored.meta(), false).await.unwrap_err().reason(), "RecordConflict");
     assert_eq!(records.delete(&stored.meta()).await.unwrap_err().reason(), "RecordConflict");
     records.delete(&updated.meta()).await.unwrap();
     records.delete(&updated.meta()).await.unwrap();
@@ -65,7 +65,7 @@ async fn the_newest_is_the_highest_number_whatever_the_marks_say() {
     assert!(matches!(records.newest("apps", "web").await.unwrap(), Head::None));
     for revision in [9, 10] {
         let stored = records.create(&record(revision), &private(revision)).await.unwrap();
-        records.set_head(&stored, revision == 9).await.unwrap();
+        records.set_head(&stored.meta(), revision == 9).await.unwrap();
     }
     let newest = records.newest("apps", "web").await.unwrap();
     assert!(matches!(&newest, Head::Ours(stored) if stored.record.version == 10 && !stored.head));
@@ -155,7 +155,7 @@ async fn every_operation_is_counted() {
     let stored = records.create(&record(1), &private(1)).await.unwrap();
     let stored = records.update(&stored, &deployed(1), Some(&private(1)), true).await.unwrap();
     records.newest("apps", "web").await.unwrap();
-    records.set_head(&stored, true).await.unwrap();
+    records.set_head(&stored.meta(), true).await.unwrap();
     let expected =
         Operations { creates: 1, updates: 1, label_patches: 1, gets: 1, lists: 1, ..Operations::default() };
     assert_eq!(records.operations(), expected);

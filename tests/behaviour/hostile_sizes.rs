@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use sherpack_operator::release::{Record, State};
 use sherpack_operator::storage::codec;
 
 use crate::support::harness::condition;
@@ -121,6 +122,45 @@ async fn many_huge_records_cost_a_process_no_memory_at_its_start_or_later() {
     assert!(at_start < MEMORY && later < MEMORY, "{} MiB, then {} MiB", at_start >> 20, later >> 20);
     let now = h.objects.get("ConfigMap/sh.sherpack.release.v1.b0.v1").await["data"].clone();
     assert_eq!(now, bytes, "what is only looked at is not written");
+}
+
+/// Older revisions of the release `web`, sealed and marked as its newest, of which one text is as long as a record may be,
+/// and the newest one, of which the status does not know.
+async fn forge_own(h: &Harness) -> u32 {
+    let (first, key) = (h.record_secret("web", 1).await, h.record_key().await);
+    let known = codec::decode(&first, &key).unwrap();
+    let newest = u32::try_from(BOMBS).unwrap() + 2;
+    for version in 2..=newest {
+        let mut record = Record { version, ..known.record.clone() };
+        if version < newest {
+            (record.state, record.notes) = (State::Superseded, Some(huge()));
+        }
+        let secret =
+            codec::encode(&record, known.private.as_ref(), codec::Compression::Zstd, &key, true).unwrap();
+        h.restore(secret).await;
+    }
+    newest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_huge_revisions_of_its_own_that_call_themselves_the_newest_are_never_in_memory_at_once() {
+    let h = Harness::new("hostile-sizes-own").await;
+    h.deploy("web", &pack("blue"), json!({})).await;
+    h.stop().await;
+    let newest = forge_own(&h).await;
+    let mut command = process::command(&h, &["--log-level", "info"]);
+    command.env("MIMALLOC_PURGE_DELAY", "0").env("MIMALLOC_ARENA_EAGER_COMMIT", "0");
+    let process = Process::of(command).await;
+    eventually("the newest alone calls itself so, and surplus ones are gone", async || {
+        let marked = h.objects.list("Secret", "sherpack.io/head=true").await;
+        let all = h.objects.list("Secret", "sherpack.io/release-name=web").await;
+        marked.len() == 1 && all.len() < BOMBS
+    })
+    .await;
+    let most = most(process.pid());
+    assert!(most < MEMORY, "{} MiB", most >> 20);
+    let told = h.sees("SherpackRelease/web", |release| release["status"]["revision"] == newest).await;
+    assert_eq!(told["status"]["history"][0]["state"], "deployed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,6 +15,7 @@ use crate::support::harness::{PERSON, condition};
 use crate::support::packs::{config_map, service};
 use crate::support::records::pending_since;
 use crate::support::wait::{eventually, wait_for};
+use crate::support::wire::{Effect, Fault, Request};
 use crate::support::{Harness, Pack};
 
 const GOLDEN: &str = include_str!("../../src/release/golden/record_full.json");
@@ -282,4 +283,30 @@ async fn what_adopted_objects_were_is_kept_in_secrets_that_the_account_may_write
     h.shows("ConfigMap/settings", "/data/color", "blue").await;
     h.uninstall("s").await;
     assert!(revisions().await.is_empty());
+}
+
+/// A read of the namespace itself, made as the release's account.
+fn looks_up(request: &Request, there: &str) -> bool {
+    request.verb == "get" && request.path.ends_with(&format!("/api/v1/namespaces/{there}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_namespace_that_is_made_after_it_was_looked_up_no_record_is_read() {
+    let (h, there) = started("elsewhere-made", Tenancy::Multi).await;
+    theirs(&h, &there, 1, State::Deployed).await;
+    // It is there by now, and was not when the operator asked.
+    let missing = there.clone();
+    h.wire.fault(Fault::new(Effect::Answer(404), move |request| looks_up(request, &missing)));
+    h.apply("s", &pack(&h, "blue"), elsewhere(&there)).await;
+    let held = h.condition("s", "Ready", "False", Some("NamespaceNotFound")).await;
+    assert!(h.wire.since(0).iter().any(|request| looks_up(request, &there)));
+    let about = format!("/{there}/secrets");
+    let read = |request: &Request| request.path.contains(&about) && request.verb != "watch";
+    let reads: Vec<String> = h.wire.since(0).into_iter().filter(read).map(|r| r.line()).collect();
+    assert!(reads.is_empty(), "the operator read there: {reads:?}");
+    assert!(!held["status"].to_string().contains("vault"), "{held}");
+    // Once it is seen, the account is asked.
+    h.wire.heal();
+    h.pass("s").await;
+    refused(&h, "s", &there).await;
 }

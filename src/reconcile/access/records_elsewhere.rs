@@ -15,6 +15,15 @@ use crate::storage::{AnyRecords, Head, Keeping};
 const ON_RECORDS: [&str; 6] = ["get", "list", "create", "update", "patch", "delete"];
 const SECRETS: &str = "secrets";
 
+/// Whether a release may know the newest record.
+pub(in crate::reconcile) enum HeadAccess {
+    Granted,
+    /// There is no namespace that could hold one.
+    NoNamespace,
+    /// What the account lacks.
+    Refused(Error),
+}
+
 impl Pass<'_> {
     /// The driver, writing where and as this release wants its records written. Fails while the account may not touch
     /// records there.
@@ -51,17 +60,19 @@ impl Pass<'_> {
         resources.into_iter().flat_map(|resource| self.rights_to(resource)).collect()
     }
 
-    /// Why the newest record is not for the release: the account may not have it. Such a release is told nothing else. One
+    /// Whether the newest record is for the release. Where the account may not have it, the release is told nothing else. One
     /// that is being deleted may still need what it stored itself, so there this is no error.
-    pub(in crate::reconcile) async fn head_is_refused(&mut self) -> Result<Option<Error>, Error> {
+    pub(in crate::reconcile) async fn may_know_head(&mut self) -> Result<HeadAccess, Error> {
         match self.require_rights_to(self.record_resource()).await {
-            Ok(()) => Ok(None),
-            // It holds no records, and who may make it is asked before it is made.
+            Ok(()) => Ok(HeadAccess::Granted),
+            // It holds no records. Of one that is made meanwhile nothing was asked yet, so nothing is read there.
             Err(Error::Cluster(error)) if matches!(*error, cluster::Error::NamespaceNotFound { .. }) => {
-                Ok(None)
+                Ok(HeadAccess::NoNamespace)
             }
             Err(error) if error.class() == Class::Retry => Err(error),
-            Err(error) if self.release.metadata.deletion_timestamp.is_some() => Ok(Some(error)),
+            Err(error) if self.release.metadata.deletion_timestamp.is_some() => {
+                Ok(HeadAccess::Refused(error))
+            }
             Err(error) => {
                 self.mem.head = None;
                 Err(error)

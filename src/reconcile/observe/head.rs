@@ -2,6 +2,7 @@
 
 use crate::api::{DriftMode, DriftPause, Settings};
 use crate::reconcile::access::budget::UNPACKED;
+use crate::reconcile::access::records_elsewhere::HeadAccess;
 use crate::reconcile::{Error, Pass};
 use crate::release::decide;
 use crate::release::decide::{
@@ -11,8 +12,9 @@ use crate::storage::{Head, Records, Stored};
 use crate::watch::{Newest, RecordsOf};
 
 impl Pass<'_> {
-    /// The newest record: from memory while the record watch agrees, else read. Before anything new is known of it, the
-    /// account is asked whether it may have it. For a release that is being deleted this gives what the account lacks, and
+    /// The newest record: from memory while the record watch agrees, else read. Before it is read, the account is asked
+    /// whether it may have it. An account that loses its rights later is heeded at the next read: until the record changes,
+    /// what was read before stays in memory and in the status. For a release that is being deleted this gives what the account lacks, and
     /// then only a record that is sealed for the release is known.
     pub(in crate::reconcile) async fn observe_head(&mut self) -> Result<Option<Error>, Error> {
         self.recall();
@@ -24,8 +26,13 @@ impl Pass<'_> {
         if known && self.mem.head_for.as_ref() == Some(&self.settings.acts_as) {
             return Ok(None);
         }
-        let refused = self.head_is_refused().await?;
-        if !known {
+        let (there, refused) = match self.may_know_head().await? {
+            HeadAccess::Granted => (true, None),
+            HeadAccess::Refused(error) => (true, Some(error)),
+            HeadAccess::NoNamespace => (false, None),
+        };
+        let newest = if there { newest } else { Newest::None };
+        if !known || !there {
             self.read_head(&of, newest).await?;
             self.mem.keys = keys;
         }

@@ -75,7 +75,7 @@ impl Pass<'_> {
             }
             Some((Head::Ours(old), _)) if old.record.state != State::Deployed => {
                 // A failed revision is not rewritten any more: this is where it stops being the head.
-                self.records().await?.set_head(old, false).await?;
+                self.records().await?.set_head(&old.meta(), false).await?;
             }
             Some((Head::Foreign(_), _)) => self.end_left(record.version).await?,
             _ => {}

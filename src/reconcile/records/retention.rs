@@ -4,12 +4,21 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 
-use crate::manifest;
+use crate::api::Settings;
+use crate::reconcile::access::budget::UNPACKED;
 use crate::reconcile::status::{self, Finished, Progress};
 use crate::reconcile::{Error, Pass};
 use crate::release::decide::Operation;
-use crate::release::{Action, FAILED_KEPT, Private, Retained, State, surplus};
-use crate::storage::{Head, Records, Stored};
+use crate::release::{Action, FAILED_KEPT, Retained, State, surplus};
+use crate::storage::{Head, Meta, Records, Stored};
+
+/// An older record that is to be superseded.
+struct Old {
+    meta: Meta,
+    weight: usize,
+    /// More than its mark is written.
+    rewritten: bool,
+}
 
 impl Pass<'_> {
     /// Puts the history in order behind a revision that was just deployed, then says that the operation is finished.
@@ -88,30 +97,22 @@ impl Pass<'_> {
     }
 
     async fn supersede(&mut self, old: u32) -> Result<(), Error> {
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        match self.records().await?.get(namespace, name, old).await? {
-            Head::Ours(stored) | Head::Foreign(stored) => self.superseded(*stored).await,
-            Head::None | Head::Unreadable(_) => Ok(()),
+        match self.read_old(old, UNPACKED).await? {
+            Some(stored) => self.superseded(stored).await,
+            None => Ok(()),
         }
     }
 
     async fn supersede_older(&mut self, revision: u32) -> Result<(), Error> {
-        let outdated = |stored: &Stored| {
-            let deployed = stored.record.state == State::Deployed && self.doubtful(stored).is_none();
-            stored.head || deployed || self.is_left(stored)
-        };
-        for stored in self.older(revision, outdated).await? {
-            self.superseded(stored).await?;
-        }
-        Ok(())
+        let meant = |stored: &Stored| stored.head || self.is_rewritten(stored);
+        let older = self.older(revision, meant).await?;
+        self.supersede_all(older).await
     }
 
     /// Ends what was under way when another tool wrote a newer record.
     pub(in crate::reconcile) async fn end_left(&mut self, revision: u32) -> Result<(), Error> {
-        for stored in self.older(revision, |stored| self.is_left(stored)).await? {
-            self.superseded(stored).await?;
-        }
-        Ok(())
+        let older = self.older(revision, |stored| self.is_left(stored)).await?;
+        self.supersede_all(older).await
     }
 
     /// A pending record of ours that is not the newest one.
@@ -120,32 +121,46 @@ impl Pass<'_> {
         ours && stored.record.state.is_pending()
     }
 
-    /// The records below a revision that are meant.
-    async fn older(&self, revision: u32, meant: impl Fn(&Stored) -> bool) -> Result<Vec<Stored>, Error> {
+    /// The records below a revision that are meant. Any number of them may be large, so nothing of their content is kept.
+    async fn older(
+        &self,
+        revision: u32,
+        meant: impl Fn(&Stored) -> bool,
+    ) -> Result<BTreeMap<u32, Old>, Error> {
         let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
         let records = self.records().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
-        let mut found = Vec::new();
+        let mut found = BTreeMap::new();
         while let Some(head) = history.try_next().await? {
             if let Head::Ours(stored) | Head::Foreign(stored) = head
                 && stored.record.version < revision
                 && meant(&stored)
             {
-                found.push(*stored);
+                let rewritten = self.is_rewritten(&stored);
+                let old = Old { meta: stored.meta(), weight: stored.weight, rewritten };
+                // A revision may come twice.
+                found.insert(old.meta.revision, old);
             }
         }
         Ok(found)
     }
 
+    /// Reads again what is to be written, one record after the other. The others lose their mark alone.
+    async fn supersede_all(&mut self, older: BTreeMap<u32, Old>) -> Result<(), Error> {
+        for (revision, Old { meta, weight, rewritten }) in older {
+            if !rewritten {
+                if meta.head {
+                    self.records().await?.set_head(&meta, false).await?;
+                }
+            } else if let Some(stored) = self.read_old(revision, weight).await? {
+                self.superseded(stored).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whoever wrote it: it is not deployed any more, and not the newest one.
-    async fn superseded(&mut self, stored: Stored) -> Result<(), Error> {
-        let mut stored = match stored.is_whole() || !self.is_rewritten(&stored) {
-            true => stored,
-            false => match self.read_again(stored).await? {
-                Some(stored) => stored,
-                None => return Ok(()),
-            },
-        };
+    async fn superseded(&mut self, mut stored: Stored) -> Result<(), Error> {
         // To write what nobody has proved would lose its private part for good.
         if stored.record.state == State::Deployed && self.doubtful(&stored).is_none() {
             stored.record.state = State::Superseded;
@@ -154,7 +169,7 @@ impl Pass<'_> {
         } else if self.is_left(&stored) {
             self.end_interrupted(stored).await?;
         } else if stored.head {
-            self.records().await?.set_head(&stored, false).await?;
+            self.records().await?.set_head(&stored.meta(), false).await?;
         }
         Ok(())
     }
@@ -165,11 +180,13 @@ impl Pass<'_> {
         deployed || self.is_left(stored)
     }
 
-    /// All of a record of which a summary is known. `None`: it is gone, or cannot be read.
-    async fn read_again(&mut self, slim: Stored) -> Result<Option<Stored>, Error> {
-        self.claim(slim.weight)?;
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        match self.records().await?.get(namespace, name, slim.record.version).await? {
+    /// All of an older record, which takes so much to work with. A small one needs no claim. `None`: it is gone, or cannot
+    /// be read.
+    async fn read_old(&mut self, revision: u32, weight: usize) -> Result<Option<Stored>, Error> {
+        let records = self.records().await?;
+        let Settings { target_namespace, release_name, .. } = self.settings.clone();
+        let room = || self.claim(weight);
+        match records.get_with(&target_namespace, &release_name, revision, room).await?? {
             Head::Ours(stored) | Head::Foreign(stored) => Ok(Some(*stored)),
             Head::None | Head::Unreadable(_) => Ok(None),
         }
@@ -222,19 +239,8 @@ impl Pass<'_> {
             state: stored.record.state.name(),
             is_ours: private.is_some(),
             pinned: self.settings.rollback_to == Some(revision),
-            manifest: private.map(|private| effect(stored, private)).unwrap_or_default(),
+            manifest: private.and_then(|_| stored.effect.clone()).unwrap_or_default(),
             replaces: private.map(|private| private.replaces.clone()).unwrap_or_default(),
         }
     }
-}
-
-/// Digest of everything that going back to a revision would apply and run: definitions of resources and hooks are not in
-/// its manifest.
-fn effect(stored: &Stored, private: &Private) -> String {
-    let hooks: Vec<&str> = stored.record.hooks.iter().map(|hook| hook.resource.as_str()).collect();
-    let shipped = private.definitions.iter().filter(|shipped| shipped.written);
-    let bodies: Vec<_> = shipped.filter_map(|shipped| shipped.body.as_ref()).collect();
-    let effect = (&stored.record.manifest, hooks, bodies);
-    // Texts and JSON always serialise.
-    manifest::digest_of(&serde_json::to_vec(&effect).unwrap_or_default())
 }

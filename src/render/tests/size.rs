@@ -175,3 +175,25 @@ fn a_render_ends_when_it_is_asked_to() {
     assert_eq!(error.reason(), "RenderLimit");
     assert!(error.to_string().contains("too long"), "{error}");
 }
+
+#[test]
+fn a_release_has_at_most_five_thousand_objects_also_when_they_come_in_lists() {
+    let one = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    let loops =
+        |count: usize| format!("{{% for i in range({count}) %}}---\n{}{{% endfor %}}", one("c{{ i }}"));
+    let item = "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"l{{ i }}\"}},";
+    let list = |count: usize| {
+        let items = format!("{{% for i in range({count}) %}}{item}{{% endfor %}}");
+        format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[{items}]}}")
+    };
+    let made = |first: &str, second: &str| {
+        run(&pack("", &[("templates/a.yaml", first), ("templates/b.yaml", second)]), &json!({}))
+    };
+    assert_eq!(made(&loops(2_500), &list(2_500)).unwrap().objects.len(), 5_000);
+    for second in [loops(2_501), list(2_501)] {
+        let error = made(&loops(2_500), &second).unwrap_err();
+        assert_eq!(error.reason(), "RenderLimit");
+        let told = error.to_string();
+        assert!(told.contains("templates/b.yaml") && told.contains("more than 5000 objects"), "{told}");
+    }
+}

@@ -274,17 +274,28 @@ impl<S: Shelf> Records for Driver<S> {
         Ok(written)
     }
 
-    async fn set_head(&self, stored: &Stored, head: bool) -> Result<String, Error> {
-        let Stored { namespace, secret_name, resource_version, .. } = stored;
+    async fn set_head(&self, meta: &Meta, head: bool) -> Result<String, Error> {
+        let Meta { namespace, secret_name, resource_version, .. } = meta;
         let patched = self.shelf.mark(namespace, secret_name, resource_version, head).await?;
         Ok(patched.resource_version.unwrap_or_default())
     }
 
     async fn get(&self, namespace: &str, release: &str, revision: u32) -> Result<Head, Error> {
+        let Ok(head) = self.get_with(namespace, release, revision, || Ok::<(), Infallible>(())).await?;
+        Ok(head)
+    }
+
+    async fn get_with<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        revision: u32,
+        room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> Result<Result<Head, E>, Error> {
         let name = Record::key_of(&self.stem(namespace, release), revision);
         match self.shelf.get(self.place(namespace), &name).await? {
-            Some(main) => self.open(main, Keep::Whole).await,
-            None => Ok(Head::None),
+            Some(main) => self.open_in(main, Keep::Whole, &mut Some(room)).await,
+            None => Ok(Ok(Head::None)),
         }
     }
 
@@ -315,7 +326,7 @@ impl<S: Shelf> Records for Driver<S> {
     }
 
     fn survey(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
-        self.revisions(namespace, release, Keep::OwnWhole)
+        self.revisions(namespace, release, Keep::Survey)
     }
 
     fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Marked, Error>> + Send {

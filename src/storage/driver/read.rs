@@ -61,7 +61,7 @@ impl<S: Shelf> Driver<S> {
     }
 
     /// As [`open`](Self::open); `room` is asked once, before a large record is fetched and unpacked.
-    async fn open_in<E: Send>(
+    pub(super) async fn open_in<E: Send>(
         &self,
         mut main: Secret,
         keep: Keep,

@@ -154,8 +154,8 @@ impl Records for FileRecords {
         self.run(what, move |files| files.update(&shape, &stored, &record, private.as_ref(), head)).await
     }
 
-    async fn set_head(&self, stored: &Stored, head: bool) -> Result<String, Error> {
-        let meta = stored.meta();
+    async fn set_head(&self, meta: &Meta, head: bool) -> Result<String, Error> {
+        let meta = meta.clone();
         let what = format!("mark {}/{}", meta.namespace, meta.secret_name);
         self.run(what, move |files| files.set_head(&meta, head)).await
     }
@@ -203,8 +203,18 @@ impl Records for FileRecords {
         Ok(Ok(self.newest(namespace, release).await?.slim()))
     }
 
+    async fn get_with<E: Send>(
+        &self,
+        namespace: &str,
+        release: &str,
+        revision: u32,
+        _room: impl FnOnce() -> Result<(), E> + Send,
+    ) -> Result<Result<Head, E>, Error> {
+        Ok(Ok(self.get(namespace, release, revision).await?))
+    }
+
     fn survey(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send {
-        self.history(namespace, release).map_ok(|head| Keep::OwnWhole.of(head))
+        self.history(namespace, release).map_ok(|head| Keep::Survey.of(head))
     }
 
     fn heads(&self, namespace: Option<&str>) -> impl Stream<Item = Result<Marked, Error>> + Send {
