@@ -34,6 +34,6 @@ pub use schema::{
 };
 pub use settings::{
     ActsAs, CrdSettings, DependsOn, DriftPause, Installer, LockOf, LockPolicy, PackFrom, Policy, Requests,
-    Settings, Tenancy, TestSettings, UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings, dependencies,
-    is_account_name, lock_of, uninstall_settings, validate,
+    Settings, Tenancy, TestSettings, UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings, acts_as,
+    dependencies, is_account_name, lock_named, lock_of, uninstall_settings, validate,
 };

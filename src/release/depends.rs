@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use super::ReleaseKey;
 use crate::api::conditions::{self, ConditionStatus};
 use crate::api::reasons::condition::READY;
-use crate::api::{self, DependsOn, Policy, SherpackRelease, UninstallPolicy, names};
+use crate::api::{self, ActsAs, DependsOn, Policy, SherpackRelease, UninstallPolicy, names};
 
 /// All releases and what they depend on.
 #[derive(Debug, Default)]
@@ -44,6 +44,8 @@ pub struct Known {
     /// `None`: Ready for its newest spec.
     unready: Option<Unready>,
     life: Life,
+    /// It acts as the operator, so its author may hold up releases of other namespaces.
+    as_operator: bool,
 }
 
 /// Where a release is between its first pass and its end.
@@ -106,7 +108,8 @@ impl Known {
             },
         };
         let depends_on = api::dependencies(release, policy).unwrap_or_default();
-        Self { depends_on: keys(&depends_on), unready: unready(release), life }
+        let as_operator = api::acts_as(release, policy) == ActsAs::Operator;
+        Self { depends_on: keys(&depends_on), unready: unready(release), life, as_operator }
     }
 }
 
@@ -232,7 +235,8 @@ impl Graph {
         None
     }
 
-    /// Who depends on `release`, apart from those that it depends on itself.
+    /// Who depends on `release`, apart from those that it depends on itself. A release of another namespace counts only
+    /// when it acts as the operator: anyone may write down any dependency, and so hold up its deletion.
     #[must_use]
     pub fn dependents(&self, release: &ReleaseKey) -> Dependents {
         let mut found = Dependents::default();
@@ -240,6 +244,9 @@ impl Graph {
         let below = self.reached(release, |at| self.depends_on(at));
         for dependent in dependents.iter().filter(|dependent| !below.contains(dependent)) {
             let Some(node) = self.releases.get(dependent) else { continue };
+            if dependent.namespace != release.namespace && !node.known.as_operator {
+                continue;
+            }
             match node.known.life {
                 Life::Going => {
                     found.going.insert(dependent.clone(), node.awaits_until);
@@ -279,7 +286,8 @@ impl Graph {
         }
         let life = |known: Option<&Known>| known.map_or(Life::Untouched, |known| known.life);
         let [old, new] = [before, after].map(|known| known.map_or(&[][..], |known| &known.depends_on));
-        if life(before) != life(after) || old != new {
+        let trusted = |known: Option<&Known>| known.is_some_and(|known| known.as_operator);
+        if life(before) != life(after) || trusted(before) != trusted(after) || old != new {
             woken.extend(self.going(old.iter().chain(new)).cloned());
         }
         woken

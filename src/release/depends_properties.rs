@@ -145,7 +145,7 @@ proptest! {
         let mut left: BTreeSet<ReleaseKey> = graph.releases().cloned().collect();
         for release in &left {
             let depends_on = graph.depends_on(release).to_vec();
-            graph.saw(release, Known { depends_on, unready: Some(Unready::Deleted), life: Life::Going });
+            graph.saw(release, Known { depends_on, unready: Some(Unready::Deleted), life: Life::Going, as_operator: true });
         }
         while !left.is_empty() {
             let turn = left.iter().find(|release| graph.dependents(release).going.is_empty()).cloned();

@@ -35,7 +35,7 @@ fn ready(status: &str, reason: &str) -> Value {
 /// A Ready release with these dependencies.
 pub(super) fn known(depends_on: &[&str]) -> Known {
     let depends_on = depends_on.iter().map(|name| key(name)).collect();
-    Known { depends_on, unready: None, life: Life::Living }
+    Known { depends_on, unready: None, life: Life::Living, as_operator: true }
 }
 
 fn failed(depends_on: &[&str]) -> Known {
@@ -204,4 +204,22 @@ fn nothing_is_left_of_releases_that_are_gone() {
     graph.lost(&key("a"));
     graph.lost(&key("b"));
     assert!(graph.releases.is_empty() && graph.dependents.is_empty(), "{graph:?}");
+}
+
+#[test]
+fn of_other_namespaces_only_those_that_act_as_the_operator_hold_up_a_deletion() {
+    let mut graph = Graph::default();
+    let db = key("db");
+    let there = ReleaseKey { namespace: "elsewhere".to_owned(), name: "web".to_owned() };
+    graph.saw(&db, deleted(&[]));
+    let account = |known: Known| Known { as_operator: false, ..known };
+    graph.saw(&there, account(deleted(&["db"])));
+    assert_eq!(graph.dependents(&db), Dependents::default());
+    assert!(graph.saw(&there, deleted(&["db"])).contains(&db), "it is looked at again");
+    assert!(graph.dependents(&db).going.contains_key(&there));
+    graph.saw(&there, account(known(&["db"])));
+    assert!(!graph.dependents(&db).living);
+    // In its own namespace each of them does.
+    graph.saw(&key("api"), account(deleted(&["db"])));
+    assert!(graph.dependents(&db).going.contains_key(&key("api")));
 }

@@ -333,6 +333,29 @@ async fn of_two_locks_of_an_object_that_names_none_the_older_release_has_it_at_e
     h.shows("ConfigMap/shared", "/data/color", "blue").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_keeps_its_objects_while_its_spec_is_invalid() {
+    let h = Harness::new("claims-invalid").await;
+    for name in ["one", "two"] {
+        sherpack_record(&h.objects, name, 1, &[settings("shared", "blue"), settings(name, "blue")]).await;
+    }
+    let lock = |name: &str| json!({"lock": {"sherpackRelease": {"name": name}}});
+    h.release("a-older", lock("one")).await;
+    h.condition("a-older", "Ready", "True", Some("Locked")).await;
+    h.edit_spec("a-older", json!({"values": {"a": 1}})).await;
+    h.condition("a-older", "Stalled", "True", Some("InvalidSpec")).await;
+    h.release("b-younger", lock("two")).await;
+    let told = h.condition("b-younger", "Ready", "False", Some("ObjectNotOwned")).await;
+    assert!(message(&told).contains("the SherpackRelease claims-invalid/a-older"), "{}", message(&told));
+    for name in ["shared", "one", "two"] {
+        let what = format!("ConfigMap/{name}");
+        h.objects.edit(&what, "kubectl-edit", json!({"data": {"color": "red"}})).await;
+        h.shows(&what, "/data/color", "blue").await;
+    }
+    h.pass("b-younger").await;
+    h.condition("b-younger", "Ready", "False", Some("ObjectNotOwned")).await;
+}
+
 fn cluster_role(name: &str, verbs: &[&str]) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},

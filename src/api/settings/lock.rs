@@ -10,6 +10,12 @@ pub fn lock_of(release: &SherpackRelease) -> Option<LockOf> {
     checked(release, release.spec.lock.as_ref()?).ok()
 }
 
+/// [`lock_of`], whatever the rest of the spec says: a release keeps what it has locked while its spec is invalid.
+#[must_use]
+pub fn lock_named(release: &SherpackRelease) -> Option<LockOf> {
+    named(release, release.spec.lock.as_ref()?).ok()
+}
+
 /// What is to be locked.
 ///
 /// # Errors

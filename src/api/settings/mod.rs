@@ -11,10 +11,11 @@ mod unsupported;
 mod validate;
 
 pub use dependencies::{DependsOn, dependencies};
-pub use lock::lock_of;
+pub use lock::{lock_named, lock_of};
 pub use policy::{ActsAs, LockPolicy, Policy, Tenancy, is_account_name};
 pub use resolved::{
     CrdSettings, DriftPause, Installer, LockOf, PackFrom, Requests, Settings, TestSettings,
     UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
 };
+pub use tenancy::acts_as;
 pub use validate::{uninstall_settings, validate};

@@ -7,7 +7,8 @@ use super::policy::{ActsAs, Policy, Tenancy, is_account_name};
 use crate::api::{Invalid, Lock, PackSource, SherpackRelease, reasons};
 
 /// As whom the release is worked on, for any release: deletion does not wait for an author who repairs the spec.
-pub(super) fn acts_as(release: &SherpackRelease, policy: &Policy) -> ActsAs {
+#[must_use]
+pub fn acts_as(release: &SherpackRelease, policy: &Policy) -> ActsAs {
     let named = release.spec.service_account_name.as_deref();
     match named.or(policy.default_service_account.as_deref()) {
         Some(name) if is_account_name(name) => ActsAs::ServiceAccount(name.to_owned()),

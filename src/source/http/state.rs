@@ -15,9 +15,10 @@ use crate::source::validators::Validators;
 /// A source that worked may fail so many times in a row before anybody is told: most trouble is over by then.
 const TOLERATED: u32 = 3;
 
-/// Between the beginnings of two looks at one source lies at least so much time, whatever the server answers, unless a release
-/// asks for a look.
+/// Between the beginnings of two looks at one source lies at least so much time, whatever the server answers.
 const GAP: Duration = INTERVAL_MIN;
+/// The same when a release asks for a look: whoever writes one request after the other makes no load with the operator.
+const GAP_ASKED: Duration = Duration::from_secs(1);
 
 /// What tells one source from another.
 ///
@@ -116,12 +117,13 @@ impl Source {
     }
 
     /// How long the next attempt still has to wait, so that the gap is kept; `None`: it may begin. An attempt that a release has
-    /// asked for since the last one began does not wait.
+    /// asked for since the last one began waits for the smaller gap only.
     pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
         let began = self.began?;
         let asked = self.users.values().any(|user| user.since.is_some_and(|since| since > began));
-        let left = GAP.saturating_sub(now.saturating_duration_since(began));
-        (!asked && !left.is_zero()).then_some(left)
+        let gap = if asked { GAP_ASKED } else { GAP };
+        let left = gap.saturating_sub(now.saturating_duration_since(began));
+        (!left.is_zero()).then_some(left)
     }
 
     /// An attempt begins now.

@@ -272,14 +272,16 @@ fn whatever_a_server_answers_the_next_look_begins_no_sooner_than_the_gap() {
 }
 
 #[test]
-fn who_asks_for_a_look_waits_for_none_and_asks_for_one_only() {
+fn who_asks_for_a_look_waits_for_a_second_at_most_and_asks_for_one_only() {
     for wants in [NEW, (None, false, Some("now"))] {
         let mut scene = Scene::restarted("a");
         scene.source.begins(scene.now);
         scene.ends(Ended::Unchanged, Duration::ZERO);
         assert!(scene.source.rests(scene.now).is_some());
         assert_eq!(scene.asks("web", wants), (waits(), true));
-        assert_eq!(scene.source.rests(scene.now), None, "{wants:?}");
+        let soon = scene.now + Duration::from_millis(900);
+        assert!(scene.source.rests(soon).is_some(), "no faster than that: {wants:?}");
+        assert_eq!(scene.source.rests(scene.now + GAP_ASKED), None, "{wants:?}");
         scene.later(MINUTE);
         scene.source.begins(scene.now);
         scene.fails(&down());

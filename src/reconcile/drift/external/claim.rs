@@ -117,26 +117,43 @@ impl Pass<'_> {
         if let Some(owner) = installed {
             return Err(taken(id, owner));
         }
-        let Err(holder) = self.ctx.guards.table().track(&self.key, id) else { return Ok(()) };
-        let held = self.ctx.releases.get(&ObjectRef::new(&holder.name).within(&holder.namespace));
-        let held = held.as_ref().and_then(|other| Some((other, api::lock_of(other)?)));
-        if let Some((other, theirs)) = held {
-            let live = self.cluster.metadata(api_version, id).await?;
-            let annotations = live.as_ref().and_then(|live| live.annotations.as_ref());
-            let claim = |release: &SherpackRelease, lock: &LockOf| {
-                let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
-                Claim::of(&ReleaseKey::of(release), created, lock, id, annotations)
-            };
-            if claim(other, &theirs) < claim(self.release, lock) {
+        for _ in 0..super::TRIES {
+            let Err(holder) = self.ctx.guards.table().track(&self.key, id) else { return Ok(()) };
+            if self.yields_to(&holder, lock, api_version, id).await? {
                 // It may be about to make way, and has not heard of us yet.
                 self.ctx.guards.wake(&holder);
                 return Err(taken(id, holder.to_string()));
             }
+            if self.ctx.guards.table().owner(id) != Some(&holder) {
+                // It changed hands while the object was read: another holder has another claim.
+                continue;
+            }
+            let before = self.ctx.guards.table().take_over(&self.key, id);
+            // It learns that the object is not its own any more.
+            before.iter().for_each(|before| self.ctx.guards.wake(before));
+            return Ok(());
         }
-        let before = self.ctx.guards.table().take_over(&self.key, id);
-        // It learns that the object is not its own any more.
-        before.iter().for_each(|before| self.ctx.guards.wake(before));
-        Ok(())
+        Err(Error::Undecided)
+    }
+
+    /// Whether the release that holds an object has the better claim. It keeps its lock while its spec is invalid.
+    async fn yields_to(
+        &self,
+        holder: &ReleaseKey,
+        lock: &LockOf,
+        api_version: &str,
+        id: &ObjectId,
+    ) -> Result<bool, Error> {
+        let held = self.ctx.releases.get(&ObjectRef::new(&holder.name).within(&holder.namespace));
+        let held = held.as_ref().and_then(|other| Some((other, api::lock_named(other)?)));
+        let Some((other, theirs)) = held else { return Ok(false) };
+        let live = self.cluster.metadata(api_version, id).await?;
+        let annotations = live.as_ref().and_then(|live| live.annotations.as_ref());
+        let claim = |release: &SherpackRelease, lock: &LockOf| {
+            let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
+            Claim::of(&ReleaseKey::of(release), created, lock, id, annotations)
+        };
+        Ok(claim(other, &theirs) < claim(self.release, lock))
     }
 
     /// Another release may have taken the object over since it was claimed.
