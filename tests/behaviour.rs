@@ -60,6 +60,7 @@ mod behaviour {
     mod lost_records;
     mod memory_budget;
     mod multi_rights;
+    mod name_claims;
     mod own_crd;
     mod ownership;
     mod pending_records;

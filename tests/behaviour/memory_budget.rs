@@ -4,8 +4,6 @@ use serde_json::json;
 
 use crate::support::harness::condition;
 use crate::support::packs::{config_map, deployment, with_annotation, with_pod_annotation};
-use crate::support::wait::wait_for;
-use crate::support::wire::{Effect, Fault};
 use crate::support::{Harness, Pack};
 
 /// Objects of a megabyte together, and a wave before them that is not healthy until `heal`.
@@ -99,35 +97,4 @@ async fn what_is_deployed_of_a_large_manifest_is_locked_and_upgraded_and_undone(
     is_ready_at(&h, 3).await;
     is_whole(&h, "web", 3, "1").await;
     h.uninstall("web").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn drift_is_put_back_while_an_operation_has_all_the_memory_of_operations() {
-    let h = harness("budget-drift").await;
-    h.apply("web", &pack("web"), json!({})).await;
-    waits(&h, "web").await;
-    h.heal("Deployment/web").await;
-    h.ready("web").await;
-    // The next process keeps nothing of its manifest.
-    h.kill();
-    h.start();
-    h.operator_ready().await;
-    h.apply("busy", &pack("busy"), json!({})).await;
-    waits(&h, "busy").await;
-    h.wire.fault(Fault::new(Effect::Hold, |request| {
-        request.is_write() && request.is_about("configmaps/busy-1")
-    }));
-    h.heal("Deployment/busy").await;
-    let held = || h.wire.writes_to("configmaps/busy-1", 0);
-    wait_for("the operation is under way", async || {
-        if held().is_empty() { Err("no write".to_owned()) } else { Ok(()) }
-    })
-    .await;
-    h.objects.edit("ConfigMap/web-2", "kubectl-edit", json!({"data": {"n": "by hand"}})).await;
-    h.shows("ConfigMap/web-2", "/data/n", "1").await;
-    let held = held();
-    assert!(held.len() == 1 && held[0].code == 0, "the operation gave its memory back: {held:?}");
-    h.wire.heal();
-    h.wire.release();
-    h.ready("busy").await;
 }

@@ -199,7 +199,10 @@ impl Pass<'_> {
         self.mem.drift.revert_at = None;
     }
 
-    /// A release that locks the same and lives beside it or is older, or one that installs it.
+    /// A release that locks the same and lives beside it or is older, or one that lives beside the records and installs them.
+    ///
+    /// A release of another namespace may name any target. It counts once it has stored a record here, which is sealed and
+    /// names it; see [`Head::installed_by`].
     fn lock_taken_by(&self, lock: &LockOf) -> Option<String> {
         let age = |release: &SherpackRelease| {
             // One from elsewhere may name what it may not even read.
@@ -215,6 +218,7 @@ impl Pass<'_> {
                 Some(_) => api::lock_of(other).as_ref() == Some(lock) && age(other) < age(self.release),
                 None => {
                     lock.installer == Installer::Sherpack
+                        && other.metadata.namespace.as_deref() == Some(&*lock.namespace)
                         && other.release_name() == lock.name
                         && other.target_namespace() == lock.namespace
                 }
