@@ -31,12 +31,13 @@ fn row(folder: &str) -> usize {
         .unwrap_or_else(|| panic!("src/{folder} has no place in the layers"))
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+/// The files below a folder whose names end so.
+pub(crate) fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files(&path, ending, found);
+        } else if path.extension().is_some_and(|extension| extension == ending) {
             found.push(path);
         }
     }
@@ -80,7 +81,7 @@ fn every_folder_uses_only_what_is_below_it() {
     let mut edges = 0;
     for folder in &folders {
         let mut sources = Vec::new();
-        files(&root().join(folder), &mut sources);
+        files(&root().join(folder), "rs", &mut sources);
         for source in sources {
             for target in used(&fs::read_to_string(&source).unwrap()) {
                 if target == *folder || !folders.contains(&target.as_str()) {

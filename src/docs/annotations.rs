@@ -2,19 +2,8 @@
 
 use std::fs;
 
-use regex::Regex;
-
-use super::{prose, root};
+use super::{Constant, constants, root};
 use crate::api::annotations::{KNOWN, Wants};
-
-/// Names in `api/names.rs` with what their doc comments say.
-fn names() -> Vec<(String, String)> {
-    let text = fs::read_to_string(root().join("src/api/names.rs")).unwrap();
-    let constant = Regex::new(r#"(?m)((?:^/// .*\n)+)pub const [A-Z_]+: &str =\s*"([^"]+)";"#).unwrap();
-    let doc =
-        |lines: &str| lines.lines().map(|line| line.trim_start_matches("///")).collect::<Vec<_>>().join(" ");
-    constant.captures_iter(&text).map(|found| (found[2].to_owned(), prose(&doc(&found[1])))).collect()
-}
 
 fn values(wants: Wants) -> String {
     let list = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
@@ -34,8 +23,8 @@ fn values(wants: Wants) -> String {
 }
 
 pub(super) fn page() -> String {
-    let names = names();
-    let about = |key: &str| names.iter().find(|(name, _)| name == key).map_or("", |(_, doc)| doc.as_str());
+    let names = constants(&fs::read_to_string(root().join("src/api/names.rs")).unwrap());
+    let about = |key: &str| names.iter().find(|name| name.value == key).map_or("", |name| name.doc.as_str());
     let mut body = String::from("## On objects in a pack\n\n| annotation | values | |\n|---|---|---|\n");
     for (key, wants) in KNOWN {
         let text = match key.strip_prefix("helm.sh/") {
@@ -47,11 +36,13 @@ pub(super) fn page() -> String {
         body.push_str(&format!("| `{key}` | {} | {text} |\n", values(wants)));
     }
     body.push_str("\n## Other labels and annotations\n\n| name | |\n|---|---|\n");
-    let others = names.iter().filter(|(name, _)| {
-        name.starts_with("sherpack.io/") && !KNOWN.iter().any(|(key, _)| key == name) && !name.ends_with('/')
+    let others = names.iter().filter(|Constant { value, .. }| {
+        value.starts_with("sherpack.io/")
+            && !KNOWN.iter().any(|(key, _)| key == value)
+            && !value.ends_with('/')
     });
-    for (name, doc) in others {
-        body.push_str(&format!("| `{name}` | {doc} |\n"));
+    for Constant { value, doc, .. } in others {
+        body.push_str(&format!("| `{value}` | {doc} |\n"));
     }
     super::page("Annotations and labels", "`src/api/names.rs` and `src/api/annotations.rs`", &body)
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use regex::Regex;
 
 use super::root;
+use crate::layers;
 
 /// All documents for people.
 fn documents() -> Vec<PathBuf> {
@@ -16,19 +17,8 @@ fn documents() -> Vec<PathBuf> {
             .map(|name| root().join(name))
             .filter(|file| file.exists())
             .collect();
-    walk(&root().join("docs"), &mut found);
+    layers::files(&root().join("docs"), "md", &mut found);
     found
-}
-
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            walk(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push(path);
-        }
-    }
 }
 
 /// The text without its blocks of code.

@@ -34,6 +34,26 @@ fn prose(doc: &str) -> String {
     link.replace_all(&cell(doc), "$1").into_owned()
 }
 
+/// A text constant of a source file.
+struct Constant {
+    name: String,
+    value: String,
+    /// Its doc comment, as prose.
+    doc: String,
+}
+
+/// The documented text constants of a source file, in its order.
+fn constants(source: &str) -> Vec<Constant> {
+    let constant =
+        regex::Regex::new(r#"(?m)((?:^/// .*\n)+)pub const ([A-Z_]+): &str =\s*"([^"]+)";"#).unwrap();
+    let doc =
+        |lines: &str| lines.lines().map(|line| line.trim_start_matches("///")).collect::<Vec<_>>().join(" ");
+    let found = constant.captures_iter(source);
+    found
+        .map(|of| Constant { name: of[2].to_owned(), value: of[3].to_owned(), doc: prose(&doc(&of[1])) })
+        .collect()
+}
+
 #[test]
 fn the_reference_is_what_the_code_says() {
     let pages = [

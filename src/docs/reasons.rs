@@ -3,24 +3,20 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use regex::Regex;
 use syn::{Expr, ExprLit, ImplItem, Item, Lit, Pat};
 
-use super::{prose, root};
+use super::{Constant, constants, prose, root};
 use crate::cli::way_out;
 
 /// Folders with errors of their own.
 const ERRORS: [&str; 7] = ["manifest", "pack", "render", "source", "storage", "cluster", "reconcile"];
 
-/// Name of the constant, reason, and what its doc comment says.
-fn constants() -> Vec<(String, String, String)> {
+/// The reasons of `api/reasons.rs`.
+fn known() -> Vec<Constant> {
     let text = fs::read_to_string(root().join("src/api/reasons.rs")).unwrap();
+    // The types of conditions stand before.
     let (_, reasons) = text.split_once("// ---- work").unwrap();
-    let constant = Regex::new(r#"(?m)((?:^/// .*\n)+)pub const ([A-Z_]+): &str =\s*"([^"]+)";"#).unwrap();
-    let doc =
-        |lines: &str| lines.lines().map(|line| line.trim_start_matches("///")).collect::<Vec<_>>().join(" ");
-    let found = constant.captures_iter(reasons);
-    found.map(|found| (found[2].to_owned(), found[3].to_owned(), prose(&doc(&found[1])))).collect()
+    constants(reasons)
 }
 
 fn doc_of(attributes: &[syn::Attribute]) -> String {
@@ -58,13 +54,13 @@ fn variants(pattern: &Pat, found: &mut Vec<String>) {
 }
 
 /// The reasons that an expression may give: it is one, or a choice between several.
-fn given(expression: &Expr, constants: &[(String, String, String)]) -> Vec<String> {
+fn given(expression: &Expr, constants: &[Constant]) -> Vec<String> {
     match expression {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => vec![text.value()],
         Expr::Path(path) => {
             let name = path.path.segments.last().map(|part| part.ident.to_string());
-            let found = constants.iter().find(|(of, _, _)| Some(of) == name.as_ref());
-            found.map(|(_, reason, _)| reason.clone()).into_iter().collect()
+            let found = constants.iter().find(|of| Some(&of.name) == name.as_ref());
+            found.map(|of| of.value.clone()).into_iter().collect()
         }
         Expr::Match(table) => table.arms.iter().flat_map(|arm| given(&arm.body, constants)).collect(),
         Expr::Block(block) => match block.block.stmts.last() {
@@ -76,7 +72,7 @@ fn given(expression: &Expr, constants: &[(String, String, String)]) -> Vec<Strin
 }
 
 /// Reasons of the errors of one folder, each with the doc comments of the variants that have it.
-fn of_errors(folder: &str, constants: &[(String, String, String)], all: &mut BTreeMap<String, Vec<String>>) {
+fn of_errors(folder: &str, constants: &[Constant], all: &mut BTreeMap<String, Vec<String>>) {
     let file =
         syn::parse_file(&fs::read_to_string(root().join(format!("src/{folder}/error.rs"))).unwrap()).unwrap();
     let mut docs = BTreeMap::new();
@@ -107,10 +103,10 @@ fn of_errors(folder: &str, constants: &[(String, String, String)], all: &mut BTr
 }
 
 pub(super) fn page() -> String {
-    let constants = constants();
+    let constants = known();
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (_, reason, doc) in &constants {
-        all.entry(reason.clone()).or_default().push(doc.clone());
+    for Constant { value, doc, .. } in &constants {
+        all.entry(value.clone()).or_default().push(doc.clone());
     }
     for folder in ERRORS {
         of_errors(folder, &constants, &mut all);

@@ -120,7 +120,7 @@ impl Report for Outside {
             &key.namespace,
             &key.name,
             metrics::Snapshot {
-                // Labels of series: bounded whoever chose them.
+                // Labels of series: bounded, because the author of a pack chooses them.
                 pack: conditions::cut(&pack.name, NAME_MAX),
                 version: conditions::cut(&pack.version, NAME_MAX),
                 revision: status.revision.and_then(|revision| u32::try_from(revision).ok()).unwrap_or(0),

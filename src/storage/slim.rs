@@ -124,8 +124,8 @@ impl Stored {
 
     /// Puts back all that [`lighten`](Self::lighten) took, from the same state of the record as it was read again.
     pub fn refill_from(&mut self, read: Self) {
+        self.record = read.record;
         (self.carried, self.carries_all) = (read.carried, read.carries_all);
-        self.refill(read.record);
         self.whole = self.carries_all && read.whole;
     }
 }

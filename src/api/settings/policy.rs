@@ -25,7 +25,7 @@ pub enum ActsAs {
     Operator,
     /// As this service account of the release's own namespace.
     ServiceAccount(String),
-    /// An account is required and no usable one is named: as nobody.
+    /// An account is required and the spec names no usable one: every call for the release ends in an error.
     Nobody,
 }
 

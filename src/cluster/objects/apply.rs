@@ -57,7 +57,7 @@ impl Cluster {
         }
     }
 
-    /// Takes the label off that hides an object from the watch of its kind. Nobody but us reads it there, and an
+    /// Takes the label off that hides an object from the watch of its kind. Only the operator reads it there, and an
     /// apply leaves what others added.
     async fn show(&self, api_version: &str, id: &ObjectId, applied: &Applied) -> Result<Applied, Error> {
         let path = format!("/metadata/labels/{}", names::STORAGE_DRIVER.replace('/', "~1"));
@@ -154,7 +154,7 @@ impl Cluster {
     }
 }
 
-/// Somebody gave an object the label that only records carry: the watches of objects do not show it.
+/// Another field manager gave an object the label that only records carry: the watches of objects do not show it.
 #[must_use]
 pub fn is_hidden(meta: &Meta) -> bool {
     meta.labels.as_ref().is_some_and(|labels| labels.contains_key(names::STORAGE_DRIVER))

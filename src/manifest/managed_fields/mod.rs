@@ -1,4 +1,4 @@
-//! What `metadata.managedFields` tells: whether somebody changed an object of ours, who, and what.
+//! What `metadata.managedFields` tells: whether another field manager changed an object of ours, which one, and what.
 //!
 //! The API server keeps one entry per manager and operation. When anyone else changes, removes or takes over a field
 //! that we apply, our own entry shrinks or goes; when they add something of theirs, or a controller writes

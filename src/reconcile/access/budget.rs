@@ -64,8 +64,7 @@ impl Pass<'_> {
     /// Others have them: the pass is to end, and the release is woken when they are there for it.
     pub(in crate::reconcile) fn claim(&mut self, weight: usize) -> Result<(), Error> {
         let wanted = u64::try_from(weight).unwrap_or(u64::MAX).min(self.ctx.budget.bytes);
-        let has = self.claimed.as_ref().map_or(0, |claimed| claimed.weight());
-        if weight < SMALL || wanted <= has {
+        if weight < SMALL || wanted <= self.has_claimed() {
             return Ok(());
         }
         // All of it at once: two that each wait for the rest of the other would wait for ever.
@@ -82,13 +81,16 @@ impl Pass<'_> {
     /// As for [`claim`](Self::claim).
     pub(in crate::reconcile) fn claim_to_correct(&self, weight: usize) -> Result<Option<Turn>, Error> {
         let wanted = u64::try_from(weight).unwrap_or(u64::MAX);
-        let has = self.claimed.as_ref().map_or(0, |claimed| claimed.weight());
-        if weight < SMALL || wanted.min(self.ctx.budget.bytes) <= has {
+        if weight < SMALL || wanted.min(self.ctx.budget.bytes) <= self.has_claimed() {
             return Ok(None);
         }
         let Budget { corrections, correction, .. } = &self.ctx.budget;
         let turn = corrections.take(&self.key, wanted.min(*correction));
         turn.map(Some).map_err(|since| Error::Queued { since })
+    }
+
+    fn has_claimed(&self) -> u64 {
+        self.claimed.as_ref().map_or(0, Turn::weight)
     }
 
     /// Keeps what it has for its next pass, because it waits for something else as well.

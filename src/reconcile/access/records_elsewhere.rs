@@ -92,7 +92,7 @@ impl Pass<'_> {
         self.settings.history_namespace != self.key.namespace && self.settings.acts_as != ActsAs::Operator
     }
 
-    /// What holds the records. Nobody has rights to files, so those to Secrets stand in for them.
+    /// What holds the records. RBAC knows no rights to files, so those to Secrets stand in for them.
     fn record_resource(&self) -> &'static str {
         match self.settings.history_storage {
             HistoryStorage::ConfigMap => "configmaps",

@@ -94,8 +94,12 @@ pub(in crate::reconcile) fn essence(status: &SherpackReleaseStatus, why: Refused
 
 /// What the schema of a condition takes.
 fn is_reason(reason: &str) -> bool {
-    reason.len() <= 1024
-        && reason.starts_with(|first: char| first.is_ascii_alphabetic())
+    reason.len() <= 1024 && is_word(reason)
+}
+
+/// Whether a text has the letters of a reason.
+pub(super) fn is_word(reason: &str) -> bool {
+    reason.starts_with(|first: char| first.is_ascii_alphabetic())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 

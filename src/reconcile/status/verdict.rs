@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::refused::is_word;
 use super::{Facts, Finished, Outcome, Progress, Run, stored};
 use crate::api::conditions::Standing;
 use crate::api::{Class, names, reasons};
@@ -267,12 +268,8 @@ pub(super) fn own_failure(head: &Head) -> (String, String) {
     let Some(State::Failed { reason, .. }) = stored(head).map(|stored| &stored.record.state) else {
         return (reasons::UPGRADE_FAILED.to_owned(), "the last attempt failed".to_owned());
     };
-    // Whoever wrote the record chose it, and a reason that is no word is refused with the whole status.
-    let word = |text: &str| {
-        text.len() <= REASON_MAX
-            && text.starts_with(|first: char| first.is_ascii_alphabetic())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
+    // The author of the record chose it, and a reason that is no word is refused with the whole status.
+    let word = |text: &str| text.len() <= REASON_MAX && is_word(text);
     match reason.split_once(": ") {
         Some((code, message)) if word(code) => (code.to_owned(), message.to_owned()),
         _ => (reasons::UPGRADE_FAILED.to_owned(), reason.clone()),

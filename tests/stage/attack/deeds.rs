@@ -99,13 +99,9 @@ impl Tenant {
             let release = format!("b{index}");
             let record = Record {
                 kind: "ConfigMap",
-                namespace: EVIL,
-                release: &release,
-                revision: 1,
-                state: json!({"status": "deployed"}),
                 description: &description,
-                manifest: "",
                 head: true,
+                ..Record::deployed(EVIL, &release, "")
             };
             self.write(EVIL, record.object()?).await;
         }
@@ -177,24 +173,18 @@ impl Tenant {
         }
     }
 
+    /// Locks what another Sherpack tool says to have installed.
+    async fn lock(&self, name: &str, manifest: &str) {
+        if let Ok(object) = Record::deployed(EVIL, name, manifest).object() {
+            self.write(EVIL, object).await;
+        }
+        self.release(name, json!({"lock": {"sherpackRelease": {"name": name}}})).await;
+    }
+
     /// A lock of 3,000 objects in another namespace, and one of as many in its own.
     async fn watches(self) {
         for (name, namespace) in [("w-elsewhere", "kube-system"), ("w-own", EVIL)] {
-            let manifest = config_maps(namespace, 3_000);
-            let record = Record {
-                kind: "Secret",
-                namespace: EVIL,
-                release: name,
-                revision: 1,
-                state: json!({"status": "deployed"}),
-                description: "",
-                manifest: &manifest,
-                head: false,
-            };
-            if let Ok(object) = record.object() {
-                self.write(EVIL, object).await;
-            }
-            self.release(name, json!({"lock": {"sherpackRelease": {"name": name}}})).await;
+            self.lock(name, &config_maps(namespace, 3_000)).await;
         }
         std::future::pending::<()>().await;
     }
@@ -291,20 +281,7 @@ impl Tenant {
         };
         let manifest = (0..5).map(secret).collect::<String>() + "---\n" + &config_maps("kube-system", 900);
         for name in ["lines-a", "lines-b"] {
-            let record = Record {
-                kind: "Secret",
-                namespace: EVIL,
-                release: name,
-                revision: 1,
-                state: json!({"status": "deployed"}),
-                description: "",
-                manifest: &manifest,
-                head: false,
-            };
-            if let Ok(object) = record.object() {
-                self.write(EVIL, object).await;
-            }
-            self.release(name, json!({"lock": {"sherpackRelease": {"name": name}}})).await;
+            self.lock(name, &manifest).await;
         }
         for turn in 0_usize.. {
             let patch = json!({"metadata": {"annotations": {"sherpack.io/reconcile-at": turn.to_string()}}});
@@ -404,20 +381,10 @@ pub(super) async fn locked_by_others(client: &Client) -> Result<()> {
             // As Helm 4 and the published Sherpack apply.
             tenant.write_as(if name == "db" { "helm" } else { "sherpack" }, VICTIM, object).await;
         }
-        let deployed = json!({"status": "deployed"});
         let (record, lock) = match name {
             "db" => (helm(VICTIM, name, "db", &manifest)?, json!({"helmRelease": {"name": name}})),
             _ => {
-                let record = Record {
-                    kind: "Secret",
-                    namespace: VICTIM,
-                    release: name,
-                    revision: 1,
-                    state: deployed,
-                    description: "",
-                    manifest: &manifest,
-                    head: false,
-                };
+                let record = Record::deployed(VICTIM, name, &manifest);
                 (record.object()?, json!({"sherpackRelease": {"name": name}}))
             }
         };
@@ -437,16 +404,8 @@ pub(super) async fn records_of_others(client: &Client) -> Result<()> {
     for (revision, state) in
         [(1, json!({"status": "superseded"})), (2, json!({"status": "superseded"})), (3, pending)]
     {
-        let record = Record {
-            kind: "Secret",
-            namespace: ELSEWHERE,
-            release: "shop",
-            revision,
-            state,
-            description: "",
-            manifest: "",
-            head: revision == 3,
-        };
+        let record =
+            Record { revision, state, head: revision == 3, ..Record::deployed(ELSEWHERE, "shop", "") };
         tenant.write(ELSEWHERE, record.object()?).await;
     }
     let found = tenant.api(ELSEWHERE, "Secret").list(&Default::default()).await.during("records")?;

@@ -36,7 +36,22 @@ pub(super) struct Record<'r> {
     pub(super) head: bool,
 }
 
-impl Record<'_> {
+impl<'r> Record<'r> {
+    /// A deployed first revision in a Secret, which does not call itself the newest.
+    pub(super) fn deployed(namespace: &'r str, release: &'r str, manifest: &'r str) -> Self {
+        let state = json!({"status": "deployed"});
+        Self {
+            kind: "Secret",
+            namespace,
+            release,
+            revision: 1,
+            state,
+            description: "",
+            manifest,
+            head: false,
+        }
+    }
+
     /// The object that holds it.
     pub(super) fn object(&self) -> Result<Value> {
         let Self { kind, namespace, release, revision, state, description, manifest, head } = self;

@@ -79,9 +79,7 @@ impl Turn {
         let weight = std::mem::take(&mut self.weight);
         self.inner.change(|queue, now| queue.keep(&self.key, weight, now));
     }
-}
 
-impl Turn {
     /// The pass ends without having begun, because it waits for something else as well: the next pass of the release may have
     /// this, if it comes soon.
     pub(in crate::reconcile) fn hold(mut self) {

@@ -1,5 +1,5 @@
-//! What has to be so before an object is watched and looked at: whoever acts may read it, and no other release has the
-//! better claim. A claim that is refused is given up, so that it stands in nobody's way.
+//! What has to be so before an object is watched and looked at: the account of the release may read it, and no other
+//! release has the better claim. A claim that is refused is given up, so that it does not keep another release from the object.
 
 use std::collections::{BTreeSet, HashSet};
 
