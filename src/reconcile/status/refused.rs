@@ -39,10 +39,23 @@ impl Refused {
     }
 }
 
-/// By which a status is known again, whatever times it has.
+/// By which a status is known again, whatever times it has. The next one is made from what was written in place of the refused
+/// one, so it has the same history without the details.
 pub(in crate::reconcile) fn digest_of(status: &SherpackReleaseStatus) -> String {
+    let bare = SherpackReleaseStatus { history: bare_history(status), ..status.clone() };
     // Texts, numbers and lists always serialise.
-    manifest::digest_of(&serde_json::to_vec(&conditions::without_times(status.clone())).unwrap_or_default())
+    manifest::digest_of(&serde_json::to_vec(&conditions::without_times(bare)).unwrap_or_default())
+}
+
+fn bare_history(status: &SherpackReleaseStatus) -> Vec<HistoryEntry> {
+    let bare = |entry: &HistoryEntry| HistoryEntry {
+        revision: entry.revision,
+        state: entry.state.clone(),
+        action: entry.action.clone(),
+        at: entry.at.clone(),
+        ..HistoryEntry::default()
+    };
+    status.history.iter().map(bare).collect()
 }
 
 /// What decisions of this and later processes read of a status, and the conditions. Names and texts that others chose, one
@@ -62,13 +75,6 @@ pub(in crate::reconcile) fn essence(status: &SherpackReleaseStatus, why: Refused
         );
         ready.message.push_str(&note);
     }
-    let history = status.history.iter().map(|entry| HistoryEntry {
-        revision: entry.revision,
-        state: entry.state.clone(),
-        action: entry.action.clone(),
-        at: entry.at.clone(),
-        ..HistoryEntry::default()
-    });
     let operation = status.operation.as_ref().map(|operation| OperationStatus {
         action: operation.action.clone(),
         revision: operation.revision,
@@ -80,7 +86,7 @@ pub(in crate::reconcile) fn essence(status: &SherpackReleaseStatus, why: Refused
         conditions,
         revision: status.revision,
         record_writes: status.record_writes,
-        history: history.collect(),
+        history: bare_history(status),
         operation,
         plan: status.plan.as_ref().map(|plan| PlanStatus { digest: plan.digest.clone(), summary: None }),
         inputs: status.inputs.clone(),
@@ -179,5 +185,9 @@ mod tests {
         });
         assert_eq!(rest, expected);
         assert_eq!(super::essence(&status, Refused::TooLarge), essence, "the same each time");
+        // The next pass finds what was written, and adds to it what it knows.
+        let next = SherpackReleaseStatus { history: essence.history.clone(), ..status.clone() };
+        assert_eq!(digest_of(&next), digest_of(&status));
+        assert_ne!(digest_of(&SherpackReleaseStatus { revision: Some(5), ..next }), digest_of(&status));
     }
 }
