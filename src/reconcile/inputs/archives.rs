@@ -60,7 +60,7 @@ impl Context {
             }
             let (cache, wanted) = (self.fetcher.cache(), archive.clone());
             let decode = move || Some(read_archive(&cache.get(&wanted)?, &Limits::default()));
-            match decoded(self.packs.turn(key)?, decode).await? {
+            match decoded(self.packs.turn(key).await?, decode).await? {
                 Some(Ok(pack)) => return Ok(self.packs.put(place, 0, pack)),
                 Some(Err(error)) => {
                     self.fetcher.rejected(&id, key, &archive);

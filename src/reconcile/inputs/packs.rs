@@ -125,9 +125,9 @@ impl Packs {
         shared
     }
 
-    /// A turn at decoding or rendering, if one is free for this release. It belongs to that work.
-    pub(in crate::reconcile) fn turn(&self, key: &ReleaseKey) -> Result<Turn, Error> {
-        self.turns.take(key, 1).map_err(|since| Error::Queued { since })
+    /// A turn at decoding or rendering, if one is free for this release or soon will be. It belongs to that work.
+    pub(in crate::reconcile) async fn turn(&self, key: &ReleaseKey) -> Result<Turn, Error> {
+        self.turns.take_soon(key, 1).await.map_err(|since| Error::Queued { since })
     }
 }
 
@@ -236,7 +236,7 @@ impl Context {
             return self.read_pack(reader, key, reference.clone(), data_key, place.clone(), None).await;
         }
         // Before it is read, so that no read is in vain.
-        let turn = Some(self.packs.turn(key)?);
+        let turn = Some(self.packs.turn(key).await?);
         let read = self.read_pack(reader, key, reference.clone(), data_key, place.clone(), turn);
         self.packs.reading.once(&place, known, read).await
     }
@@ -264,7 +264,10 @@ impl Context {
         {
             return Ok((pack, true));
         }
-        let turn = turn.map_or_else(|| self.packs.turn(key), Ok)?;
+        let turn = match turn {
+            Some(turn) => turn,
+            None => self.packs.turn(key).await?,
+        };
         let wanted = data_key.map(str::to_owned);
         let decode =
             move || source::object::pack_from(&reference, &contents, wanted.as_deref(), &Limits::default());
@@ -282,7 +285,7 @@ impl Context {
         if let Some(pack) = self.packs.get(&place, |kept| kept.read_at.elapsed() < max_age) {
             return Ok((pack, false));
         }
-        let turn = self.packs.turn(key)?;
+        let turn = self.packs.turn(key).await?;
         let dir = self.pack_dir.clone().unwrap_or_default();
         let relative = path.to_owned();
         let load = move || source::path::load(Path::new(&dir), &relative, &Limits::default());

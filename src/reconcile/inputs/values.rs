@@ -259,7 +259,7 @@ impl Context {
 
     /// Parses a long text, if it is this release's turn.
     async fn parse_long(&self, key: &ReleaseKey, unparsed: Box<Unparsed>) -> Result<Parsed, Error> {
-        let turn = self.packs.turn(key)?;
+        let turn = self.packs.turn(key).await?;
         let Unparsed { place, contents, from, field } = *unparsed;
         let (reference, version) = (place.reference.clone(), contents.version);
         let parsed = decoded(turn, move || parse(&reference, &contents, &from, &field)).await??;

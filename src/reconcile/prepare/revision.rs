@@ -92,7 +92,7 @@ impl Pass<'_> {
     ) -> Result<Prepared, Error> {
         self.claim(self.mem.prepared_weight)?;
         // Before anything is read for it.
-        let turn = self.ctx.packs.turn(&self.key).inspect_err(|_| self.hold_claim())?;
+        let turn = self.ctx.packs.turn(&self.key).await.inspect_err(|_| self.hold_claim())?;
         let past = self.past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let Laid { rendered, documents, candidates } =

@@ -1,17 +1,24 @@
-//! What is scarce, shared fairly between namespaces, and without any pass that waits for it: a pass that gets nothing ends,
-//! and its release is woken when its turn has come.
+//! What is scarce, shared fairly between namespaces, and without any pass that waits long for it: a pass that gets nothing
+//! ends, and its release is woken when its turn has come.
 
 mod queue;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 pub(in crate::reconcile) use queue::Shares;
 use queue::{Answer, FairQueue};
 
 use crate::release::ReleaseKey;
+
+/// So many passes at most wait for their turn where they are: each keeps a worker from the other releases meanwhile.
+const SEATS: usize = 4;
+/// And no longer than this. It is more than the work of an ordinary release takes, so a pass seldom has to come back.
+const SEATED: Duration = Duration::from_millis(50);
 
 /// Turns at something scarce, for the passes of all releases.
 pub(in crate::reconcile) struct FairTurns {
@@ -25,6 +32,8 @@ struct Inner {
 
 struct State {
     queue: FairQueue,
+    /// The passes that wait where they are, at most [`SEATS`].
+    seated: HashMap<ReleaseKey, oneshot::Sender<()>>,
     /// A task waits for reservations to expire.
     timed: bool,
 }
@@ -45,13 +54,39 @@ pub(in crate::reconcile) struct InPass<'t> {
 impl FairTurns {
     /// Sends the releases whose turn has come to `wake_tx`.
     pub(in crate::reconcile) fn new(shares: Shares, wake_tx: UnboundedSender<ReleaseKey>) -> Self {
-        let state = Mutex::new(State { queue: FairQueue::new(shares), timed: false });
+        let state = Mutex::new(State { queue: FairQueue::new(shares), seated: HashMap::new(), timed: false });
         Self { inner: Arc::new(Inner { state, wake_tx }) }
     }
 
     /// So much of what is scarce, if it is this release's turn; else since when the release waits for that. It is woken then.
     pub(in crate::reconcile) fn take(&self, key: &ReleaseKey, weight: u64) -> Result<Turn, Instant> {
-        match self.inner.change(|queue, now| queue.ask(key, weight, now)) {
+        let answer = self.inner.change(|state, now| state.queue.ask(key, weight, now));
+        self.turn(key, answer)
+    }
+
+    /// As [`take`](Self::take), but waits a moment where it is: work that is over in a millisecond need not send the pass
+    /// through the queue of all releases. Few passes may do that at a time; the others get their answer at once.
+    pub(in crate::reconcile) async fn take_soon(
+        &self,
+        key: &ReleaseKey,
+        weight: u64,
+    ) -> Result<Turn, Instant> {
+        let (answer, seat) = self.inner.change(|state, now| {
+            let answer = state.queue.ask(key, weight, now);
+            (answer, matches!(answer, Answer::Waits { .. }).then(|| state.seat(key)).flatten())
+        });
+        let Some(called) = seat else { return self.turn(key, answer) };
+        // Called or not: what counts is what the queue says then.
+        let _ = tokio::time::timeout(SEATED, called).await;
+        let answer = self.inner.change(|state, now| {
+            state.seated.remove(key);
+            state.queue.ask(key, weight, now)
+        });
+        self.turn(key, answer)
+    }
+
+    fn turn(&self, key: &ReleaseKey, answer: Answer) -> Result<Turn, Instant> {
+        match answer {
             Answer::Granted(weight) => Ok(Turn { inner: Arc::clone(&self.inner), key: key.clone(), weight }),
             Answer::Waits { since } => Err(since),
         }
@@ -64,7 +99,7 @@ impl FairTurns {
 
     /// The release is gone.
     pub(in crate::reconcile) fn forget(&self, key: &ReleaseKey) {
-        self.inner.change(|queue, now| queue.forget(key, now));
+        self.inner.change(|state, now| state.queue.forget(key, now));
     }
 }
 
@@ -77,37 +112,55 @@ impl Turn {
     /// The work is done, but the pass may go on with other work: the next to ask for it is that pass, until it ends.
     pub(in crate::reconcile) fn keep(mut self) {
         let weight = std::mem::take(&mut self.weight);
-        self.inner.change(|queue, now| queue.keep(&self.key, weight, now));
+        self.inner.change(|state, now| state.queue.keep(&self.key, weight, now));
     }
 
     /// The pass ends without having begun, because it waits for something else as well: the next pass of the release may have
     /// this, if it comes soon.
     pub(in crate::reconcile) fn hold(mut self) {
         let weight = std::mem::take(&mut self.weight);
-        self.inner.change(|queue, now| queue.hold(&self.key, weight, now));
+        self.inner.change(|state, now| state.queue.hold(&self.key, weight, now));
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.weight > 0 {
-            self.inner.change(|queue, now| queue.give_back(&self.key.namespace, self.weight, now));
+            self.inner.change(|state, now| state.queue.give_back(&self.key.namespace, self.weight, now));
         }
     }
 }
 
 impl Drop for InPass<'_> {
     fn drop(&mut self) {
-        self.turns.inner.change(|queue, now| queue.end(&self.key, now));
+        self.turns.inner.change(|state, now| state.queue.end(&self.key, now));
+    }
+}
+
+impl State {
+    /// A seat for the pass of a release that stands in the queue, where it is told that its turn has come; `None`: all are
+    /// taken.
+    fn seat(&mut self, key: &ReleaseKey) -> Option<oneshot::Receiver<()>> {
+        // A pass that was cancelled left its seat.
+        self.seated.retain(|_, seat| !seat.is_closed());
+        if self.seated.len() >= SEATS {
+            return None;
+        }
+        let (seat, called) = oneshot::channel();
+        self.seated.insert(key.clone(), seat);
+        Some(called)
     }
 }
 
 impl Inner {
-    /// Changes the queue, wakes the releases whose turn has come by that, and has the reservations of others expire.
-    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut FairQueue, Instant) -> T) -> T {
+    /// Changes the queue, calls the passes and wakes the releases whose turn has come by that, and has the reservations of others expire.
+    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut State, Instant) -> T) -> T {
         let mut state = self.lock();
-        let changed = change(&mut state.queue, Instant::now());
+        let changed = change(&mut state, Instant::now());
         for key in state.queue.take_woken() {
+            if state.seated.remove(&key).is_some_and(|seat| seat.send(()).is_ok()) {
+                continue;
+            }
             // The receiver lives as long as the controller; afterwards no release needs waking.
             let _ = self.wake_tx.unbounded_send(key);
         }
@@ -140,7 +193,7 @@ async fn expire(inner: Weak<Inner>) {
     while let Some(at) = inner.upgrade().and_then(|inner| inner.expires_at()) {
         tokio::time::sleep_until(at.into()).await;
         if let Some(inner) = inner.upgrade() {
-            inner.change(FairQueue::expire);
+            inner.change(|state, now| state.queue.expire(now));
         }
     }
 }
@@ -197,5 +250,51 @@ mod tests {
             let woken = futures::StreamExt::next(&mut wake_rx).await;
             assert_eq!(woken.unwrap(), key(name));
         }
+    }
+
+    #[tokio::test]
+    async fn a_pass_that_waits_where_it_is_is_called_there_and_its_release_is_not_woken() {
+        let (turns, mut wake_rx) = turns(Duration::from_secs(3600));
+        let first = turns.take(&key("1"), 1).unwrap();
+        let _pass = turns.in_pass(&key("2"));
+        let two = key("2");
+        let waiting = turns.take_soon(&two, 1);
+        let ((), turn) = futures::join!(async { drop(first) }, waiting);
+        assert_eq!(turn.map(|turn| turn.weight()), Ok(1));
+        assert!(wake_rx.try_recv().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_waits_no_longer_than_a_moment_and_few_wait_at_a_time() {
+        let (turns, mut wake_rx) = turns(Duration::from_secs(3600));
+        let first = turns.take(&key("1"), 1).unwrap();
+        let began = tokio::time::Instant::now();
+        let late: Vec<ReleaseKey> = (0..SEATS + 2).map(|index| key(&format!("late-{index}"))).collect();
+        let passes: Vec<_> = late.iter().map(|late| turns.in_pass(late)).collect();
+        let waited = futures::future::join_all(late.iter().map(async |late| {
+            let got_nothing = turns.take_soon(late, 1).await.is_err();
+            (got_nothing, began.elapsed() >= SEATED)
+        }));
+        let waited = waited.await;
+        assert!(waited.iter().all(|(got_nothing, _)| *got_nothing));
+        assert_eq!(waited.iter().filter(|(_, seated)| *seated).count(), SEATS);
+        drop(passes);
+        drop(first);
+        assert_eq!(wake_rx.try_recv().unwrap(), late[0], "it still stands in the queue");
+    }
+
+    #[tokio::test]
+    async fn a_pass_that_was_cancelled_leaves_its_seat_and_its_release_is_woken() {
+        let (turns, mut wake_rx) = turns(Duration::from_secs(3600));
+        let first = turns.take(&key("1"), 1).unwrap();
+        for index in 0..SEATS {
+            let key = key(&format!("cancelled-{index}"));
+            let pass = turns.in_pass(&key);
+            assert!(futures::FutureExt::now_or_never(turns.take_soon(&key, 1)).is_none());
+            drop(pass);
+        }
+        assert!(turns.inner.lock().seat(&key("2")).is_some(), "a seat is free");
+        drop(first);
+        assert_eq!(wake_rx.try_recv().unwrap(), key("cancelled-0"));
     }
 }
