@@ -96,13 +96,12 @@ pub enum Error {
     },
     /// An address that releases may not reach.
     #[error(
-        "{url} is not fetched: {address} is {why}; only the operator's flag --allow-source can open it, by the name of the host"
+        "{url} is not fetched: {host} is {why}; only the operator's flag --allow-source can open it, by the name of the host"
     )]
     Forbidden {
         /// Where it was looked for.
         url: String,
-        /// Host, and its address when it is a name.
-        address: String,
+        host: String,
         /// What kind of address that is.
         why: &'static str,
     },

@@ -15,7 +15,7 @@ use crate::release::ReleaseKey;
 use crate::storage::{Head, codec::MAX_JSON_BYTES};
 
 /// Work that takes less is done without a claim.
-const SMALL: usize = 2 << 20;
+const SMALL: u64 = 2 << 20;
 /// What it takes to unpack a large record of which nothing is known yet: its text, and what is made of that.
 pub(in crate::reconcile) const UNPACKED: usize = 2 * MAX_JSON_BYTES;
 /// So long the bytes are kept for a release that was woken for them.
@@ -55,6 +55,32 @@ impl Budget {
         self.operations.forget(key);
         self.corrections.forget(key);
     }
+
+    /// So many bytes for the work of one release, all at once: two releases that each wait for the rest of the other would wait
+    /// for ever. What the release `has` of them already is given back first. More than there is counts as all of it.
+    fn for_work(&self, key: &ReleaseKey, weight: u64, has: &mut Option<Turn>) -> Result<(), Error> {
+        if self.is_enough(weight, has.as_ref()) {
+            return Ok(());
+        }
+        *has = None;
+        let claimed = self.operations.take(key, weight.min(self.bytes));
+        *has = Some(claimed.map_err(|since| Error::Queued { since })?);
+        Ok(())
+    }
+
+    /// So many bytes to put drift back; `None`: what the release `has` already is enough. A larger correction counts as half
+    /// of what is for corrections, so that no namespace ever has all of it.
+    fn to_correct(&self, key: &ReleaseKey, weight: u64, has: Option<&Turn>) -> Result<Option<Turn>, Error> {
+        if self.is_enough(weight, has) {
+            return Ok(None);
+        }
+        let turn = self.corrections.take(key, weight.min(self.correction));
+        turn.map(Some).map_err(|since| Error::Queued { since })
+    }
+
+    fn is_enough(&self, weight: u64, has: Option<&Turn>) -> bool {
+        weight < SMALL || has.is_some_and(|turn| weight.min(self.bytes) <= turn.weight())
+    }
 }
 
 impl Pass<'_> {
@@ -63,34 +89,16 @@ impl Pass<'_> {
     /// # Errors
     /// Others have them: the pass is to end, and the release is woken when they are there for it.
     pub(in crate::reconcile) fn claim(&mut self, weight: usize) -> Result<(), Error> {
-        let wanted = u64::try_from(weight).unwrap_or(u64::MAX).min(self.ctx.budget.bytes);
-        if weight < SMALL || wanted <= self.has_claimed() {
-            return Ok(());
-        }
-        // All of it at once: two that each wait for the rest of the other would wait for ever.
-        self.claimed = None;
-        let claimed = self.ctx.budget.operations.take(&self.key, wanted);
-        self.claimed = Some(claimed.map_err(|since| Error::Queued { since })?);
-        Ok(())
+        self.ctx.budget.for_work(&self.key, bytes(weight), &mut self.claimed)
     }
 
     /// Has so many bytes to put drift back, until the turn is dropped: out of what the pass has, or of what is for corrections
-    /// alone. A larger correction counts as half of that, so that no namespace ever has all of it.
+    /// alone.
     ///
     /// # Errors
     /// As for [`claim`](Self::claim).
     pub(in crate::reconcile) fn claim_to_correct(&self, weight: usize) -> Result<Option<Turn>, Error> {
-        let wanted = u64::try_from(weight).unwrap_or(u64::MAX);
-        if weight < SMALL || wanted.min(self.ctx.budget.bytes) <= self.has_claimed() {
-            return Ok(None);
-        }
-        let Budget { corrections, correction, .. } = &self.ctx.budget;
-        let turn = corrections.take(&self.key, wanted.min(*correction));
-        turn.map(Some).map_err(|since| Error::Queued { since })
-    }
-
-    fn has_claimed(&self) -> u64 {
-        self.claimed.as_ref().map_or(0, Turn::weight)
+        self.ctx.budget.to_correct(&self.key, bytes(weight), self.claimed.as_ref())
     }
 
     /// Keeps what it has for its next pass, because it waits for something else as well.
@@ -106,5 +114,61 @@ impl Pass<'_> {
             Some((Head::Ours(stored) | Head::Foreign(stored), _)) => stored.weight,
             _ => 0,
         }
+    }
+}
+
+fn bytes(weight: usize) -> u64 {
+    u64::try_from(weight).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn budget() -> Budget {
+        Budget::new(128 * MIB, futures::channel::mpsc::unbounded().0)
+    }
+
+    fn key(text: &str) -> ReleaseKey {
+        ReleaseKey::parse(text).unwrap()
+    }
+
+    #[test]
+    fn drift_is_put_back_while_operations_have_all_of_their_part() {
+        let budget = budget();
+        let (mut first, mut second, mut third) = (None, None, None);
+        budget.for_work(&key("evil/1"), 48 * MIB, &mut first).unwrap();
+        budget.for_work(&key("other/1"), 48 * MIB, &mut second).unwrap();
+        assert!(budget.for_work(&key("evil/2"), 3 * MIB, &mut third).is_err(), "they have all of it");
+        let correction = budget.to_correct(&key("victim/1"), 30 * MIB, None).unwrap().unwrap();
+        assert_eq!(correction.weight(), 16 * MIB, "a larger one counts as half");
+        assert!(budget.to_correct(&key("victim/2"), 16 * MIB, None).is_err(), "one namespace has half");
+        assert!(budget.to_correct(&key("other/2"), 16 * MIB, None).unwrap().is_some());
+        assert!(budget.for_work(&key("late/1"), 3 * MIB, &mut third).is_err(), "corrections lend nothing");
+    }
+
+    #[test]
+    fn small_work_and_what_a_release_has_already_need_no_claim() {
+        let budget = budget();
+        let mut has = None;
+        budget.for_work(&key("a/1"), SMALL - 1, &mut has).unwrap();
+        assert!(has.is_none());
+        budget.for_work(&key("a/1"), 1000 * MIB, &mut has).unwrap();
+        assert_eq!(has.as_ref().map(Turn::weight), Some(96 * MIB), "it works alone");
+        assert!(budget.to_correct(&key("a/1"), 20 * MIB, has.as_ref()).unwrap().is_none());
+        budget.for_work(&key("a/1"), 20 * MIB, &mut has).unwrap();
+        assert_eq!(has.as_ref().map(Turn::weight), Some(96 * MIB), "it had that already");
+    }
+
+    #[test]
+    fn a_release_that_needs_more_than_it_has_gives_that_back_first() {
+        let budget = budget();
+        let (mut first, mut second) = (None, None);
+        budget.for_work(&key("a/1"), 40 * MIB, &mut first).unwrap();
+        budget.for_work(&key("b/1"), 40 * MIB, &mut second).unwrap();
+        assert!(budget.for_work(&key("a/1"), 70 * MIB, &mut first).is_err());
+        assert!(first.is_none(), "else b/1 would wait for a/1 as well");
     }
 }

@@ -309,7 +309,7 @@ impl Error {
         match self {
             Self::Unreachable { url, message } => Self::Unreachable { url: redirected(url), message },
             Self::Tls { url, message } => Self::Tls { url: redirected(url), message },
-            Self::Forbidden { url, address, why } => Self::Forbidden { url: redirected(url), address, why },
+            Self::Forbidden { url, host, why } => Self::Forbidden { url: redirected(url), host, why },
             other => other,
         }
     }

@@ -63,7 +63,7 @@ impl Client {
         }
         let judge = |addresses: &[IpAddr]| {
             let judged = self.walls.judge(url.host(), url.port(), addresses);
-            judged.map_err(|Refused { address, why }| Error::Forbidden { url: url.to_string(), address, why })
+            judged.map_err(|Refused { host, why }| Error::Forbidden { url: url.to_string(), host, why })
         };
         // A name may be refused for what it is, and then nobody learns whether it exists.
         judge(&[])?;
