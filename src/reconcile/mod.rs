@@ -15,6 +15,7 @@ mod observe;
 mod operation;
 mod prepare;
 mod records;
+mod scope;
 mod state;
 mod status;
 
@@ -42,12 +43,12 @@ pub use state::Memory;
 pub use status::throttle::Calm;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
-use crate::cluster::Cluster;
 use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey, State};
 use crate::storage::{self, Head};
 use crate::watch::RecordsOf;
 use access::fair::Turn;
+use scope::Scope;
 use state::Remembered;
 use status::{Finished, Outcome, Progress};
 
@@ -56,21 +57,26 @@ const DECISIONS: usize = 6;
 
 /// One pass over one release.
 struct Pass<'a> {
-    ctx: &'a Context,
-    key: ReleaseKey,
-    release: &'a SherpackRelease,
-    uid: String,
-    settings: Settings,
-    /// The cluster as whoever acts for this release.
-    cluster: Arc<Cluster>,
+    scope: Scope<'a>,
     mem: &'a mut Remembered,
-    now: Timestamp,
     /// The decision in a word, for metrics.
     decided: &'static str,
     /// The memory that it may use.
     claimed: Option<Turn>,
     /// What came from Secrets.
     secrets: status::redact::Secrets,
+}
+
+impl<'a> Pass<'a> {
+    fn new(scope: Scope<'a>, mem: &'a mut Remembered, decided: &'static str) -> Self {
+        Self { scope, mem, decided, claimed: None, secrets: status::redact::Secrets::default() }
+    }
+
+    /// Tells the metrics what was decided and how long the pass took.
+    fn report(&self) {
+        let took = Duration::try_from(Timestamp::now().duration_since(self.scope.now)).unwrap_or_default();
+        self.scope.ctx.report.decided(self.decided, took);
+    }
 }
 
 /// Reconciles one release; gives when to come back, besides when something changes.
@@ -137,44 +143,31 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     } else {
         ctx.add_finalizer(&release, &mut mem).await?
     };
-    let uid = release.metadata.uid.clone().unwrap_or_default();
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
     let _claims = ctx.budget.in_pass(&key);
-    let mut pass = Pass {
-        ctx,
-        key,
-        release: &release,
-        uid,
-        settings,
-        cluster,
-        mem: &mut mem,
-        now,
-        decided: "None",
-        secrets: status::redact::Secrets::default(),
-        claimed: None,
-    };
+    let scope = Scope { ctx, key: &key, release: &release, settings: &settings, cluster: &cluster, now };
+    let mut pass = Pass::new(scope, &mut mem, "None");
     let result = match &invalid {
         Some(invalid) => pass.refuse(invalid).await,
         None => pass.run().await,
     };
     pass.leave_probes();
-    let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
-    ctx.report.decided(pass.decided, took);
+    pass.report();
     result
 }
 
 impl Pass<'_> {
     async fn run(&mut self) -> Result<Option<Duration>, Error> {
-        let changes = self.ctx.references.changes(&self.key);
+        let changes = self.scope.ctx.references.changes(self.scope.key);
         let source_changed = std::mem::replace(&mut self.mem.source_changes, changes) != changes;
-        let newest = self.ctx.record_watch.newest(&self.records_of());
+        let newest = self.scope.ctx.record_watch.newest(&self.records_of());
         let record_changed = self.mem.head.as_ref().is_some_and(|(_, at)| *at != newest);
-        let sees_again = self.mem.blind && !self.ctx.objects.blind(&self.key);
+        let sees_again = self.mem.blind && !self.scope.ctx.objects.blind(self.scope.key);
         let asked_before = self.take_requests();
-        if let Some(at) = self.mem.retry_at.filter(|at| self.now < *at)
+        if let Some(at) = self.mem.retry_at.filter(|at| self.scope.now < *at)
             && !(source_changed || record_changed || sees_again || self.generation_changed())
-            && self.release.metadata.deletion_timestamp.is_none()
-            && self.ctx.objects.suspicions(&self.key).is_empty()
+            && self.scope.release.metadata.deletion_timestamp.is_none()
+            && self.scope.ctx.objects.suspicions(self.scope.key).is_empty()
         {
             // Whatever woke us, the last try failed a moment ago.
             return Ok(Some(self.tell_until(at)));
@@ -214,15 +207,16 @@ impl Pass<'_> {
     async fn decide_and_act(&mut self) -> Result<Outcome, Error> {
         for _ in 0..DECISIONS {
             let refused = self.observe_head().await?;
-            let deletion = match self.release.metadata.deletion_timestamp {
+            let deletion = match self.scope.release.metadata.deletion_timestamp {
                 Some(_) => Some(self.observe_deletion().await?),
                 None => None,
             };
-            let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
+            let taken =
+                self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.head_owner());
             let wanted = match (&deletion, &taken) {
-                (None, None) if !self.settings.suspend => Some(self.wanted_as_account().await),
+                (None, None) if !self.scope.settings.suspend => Some(self.wanted_as_account().await),
                 _ => {
-                    self.ctx.fetcher.leave(&self.key);
+                    self.scope.ctx.fetcher.leave(self.scope.key);
                     None
                 }
             };
@@ -235,7 +229,7 @@ impl Pass<'_> {
             let healed = inputs.is_some() && self.healed().await?;
             let unreadable = source_error.as_ref().is_some_and(|error| error.class() != api::Class::Retry);
             let mut seen = Observation { healed, unreadable, ..self.observation(inputs, deletion, taken) };
-            if deletion.is_none() && !self.settings.suspend {
+            if deletion.is_none() && !self.scope.settings.suspend {
                 self.observe_rollback(&mut seen).await?;
             }
             let lacks = self.observe_dependencies(&mut seen).await;
@@ -258,7 +252,7 @@ impl Pass<'_> {
             {
                 decision = decide::decide(&seen);
             }
-            tracing::debug!(release = %self.key, ?decision, "decided");
+            tracing::debug!(release = %self.scope.key, ?decision, "decided");
             if let Some(error) = refused.filter(|_| !lets_go(&decision.operation)) {
                 return Err(error);
             }
@@ -407,7 +401,7 @@ impl Pass<'_> {
         // Its own error is the one to tell: it stands in the way, and drift is tried again with the operation.
         if let Err(error) = self.correct_deployed(None).await {
             let error = self.shown(&error);
-            tracing::debug!(release = %self.key, error, "drift was not put back");
+            tracing::debug!(release = %self.scope.key, error, "drift was not put back");
         }
     }
 
@@ -421,11 +415,11 @@ impl Pass<'_> {
     /// A spec that cannot be acted on: said in the status. What is deployed stays, and stays locked.
     async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
         self.decided = "Refuse";
-        self.ctx.fetcher.leave(&self.key);
+        self.scope.ctx.fetcher.leave(self.scope.key);
         if let Err(error) = self.observe_head().await {
             return self.settle_refused(invalid, Err(error)).await;
         }
-        let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
+        let taken = self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.head_owner());
         // Only a person can mend it, and until then nothing takes the place of what failed.
         let mut seen =
             Observation { unreadable: true, rollback_to: None, ..self.observation(None, None, taken) };
@@ -461,7 +455,7 @@ impl Pass<'_> {
     }
 
     fn records_of(&self) -> RecordsOf {
-        records_of(&self.settings)
+        records_of(self.scope.settings)
     }
 }
 

@@ -89,7 +89,7 @@ impl Pass<'_> {
     /// # Errors
     /// Others have them: the pass is to end, and the release is woken when they are there for it.
     pub(in crate::reconcile) fn claim(&mut self, weight: usize) -> Result<(), Error> {
-        self.ctx.budget.for_work(&self.key, bytes(weight), &mut self.claimed)
+        self.scope.ctx.budget.for_work(self.scope.key, bytes(weight), &mut self.claimed)
     }
 
     /// Has so many bytes to put drift back, until the turn is dropped: out of what the pass has, or of what is for corrections
@@ -98,7 +98,7 @@ impl Pass<'_> {
     /// # Errors
     /// As for [`claim`](Self::claim).
     pub(in crate::reconcile) fn claim_to_correct(&self, weight: usize) -> Result<Option<Turn>, Error> {
-        self.ctx.budget.to_correct(&self.key, bytes(weight), self.claimed.as_ref())
+        self.scope.ctx.budget.to_correct(self.scope.key, bytes(weight), self.claimed.as_ref())
     }
 
     /// Keeps what it has for its next pass, because it waits for something else as well.

@@ -51,9 +51,9 @@ impl Pass<'_> {
     /// [`Pass::wanted`], read as the release's account.
     pub(in crate::reconcile) async fn wanted_as_account(&mut self) -> Result<Wanted, Error> {
         // Before anything is read, so that no change falls between the two.
-        self.ctx.references.refer(&self.key, references(&self.settings, &self.key));
+        self.scope.ctx.references.refer(self.scope.key, references(self.scope.settings, self.scope.key));
         if let Err(error) = self.require_account().await {
-            self.ctx.fetcher.leave(&self.key);
+            self.scope.ctx.fetcher.leave(self.scope.key);
             return Err(error);
         }
         match self.wanted().await {
@@ -64,7 +64,7 @@ impl Pass<'_> {
 
     /// Whoever is to act is there. Costs a read only while the watch of service accounts knows nothing.
     pub(in crate::reconcile) async fn require_account(&self) -> Result<(), Error> {
-        let account = match (&self.settings.acts_as, self.cluster.account()) {
+        let account = match (&self.scope.settings.acts_as, self.scope.cluster.account()) {
             (ActsAs::Operator, _) => return Ok(()),
             (ActsAs::ServiceAccount(_), Some(account)) => account,
             (ActsAs::ServiceAccount(_), None) | (ActsAs::Nobody, _) => return Err(Error::NoAccount),
@@ -77,7 +77,7 @@ impl Pass<'_> {
 
     /// A deletion has nobody who could do it. Asks the API server: nothing is ever undone of what follows.
     pub(in crate::reconcile) async fn account_gone(&self) -> Result<bool, Error> {
-        match (&self.settings.acts_as, self.cluster.account()) {
+        match (&self.scope.settings.acts_as, self.scope.cluster.account()) {
             (ActsAs::Operator, _) => Ok(false),
             (_, Some(account)) => Ok(!self.account_exists(account, false).await?),
             (_, None) => Ok(true),
@@ -86,27 +86,27 @@ impl Pass<'_> {
 
     async fn account_exists(&self, account: &Account, believe_watch: bool) -> Result<bool, Error> {
         let reference = Reference::new(Referent::ServiceAccount, &account.namespace, &account.name);
-        match self.ctx.references.seen(&reference) {
+        match self.scope.ctx.references.seen(&reference) {
             Seen::At(_) if believe_watch => return Ok(true),
             Seen::Absent if believe_watch => return Ok(false),
             Seen::At(_) | Seen::Absent | Seen::Unknown => {}
         }
         let ask = async {
             // As the operator: an account need not be allowed to look at itself.
-            match self.ctx.read(&self.ctx.as_operator, &reference).await {
+            match self.scope.ctx.read(&self.scope.ctx.as_operator, &reference).await {
                 Ok(found) => Ok(found.is_some()),
                 Err(Unread { message, .. }) => {
                     Err(Error::AccountUnknown { account: account.clone(), message })
                 }
             }
         };
-        if believe_watch { self.ctx.rights.exists(account, ask).await } else { ask.await }
+        if believe_watch { self.scope.ctx.rights.exists(account, ask).await } else { ask.await }
     }
 
     /// Says at once everything that the account may not read, where only the first of it was met.
     async fn everything_unreadable(&self, met: Error) -> Error {
-        let Some(account) = self.cluster.account() else { return met };
-        let mut needed: Vec<Right> = references(&self.settings, &self.key)
+        let Some(account) = self.scope.cluster.account() else { return met };
+        let mut needed: Vec<Right> = references(self.scope.settings, self.scope.key)
             .into_iter()
             .filter(|reference| reference.kind != Referent::ServiceAccount)
             .map(|reference| Right {
@@ -118,7 +118,7 @@ impl Pass<'_> {
             })
             .collect();
         needed.sort();
-        match self.ctx.rights.missing(&self.cluster, needed).await {
+        match self.scope.ctx.rights.missing(self.scope.cluster, needed).await {
             Ok(missing) if !missing.is_empty() => {
                 Error::RightsMissing { account: account.clone(), missing: missing.to_string() }
             }
@@ -129,10 +129,10 @@ impl Pass<'_> {
 
     /// Everything that the account would need for a revision, before anything of it is stored or touched.
     pub(in crate::reconcile) async fn preflight(&self, prepared: &Prepared) -> Result<(), Error> {
-        if self.cluster.account().is_none() {
+        if self.scope.cluster.account().is_none() {
             return Ok(());
         }
-        let target = &self.settings.target_namespace;
+        let target = &self.scope.settings.target_namespace;
         let mut needed = Vec::new();
         let objects = &prepared.parts.objects;
         for object in objects {
@@ -148,10 +148,10 @@ impl Pass<'_> {
             self.need(&entry.api_version, &entry.id, REMOVE, &[], &mut needed).await?;
         }
         needed.extend(self.rights_to_probe(&prepared.parts.objects, &prepared.plan));
-        let adopts = self.settings.adopt != Adopt::Never || prepared.private.has_adopted();
+        let adopts = self.scope.settings.adopt != Adopt::Never || prepared.private.has_adopted();
         needed.extend(self.rights_to_keep_records(adopts));
         let makes_namespace =
-            self.settings.create_namespace && self.cluster.namespace(target).await?.is_none();
+            self.scope.settings.create_namespace && self.scope.cluster.namespace(target).await?.is_none();
         if makes_namespace {
             needed.push(right("create", "", "namespaces", None, target));
         }
@@ -162,7 +162,8 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn preflight_uninstall(&self) -> Result<(), Error> {
         let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
         let begun = matches!(head.record.state, State::PendingUninstall { .. });
-        let Some(private) = head.private.as_ref().filter(|_| !begun && self.cluster.account().is_some())
+        let Some(private) =
+            head.private.as_ref().filter(|_| !begun && self.scope.cluster.account().is_some())
         else {
             return Ok(());
         };
@@ -174,13 +175,15 @@ impl Pass<'_> {
     }
 
     async fn require(&self, needed: Vec<Right>, makes_namespace: bool) -> Result<(), Error> {
-        let missing = self.ctx.rights.missing(&self.cluster, needed).await?;
-        let Some(account) = self.cluster.account().filter(|_| !missing.is_empty()) else { return Ok(()) };
+        let missing = self.scope.ctx.rights.missing(self.scope.cluster, needed).await?;
+        let Some(account) = self.scope.cluster.account().filter(|_| !missing.is_empty()) else {
+            return Ok(());
+        };
         // Bindings go with their namespace, so that nobody may do anything in one that is not there.
-        let target = &self.settings.target_namespace;
+        let target = &self.scope.settings.target_namespace;
         if !makes_namespace
             && missing.refused.iter().any(|right| right.namespace.as_ref() == Some(target))
-            && self.cluster.namespace(target).await?.is_none()
+            && self.scope.cluster.namespace(target).await?.is_none()
         {
             return Err(cluster::Error::NamespaceNotFound { namespace: target.clone() }.into());
         }
@@ -210,8 +213,8 @@ impl Pass<'_> {
 
     /// A refusal shows that what is known of the account's rights is old.
     pub(in crate::reconcile) fn doubt_rights(&self, reason: &str) {
-        if let Some(account) = self.cluster.account().filter(|_| reason == reasons::FORBIDDEN) {
-            self.ctx.rights.forget(account);
+        if let Some(account) = self.scope.cluster.account().filter(|_| reason == reasons::FORBIDDEN) {
+            self.scope.ctx.rights.forget(account);
         }
     }
 
@@ -221,9 +224,9 @@ impl Pass<'_> {
         entries: Vec<InventoryEntry>,
         owner_uid: &str,
     ) -> Result<Left, Error> {
-        let asked_at = self.release.metadata.deletion_timestamp.as_ref().map(|at| at.0);
-        let deadline = asked_at.and_then(|at| at.checked_add(self.settings.uninstall.timeout).ok());
-        let late = deadline.is_some_and(|deadline| deadline <= self.now);
+        let asked_at = self.scope.release.metadata.deletion_timestamp.as_ref().map(|at| at.0);
+        let deadline = asked_at.and_then(|at| at.checked_add(self.scope.settings.uninstall.timeout).ok());
+        let late = deadline.is_some_and(|deadline| deadline <= self.scope.now);
         let mut left = Left::default();
         for entry in plan::deletion_order(entries) {
             match self.take_away(&entry, owner_uid).await {
@@ -232,9 +235,9 @@ impl Pass<'_> {
                 // Nobody is going to mend it, so nothing waits for that. Longer than an uninstall may take nothing waits
                 // for anything.
                 Err(error) if late || error.class() != crate::api::Class::Retry => {
-                    tracing::debug!(release = %self.key, error = self.shown(&error), "an object is left behind");
+                    tracing::debug!(release = %self.scope.key, error = self.shown(&error), "an object is left behind");
                     // Whoever may not look learns from the operator's watch that it went before.
-                    if !self.ctx.objects.table().is_gone(&entry.id) {
+                    if !self.scope.ctx.objects.table().is_gone(&entry.id) {
                         left.refused.push(entry.id);
                     }
                 }
@@ -260,7 +263,7 @@ impl Pass<'_> {
         let mut records = None;
         if let Some(private) = private.filter(|private| self.owns(&private.owner)) {
             let goes = |entry: &&InventoryEntry| {
-                let target = entry.id.namespace.as_ref() == Some(&self.settings.target_namespace);
+                let target = entry.id.namespace.as_ref() == Some(&self.scope.settings.target_namespace);
                 !(namespace_terminating && target)
             };
             let entries: Vec<InventoryEntry> = {
@@ -269,8 +272,8 @@ impl Pass<'_> {
             };
             all = entries.len();
             // Nothing of this may be put back while it goes.
-            self.ctx.objects.table().wake_on(&self.key, &std::collections::BTreeSet::new());
-            left = match self.cluster.account() {
+            self.scope.ctx.objects.table().wake_on(self.scope.key, &std::collections::BTreeSet::new());
+            left = match self.scope.cluster.account() {
                 Some(_) => self.delete_allowed(entries, &private.owner.uid).await?,
                 None => {
                     let refused = entries.into_iter().map(|entry| entry.id).collect();
@@ -281,7 +284,7 @@ impl Pass<'_> {
                 records = self.remove_records_if_allowed().await?;
             }
         }
-        let gone = match self.cluster.account() {
+        let gone = match self.scope.cluster.account() {
             Some(account) => format!("the service account {account} does not exist"),
             None => "no service account acts for the release".to_owned(),
         };
@@ -296,7 +299,7 @@ impl Pass<'_> {
                 refused.len()
             )
         };
-        let reason = match self.cluster.account() {
+        let reason = match self.scope.cluster.account() {
             Some(_) => reasons::SERVICE_ACCOUNT_NOT_FOUND,
             None => reasons::SERVICE_ACCOUNT_REQUIRED,
         };

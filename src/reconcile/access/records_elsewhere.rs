@@ -34,8 +34,8 @@ impl Pass<'_> {
 
     /// [`Pass::records`] for the one read that keeps nothing which the account may not have; see [`Pass::observe_head`].
     pub(in crate::reconcile) fn records_unasked(&self) -> AnyRecords {
-        let settings = &self.settings;
-        self.ctx.records.of(&Keeping {
+        let settings = &self.scope.settings;
+        self.scope.ctx.records.of(&Keeping {
             storage: settings.history_storage,
             namespace: Some(settings.history_namespace.clone()),
             compression: settings.compression.into(),
@@ -70,7 +70,7 @@ impl Pass<'_> {
                 Ok(HeadAccess::NoNamespace)
             }
             Err(error) if error.class() == Class::Retry => Err(error),
-            Err(error) if self.release.metadata.deletion_timestamp.is_some() => {
+            Err(error) if self.scope.release.metadata.deletion_timestamp.is_some() => {
                 Ok(HeadAccess::Refused(error))
             }
             Err(error) => {
@@ -82,26 +82,27 @@ impl Pass<'_> {
 
     /// Forgets a newest record that is not sealed for this release.
     pub(in crate::reconcile) fn keep_own_head_only(&mut self) {
-        let own = |(head, _): &(Head, _)| head.is_sealed_for(&self.key);
+        let own = |(head, _): &(Head, _)| head.is_sealed_for(self.scope.key);
         if !self.mem.head.as_ref().is_some_and(own) {
             self.mem.head = None;
         }
     }
 
     fn keeps_elsewhere(&self) -> bool {
-        self.settings.history_namespace != self.key.namespace && self.settings.acts_as != ActsAs::Operator
+        self.scope.settings.history_namespace != self.scope.key.namespace
+            && self.scope.settings.acts_as != ActsAs::Operator
     }
 
     /// What holds the records. RBAC knows no rights to files, so those to Secrets stand in for them.
     fn record_resource(&self) -> &'static str {
-        match self.settings.history_storage {
+        match self.scope.settings.history_storage {
             HistoryStorage::ConfigMap => "configmaps",
             HistoryStorage::Secret | HistoryStorage::File => SECRETS,
         }
     }
 
     fn rights_to(&self, resource: &str) -> Vec<Right> {
-        let namespace = &self.settings.history_namespace;
+        let namespace = &self.scope.settings.history_namespace;
         let right =
             |verb| crate::reconcile::access::preflight::right(verb, "", resource, Some(namespace), "");
         ON_RECORDS.into_iter().map(right).collect()
@@ -111,13 +112,13 @@ impl Pass<'_> {
         if !self.keeps_elsewhere() {
             return Ok(());
         }
-        let Some(account) = self.cluster.account() else { return Err(Error::NoAccount) };
-        let missing = self.ctx.rights.missing(&self.cluster, self.rights_to(resource)).await?;
+        let Some(account) = self.scope.cluster.account() else { return Err(Error::NoAccount) };
+        let missing = self.scope.ctx.rights.missing(self.scope.cluster, self.rights_to(resource)).await?;
         if missing.is_empty() {
             return Ok(());
         }
-        let namespace = &self.settings.history_namespace;
-        if self.cluster.namespace(namespace).await?.is_none() {
+        let namespace = &self.scope.settings.history_namespace;
+        if self.scope.cluster.namespace(namespace).await?.is_none() {
             // Bindings go with their namespace.
             return Err(cluster::Error::NamespaceNotFound { namespace: namespace.clone() }.into());
         }

@@ -112,7 +112,7 @@ impl Pass<'_> {
                 continue;
             }
             for (severity, count) in severities.into_iter().filter(|(_, count)| *count > 0) {
-                self.ctx.report.definition_changes(&self.key, severity.name(), count);
+                self.scope.ctx.report.definition_changes(self.scope.key, severity.name(), count);
             }
         }
     }
@@ -127,7 +127,7 @@ impl Pass<'_> {
         let Candidate { object, in_manifest, wishes } = candidate;
         let new = crd::Definition::from_value(&object.body)?;
         let policy = definitions::policy(&object)?;
-        let settings = &self.settings.crds;
+        let settings = &self.scope.settings.crds;
         let waits = settings.wait_ready.or(wishes.wait_ready).unwrap_or(true);
         let wait = settings.wait_timeout.or(wishes.wait_timeout).unwrap_or(SERVED_WITHIN);
         let mut shipped = Shipped {
@@ -137,7 +137,7 @@ impl Pass<'_> {
             body: None,
             webhook_later: false,
             wait: waits.then_some(wait.as_secs().max(1)),
-            goes: wishes.keep == Some(false) && self.ctx.policy.trust_pack_crds,
+            goes: wishes.keep == Some(false) && self.scope.ctx.policy.trust_pack_crds,
             deleted: false,
             writer: None,
             verdict: None,
@@ -152,7 +152,7 @@ impl Pass<'_> {
         if policy == Policy::External {
             return left(shipped, "External".to_owned());
         }
-        let live = self.cluster.get(&object.api_version, &object.id).await?;
+        let live = self.scope.cluster.get(&object.api_version, &object.id).await?;
         let Some(live) = live else {
             if !settings.install.or(wishes.install).unwrap_or(true) {
                 return left(shipped, "NotInstalled".to_owned());
@@ -172,7 +172,7 @@ impl Pass<'_> {
         // For good: no record has to know it.
         shipped.adopted |= plan::is_adopted(live.live.metadata.annotations.as_ref());
         let body = live.value();
-        let adopt = self.settings.adopt == Adopt::Unowned;
+        let adopt = self.scope.settings.adopt == Adopt::Unowned;
         let live_policy = Policy::of(&body).unwrap_or_default();
         let author = self.author(live.live.metadata.annotations.as_ref(), uid).await?;
         let unknown = matches!(author, Author::Unknown(_));
@@ -194,7 +194,7 @@ impl Pass<'_> {
         }
         let from_pack = wishes.upgrade.map(|wish| match wish {
             // A pack can make a release stricter, but not laxer.
-            CrdUpgrade::Force if !self.ctx.policy.trust_pack_crds => CrdUpgrade::Safe,
+            CrdUpgrade::Force if !self.scope.ctx.policy.trust_pack_crds => CrdUpgrade::Safe,
             wish => wish,
         });
         let strategy = settings.upgrade.or(from_pack).unwrap_or_default();
@@ -237,7 +237,7 @@ impl Pass<'_> {
 
     /// Whether the API server would take it.
     async fn try_definition(&self, object: &Object) -> Result<(), Error> {
-        self.cluster.apply(&object.api_version, &object.id, &object.body, Mode::DryRun).await?;
+        self.scope.cluster.apply(&object.api_version, &object.id, &object.body, Mode::DryRun).await?;
         Ok(())
     }
 
@@ -247,15 +247,17 @@ impl Pass<'_> {
         annotations: Option<&BTreeMap<String, String>>,
         uid: &str,
     ) -> Result<Author, Error> {
-        let author = definitions::author(annotations, |by| match self.ctx.living(by) {
+        let author = definitions::author(annotations, |by| match self.scope.ctx.living(by) {
             _ if by == uid => Author::Us,
-            Some(owner) if owner == self.key => Author::Us,
+            Some(owner) if owner == *self.scope.key => Author::Us,
             Some(owner) => Author::Release(owner.to_string()),
             None => Author::Departed,
         });
         let owner = annotations.and_then(|all| ReleaseKey::parse(all.get(names::OWNER)?));
         match (author, owner, plan::marked_by(annotations)) {
-            (Author::Departed, Some(owner), Some(by)) if self.ctx.lives_elsewhere(&owner, by).await? => {
+            (Author::Departed, Some(owner), Some(by))
+                if self.scope.ctx.lives_elsewhere(&owner, by).await? =>
+            {
                 Ok(Author::Release(owner.to_string()))
             }
             (author, ..) => Ok(author),
@@ -270,9 +272,9 @@ impl Pass<'_> {
     ) -> Result<(), Error> {
         let adopted = |object: &Object| shipped.iter().any(|one| one.adopted && one.name == object.id.name);
         for object in objects.iter().filter(|object| adopted(object)) {
-            if let Some(live) = self.cluster.get(&object.api_version, &object.id).await? {
+            if let Some(live) = self.scope.cluster.get(&object.api_version, &object.id).await? {
                 let mark = [(names::ADOPTED, names::ADOPTED_TRUE)];
-                self.cluster.mark(&object.id, &live, &mark).await?;
+                self.scope.cluster.mark(&object.id, &live, &mark).await?;
             }
         }
         Ok(())
@@ -320,11 +322,11 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn judge_deletion(&self, shipped: &mut [Shipped]) -> Result<(), Error> {
         let mut blocked = Vec::new();
         for one in shipped.iter_mut() {
-            let goes = one.goes_with_release(self.settings.crds.on_uninstall);
+            let goes = one.goes_with_release(self.scope.settings.crds.on_uninstall);
             one.deleted = false;
             if goes && one.written && !one.adopted {
                 let id = ObjectId::definition(&one.name);
-                let live = self.cluster.metadata("apiextensions.k8s.io/v1", &id).await?;
+                let live = self.scope.cluster.metadata("apiextensions.k8s.io/v1", &id).await?;
                 one.adopted = live.is_some_and(|live| plan::is_adopted(live.annotations.as_ref()));
             }
             let fate = self.fate_of(one, goes).await;
@@ -339,10 +341,10 @@ impl Pass<'_> {
 
     /// What becomes of a definition with the release. Objects are counted only when that decides anything.
     async fn fate_of(&self, shipped: &Shipped, goes: bool) -> Fate {
-        let confirmed = &self.settings.crds.confirm_deletion;
+        let confirmed = &self.scope.settings.crds.confirm_deletion;
         let counts = goes && shipped.written && !confirmed.contains(&shipped.name);
         let count = if counts {
-            self.cluster.count_for_deletion(&shipped.name).await
+            self.scope.cluster.count_for_deletion(&shipped.name).await
         } else {
             Count::Known(Vec::new())
         };
@@ -379,7 +381,7 @@ impl Pass<'_> {
         kind: &str,
         objects: &[Object],
     ) -> Result<(bool, String), Error> {
-        match self.cluster.kind(api_version, kind).await {
+        match self.scope.cluster.kind(api_version, kind).await {
             Ok(found) => Ok((found.namespaced, found.resource.plural)),
             Err(error @ cluster::Error::UnknownKind { .. }) => {
                 let defined = crate::manifest::defining(objects, api_version, kind);

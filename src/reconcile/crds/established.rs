@@ -40,13 +40,14 @@ impl Pass<'_> {
                 let revision = running.stored.record.version;
                 let mut waiting = self.unhealthy(&refs, &running.applied, revision);
                 for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
-                    let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
+                    let unseen =
+                        Waiting::unseen(&object.api_version, "has not been looked at yet", self.scope.now);
                     waiting.insert(object.id.clone(), unseen);
                 }
                 waiting
             };
             self.wake_on(&waiting);
-            let deadline = self.later(Duration::from_secs(longest));
+            let deadline = self.scope.later(Duration::from_secs(longest));
             running.stage =
                 Stage::Wait { waiting, looked_at: Timestamp::MIN, deadline, jobs: BTreeSet::new() };
         }
@@ -56,25 +57,25 @@ impl Pass<'_> {
         let deadline = running.deadline.min(*deadline);
         let due = looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MIN);
         if !waiting.is_empty() {
-            if self.now < due {
+            if self.scope.now < due {
                 return Ok(Step::Wait { until: due });
             }
-            *looked_at = self.now;
+            *looked_at = self.scope.now;
             self.look_again(waiting).await?;
         }
         if !bearable(waiting) {
-            if self.now >= deadline {
+            if self.scope.now >= deadline {
                 let first = waiting.iter().next().map(|(id, one)| describe(id, one)).unwrap_or_default();
                 return Ok(not_ready(&first, longest));
             }
-            let until = deadline.min(self.later(crate::reconcile::health::wait::LOOK_ANYWAY));
+            let until = deadline.min(self.scope.later(crate::reconcile::health::wait::LOOK_ANYWAY));
             return Ok(Step::Wait { until });
         }
         if let Some(missing) = self.not_served(&objects).await? {
-            if self.now >= deadline {
+            if self.scope.now >= deadline {
                 return Ok(not_ready(&format!("discovery does not tell of {missing}"), longest));
             }
-            return Ok(Step::Wait { until: self.later(LOOK_AGAIN) });
+            return Ok(Step::Wait { until: self.scope.later(LOOK_AGAIN) });
         }
         self.wake_on(&BTreeMap::new());
         Ok(Step::Done)
@@ -86,8 +87,8 @@ impl Pass<'_> {
             for version in &defined.versions {
                 let api_version = format!("{}/{version}", defined.group);
                 // What was believed absent a moment ago may be there now.
-                self.cluster.doubt_absence(&api_version, &defined.kind);
-                match self.cluster.kind(&api_version, &defined.kind).await {
+                self.scope.cluster.doubt_absence(&api_version, &defined.kind);
+                match self.scope.cluster.kind(&api_version, &defined.kind).await {
                     Ok(_) => {}
                     Err(cluster::Error::UnknownKind { .. }) => {
                         return Ok(Some(format!("{api_version} {}", defined.kind)));

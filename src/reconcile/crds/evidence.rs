@@ -123,7 +123,7 @@ impl Pass<'_> {
     ) -> Result<Analysis, Error> {
         let evidence = Evidence::new(&analysis);
         let Some(defined) = Defined::of(live).filter(|_| evidence.is_wanted()) else { return Ok(analysis) };
-        match self.ctx.walks.ask(&self.key, &self.cluster, (old, new), &defined, evidence) {
+        match self.scope.ctx.walks.ask(self.scope.key, self.scope.cluster, (old, new), &defined, evidence) {
             Ok(evidence) => Ok(evidence.weigh(analysis)),
             Err(since) => Err(Error::Walking { name: new.name.clone(), since }),
         }

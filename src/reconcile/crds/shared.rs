@@ -59,11 +59,11 @@ impl Pass<'_> {
             .filter(|shipped| !shipped.written)
             .filter_map(|shipped| Some((shipped.name.clone(), shipped.writer.clone()?)))
             .collect();
-        self.ctx.sharing.leaves(&self.key, left.iter().map(|(_, writer)| writer.clone()));
+        self.scope.ctx.sharing.leaves(self.scope.key, left.iter().map(|(_, writer)| writer.clone()));
         let mut orphaned = Vec::new();
         for (name, writer) in left {
             if let Some(key) = ReleaseKey::parse(&writer)
-                && self.ctx.departed(&key).await?
+                && self.scope.ctx.departed(&key).await?
             {
                 orphaned.push(name);
             }

@@ -4,14 +4,13 @@
 //! what there is to do besides, and to tell, is left to the ordinary pass that the release waits for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::runtime::reflector::ObjectRef;
 
 use crate::api::{self, SherpackRelease};
 use crate::reconcile::drift::external;
-use crate::reconcile::status::redact;
+use crate::reconcile::scope::Scope;
 use crate::reconcile::{Context, Error, Pass, has_finalizer};
 use crate::release::ReleaseKey;
 
@@ -71,29 +70,18 @@ async fn correct_release(
         return Ok(());
     }
     let _claims = ctx.budget.in_pass(key);
-    let mut pass = Pass {
-        ctx,
-        key: key.clone(),
-        release: &release,
-        uid: release.metadata.uid.clone().unwrap_or_default(),
-        cluster: ctx.cluster_of(&settings.acts_as, key),
-        settings,
-        mem,
-        now,
-        decided: "Correct",
-        secrets: redact::Secrets::default(),
-        claimed: None,
-    };
+    let cluster = ctx.cluster_of(&settings.acts_as, key);
+    let scope = Scope { ctx, key, release: &release, settings: &settings, cluster: &cluster, now };
+    let mut pass = Pass::new(scope, mem, "Correct");
     let result = pass.correct_only().await;
-    let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
-    ctx.report.decided(pass.decided, took);
+    pass.report();
     result
 }
 
 impl Pass<'_> {
     async fn correct_only(&mut self) -> Result<(), Error> {
         self.observe_head().await?;
-        let taken = self.ctx.name_taken_by(self.release, &self.settings, self.head_owner());
+        let taken = self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.head_owner());
         self.correct_deployed(taken).await
     }
 }

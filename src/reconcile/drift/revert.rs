@@ -35,11 +35,11 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn expect_deployed(&mut self) -> Result<(), Error> {
         let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
         let revision = stored.record.version;
-        let strict_before = self.mem.strict.replace(self.settings.strict.clone());
-        if strict_before.is_some_and(|before| before != self.settings.strict) {
+        let strict_before = self.mem.strict.replace(self.scope.settings.strict.clone());
+        if strict_before.is_some_and(|before| before != self.scope.settings.strict) {
             // What was seen was not looked at with these eyes.
-            self.ctx.objects.table().doubt(&self.key);
-        } else if self.mem.expected_of == Some(revision) && !self.ctx.objects.blind(&self.key) {
+            self.scope.ctx.objects.table().doubt(self.scope.key);
+        } else if self.mem.expected_of == Some(revision) && !self.scope.ctx.objects.blind(self.scope.key) {
             return Ok(());
         }
         let inventory =
@@ -74,10 +74,10 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn expect(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
         self.evict_departed(inventory).await?;
         {
-            let mut table = self.ctx.objects.table();
-            let known = table.tracked(&self.key);
+            let mut table = self.scope.ctx.objects.table();
+            let known = table.tracked(self.scope.key);
             for entry in inventory.iter().filter(|entry| !known.contains(&entry.id)) {
-                if table.track(&self.key, &entry.id).is_ok() {
+                if table.track(self.scope.key, &entry.id).is_ok() {
                     table.expect(&entry.id, entry.fingerprint.clone(), entry.uid.clone());
                 }
             }
@@ -87,10 +87,10 @@ impl Pass<'_> {
             return watched;
         }
         // Objects of kinds that were listed before we said what we expect: one read each.
-        let unseen = self.ctx.objects.table().unseen(&self.key);
+        let unseen = self.scope.ctx.objects.table().unseen(self.scope.key);
         for entry in inventory.iter().filter(|entry| unseen.contains(&entry.id)) {
-            let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
-            let mut table = self.ctx.objects.table();
+            let meta = self.scope.cluster.metadata(&entry.api_version, &entry.id).await?;
+            let mut table = self.scope.ctx.objects.table();
             match meta {
                 Some(meta) if !is_hidden(&meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
                 _ => drop(table.lost(&entry.id, 0)),
@@ -116,22 +116,23 @@ impl Pass<'_> {
     /// proved it.
     fn only_warns(&self) -> bool {
         let accepted = self.own_private().is_some_and(|private| private.accepted);
-        self.settings.drift == DriftMode::Warn || accepted
+        self.scope.settings.drift == DriftMode::Warn || accepted
     }
 
     async fn correct_suspicions(&mut self) -> Result<(), Error> {
-        self.mem.drift.cool(self.now);
+        self.mem.drift.cool(self.scope.now);
         self.mem.drift.revert_at = None;
-        let suspicions = self.ctx.objects.suspicions(&self.key);
+        let suspicions = self.scope.ctx.objects.suspicions(self.scope.key);
         self.mem.drift.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
         let warn = self.only_warns();
         self.mem.drift.keep_looked(if warn { &suspicions } else { &[] });
         let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions
             .into_iter()
-            .partition(|suspicion| self.mem.drift.wait_until(suspicion, self.now).is_some());
+            .partition(|suspicion| self.mem.drift.wait_until(suspicion, self.scope.now).is_some());
         let drift = &self.mem.drift;
         let news = hot.iter().filter(|suspicion| !drift.is_old(suspicion));
-        self.mem.drift.revert_at = news.filter_map(|suspicion| drift.wait_until(suspicion, self.now)).min();
+        self.mem.drift.revert_at =
+            news.filter_map(|suspicion| drift.wait_until(suspicion, self.scope.now)).min();
         if due.is_empty() {
             return Ok(());
         }
@@ -166,12 +167,12 @@ impl Pass<'_> {
         let mut changed = false;
         for Attempt { suspicion, object, entry, result } in results {
             if warn && result.is_ok() {
-                self.mem.drift.looked(&suspicion, self.now);
+                self.mem.drift.looked(&suspicion, self.scope.now);
             }
             match result {
                 Ok(Done::InOrder) => self.mem.drift.take_back(|reported| *reported == suspicion.id),
                 Ok(Done::Awaited) => {
-                    let look = self.later(LOOK_AGAIN);
+                    let look = self.scope.later(LOOK_AGAIN);
                     let next = &mut self.mem.drift.revert_at;
                     *next = Some(next.map_or(look, |at| at.min(look)));
                 }
@@ -229,7 +230,7 @@ impl Pass<'_> {
         }
         if suspicion.gone {
             // Deleted, or only out of sight for its labels; an object on its way out is awaited.
-            match self.cluster.metadata(&entry.api_version, id).await? {
+            match self.scope.cluster.metadata(&entry.api_version, id).await? {
                 Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
                 Some(meta) => hidden = Some((is_hidden(&meta), meta.managed_fields.unwrap_or_default())),
                 None => {
@@ -284,15 +285,15 @@ impl Pass<'_> {
         }
         let object = left.object.as_ref().unwrap_or(object);
         let body = plan::apply_body(object, entry, marks);
-        self.ctx.objects.table().begin(id);
-        let applied = match self.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
+        self.scope.ctx.objects.table().begin(id);
+        let applied = match self.scope.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
             Ok(applied) => self.strictly(object, entry, rules, &body, applied).await,
             Err(error) => Err(error),
         };
         let applied = match applied {
             Ok(applied) => applied,
             Err(error) => {
-                self.ctx.objects.table().abandon(id);
+                self.scope.ctx.objects.table().abandon(id);
                 if entry.ran.is_some() && error.is_conflict() {
                     // It went a moment ago.
                     return Ok(Done::Awaited);
@@ -301,9 +302,9 @@ impl Pass<'_> {
             }
         };
         let fingerprint = applied.fingerprint.clone();
-        let again = self.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
+        let again = self.scope.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
         if again {
-            self.ctx.objects.wake(&self.key);
+            self.scope.ctx.objects.wake(self.scope.key);
         }
         let taught = entry.fingerprint != applied.fingerprint
             || entry.uid != applied.uid()
@@ -341,7 +342,7 @@ impl Pass<'_> {
         if self.is_strict(object, entry) && !self.added(object, rules, evidence).is_empty() {
             return Ok(reported);
         }
-        let live = self.cluster.get(&entry.api_version, &entry.id).await?;
+        let live = self.scope.cluster.get(&entry.api_version, &entry.id).await?;
         let body = match (&wishes, &live) {
             (Some(wishes), Some(live)) => {
                 // What is left to others differs for nobody.
@@ -351,7 +352,7 @@ impl Pass<'_> {
             }
             _ => plan::apply_body(object, entry, marks),
         };
-        let would = match self.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
+        let would = match self.scope.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
             Err(error) if error.is_crowded() || !error.suspects().is_empty() => return Ok(reported),
             would => would?,
         };
@@ -386,7 +387,7 @@ impl Pass<'_> {
         };
         // Keys of others may be part of them.
         clip_all(&mut paths);
-        let due = self.later(REPORT_AFTER);
+        let due = self.scope.later(REPORT_AFTER);
         let drift = &mut self.mem.drift;
         let known = |seen: &Drifted| {
             seen.id == *id && seen.action == action && seen.manager == manager && seen.paths == paths
@@ -395,15 +396,15 @@ impl Pass<'_> {
             return;
         }
         if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
-            drift.heat.entry(id.clone()).or_default().reverted(self.now);
-            drift.last_reverted = Some(self.now);
+            drift.heat.entry(id.clone()).or_default().reverted(self.scope.now);
+            drift.last_reverted = Some(self.scope.now);
             // It has been put back now, however long this pass took to come to it.
-            self.ctx.calm.reverted(Timestamp::now());
+            self.scope.ctx.calm.reverted(Timestamp::now());
             let seconds = suspicion.since.map(|since| since.elapsed().as_secs_f64());
-            self.ctx.report.reverted(&self.key, &id.kind, manager.as_deref(), seconds);
+            self.scope.ctx.report.reverted(self.scope.key, &id.kind, manager.as_deref(), seconds);
         }
-        drift.unreported.get_or_insert(Unreported { count: 0, since: self.now, due }).count += 1;
-        drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.now });
+        drift.unreported.get_or_insert(Unreported { count: 0, since: self.scope.now, due }).count += 1;
+        drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.scope.now });
     }
 }
 

@@ -60,8 +60,9 @@ impl Pass<'_> {
         };
         probing.asked = true;
         let probe = Arc::clone(&probing.probe);
-        let ask = Ask { release: self.key.clone(), id: id.clone(), revision: probing.revision, probe, pods };
-        let said = match self.ctx.prober.look(ask, &self.cluster) {
+        let ask =
+            Ask { release: self.scope.key.clone(), id: id.clone(), revision: probing.revision, probe, pods };
+        let said = match self.scope.ctx.prober.look(ask, self.scope.cluster) {
             Some(Seen::Passed) => return true,
             None => format!("is healthy; its probe has not answered yet: {}", probing.probe),
             Some(Seen::Failed(said)) => format!("its probe fails: {said}"),
@@ -82,14 +83,14 @@ impl Pass<'_> {
     pub(in crate::reconcile) fn leave_probe(&self, id: &ObjectId, object: &mut Waiting) {
         if let Some(probing) = object.probe.as_mut().filter(|probing| probing.asked) {
             probing.asked = false;
-            self.ctx.prober.leave(&self.key, id);
+            self.scope.ctx.prober.leave(self.scope.key, id);
         }
     }
 
     /// At the end of a pass: nobody is asked for whom no operation waits.
     pub(in crate::reconcile) fn leave_probes(&self) {
         let stage = self.mem.running.as_ref().map(|running| &running.stage);
-        let going = self.release.metadata.deletion_timestamp.is_some();
+        let going = self.scope.release.metadata.deletion_timestamp.is_some();
         let asked: BTreeSet<&ObjectId> = match stage {
             Some(Stage::Wait { waiting, .. }) if !going => {
                 let asked = |object: &Waiting| object.probe.as_ref().is_some_and(|probe| probe.asked);
@@ -97,7 +98,7 @@ impl Pass<'_> {
             }
             _ => BTreeSet::new(),
         };
-        self.ctx.prober.retain(&self.key, |id| asked.contains(id));
+        self.scope.ctx.prober.retain(self.scope.key, |id| asked.contains(id));
     }
 
     /// What the probes of a plan need.

@@ -51,7 +51,7 @@ impl Pass<'_> {
                 return true;
             }
             let since = object.failed_since.and_then(|since| since.checked_add(FAILED_FOR).ok());
-            since.is_some_and(|at| at <= self.now)
+            since.is_some_and(|at| at <= self.scope.now)
         };
         if let Some((reason, message)) = hopeless(waiting) {
             return Step::Failed { reason, message, undo: false };
@@ -60,7 +60,7 @@ impl Pass<'_> {
             let message = describe(id, object);
             return Step::Failed { reason: reasons::HEALTH_FAILED, message, undo: false };
         }
-        if self.now >= deadline {
+        if self.scope.now >= deadline {
             let (reason, first) = what_is_late(waiting);
             let others = waiting.len().saturating_sub(1);
             let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
@@ -72,9 +72,11 @@ impl Pass<'_> {
         }
         let stable =
             waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
-        let recheck =
-            waiting.values().filter_map(|object| self.now.checked_add(object.health.recheck_in?).ok()).min();
-        let anyway = self.later(LOOK_ANYWAY);
+        let recheck = waiting
+            .values()
+            .filter_map(|object| self.scope.now.checked_add(object.health.recheck_in?).ok())
+            .min();
+        let anyway = self.scope.later(LOOK_ANYWAY);
         let until = [Some(deadline), stable, recheck].into_iter().flatten().fold(anyway, Timestamp::min);
         Step::Wait { until }
     }
@@ -89,18 +91,18 @@ impl Pass<'_> {
         for object in objects {
             let Some(done) = applied.get(&object.id) else { continue };
             let live = done.value();
-            let health = health::assess(&live, done.generation(), self.now);
+            let health = health::assess(&live, done.generation(), self.scope.now);
             let mut entry = Waiting {
                 api_version: object.api_version.clone(),
                 generation: done.generation(),
-                failed_since: health.terminal.then_some(self.now),
+                failed_since: health.terminal.then_some(self.scope.now),
                 health,
-                since: self.now,
-                pods_at: self.later(LOOK_AT_PODS),
+                since: self.scope.now,
+                pods_at: self.scope.later(LOOK_AT_PODS),
                 pods: None,
                 probe: probing(object, revision),
                 uid: done.uid().filter(|_| plan::is_job(&object.id)),
-                looked_at: self.now,
+                looked_at: self.scope.now,
             };
             if !settled(entry.health.status) || !self.probed(&object.id, &mut entry, &live) {
                 waiting.insert(object.id.clone(), entry);
@@ -115,17 +117,16 @@ impl Pass<'_> {
         waiting: &BTreeMap<ObjectId, Waiting>,
         looked_at: Timestamp,
     ) -> Option<Timestamp> {
-        let table = self.ctx.objects.table();
+        let table = self.scope.ctx.objects.table();
         let settles = waiting.keys().filter_map(|id| {
             let news = table.news(id)?;
             let settled = SETTLED_FOR.saturating_sub(news.last.elapsed());
             Some(settled.min(SETTLES_WITHIN.saturating_sub(news.first.elapsed())))
         });
         match settles.min() {
-            Some(left) => Some(self.later(left)),
-            None => {
-                (looked_at < self.now).then(|| looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX))
-            }
+            Some(left) => Some(self.scope.later(left)),
+            None => (looked_at < self.scope.now)
+                .then(|| looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX)),
         }
     }
 
@@ -135,9 +136,9 @@ impl Pass<'_> {
         waiting: &mut BTreeMap<ObjectId, Waiting>,
     ) -> Result<(), Error> {
         let (mut looked, rest) = {
-            let table = self.ctx.objects.table();
+            let table = self.scope.ctx.objects.table();
             let due = |id: &ObjectId, object: &Waiting| {
-                let long_ago = object.looked_at.checked_add(LOOK_AT_ALL).is_ok_and(|at| at <= self.now);
+                let long_ago = object.looked_at.checked_add(LOOK_AT_ALL).is_ok_and(|at| at <= self.scope.now);
                 let by_time = object.probe.is_some() || object.health.recheck_in.is_some();
                 long_ago || by_time || table.news(id).is_some()
             };
@@ -156,10 +157,10 @@ impl Pass<'_> {
         &self,
         waiting: &mut BTreeMap<ObjectId, Waiting>,
     ) -> Result<(), Error> {
-        waiting.values_mut().for_each(|object| object.looked_at = self.now);
+        waiting.values_mut().for_each(|object| object.looked_at = self.scope.now);
         let looks = waiting.iter().map(|(id, object)| async move {
-            let version = self.ctx.objects.table().news(id).map_or(0, |news| news.version);
-            (id.clone(), self.cluster.get_since(&object.api_version, id, version).await)
+            let version = self.scope.ctx.objects.table().news(id).map_or(0, |news| news.version);
+            (id.clone(), self.scope.cluster.get_since(&object.api_version, id, version).await)
         });
         let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
         for (id, live) in seen {
@@ -169,12 +170,12 @@ impl Pass<'_> {
                 DELETED.clone_into(&mut object.health.message);
                 object.health.status = Status::Failed;
                 object.health.terminal = true;
-                object.failed_since.get_or_insert(self.now);
+                object.failed_since.get_or_insert(self.scope.now);
                 continue;
             };
-            self.ctx.objects.table().looked(&id, live.version);
+            self.scope.ctx.objects.table().looked(&id, live.version);
             let live = live.value();
-            let mut health = health::assess(&live, object.generation, self.now);
+            let mut health = health::assess(&live, object.generation, self.scope.now);
             if settled(health.status) {
                 object.health = health;
                 object.failed_since = None;
@@ -184,8 +185,8 @@ impl Pass<'_> {
                 continue;
             }
             self.leave_probe(&id, object);
-            if has_pods(&id) && self.now >= object.pods_at {
-                object.pods_at = self.later(LOOK_AT_PODS);
+            if has_pods(&id) && self.scope.now >= object.pods_at {
+                object.pods_at = self.scope.later(LOOK_AT_PODS);
                 object.pods = self.failed_pod(&id, &live).await;
             }
             if health.status == Status::InProgress
@@ -193,7 +194,8 @@ impl Pass<'_> {
             {
                 health = failed.clone();
             }
-            object.failed_since = if health.terminal { object.failed_since.or(Some(self.now)) } else { None };
+            object.failed_since =
+                if health.terminal { object.failed_since.or(Some(self.scope.now)) } else { None };
             object.health = health;
         }
         Ok(())
@@ -201,22 +203,18 @@ impl Pass<'_> {
 
     /// Why the pods of a workload fail, if they do. Whoever may not list pods learns it from the deadline.
     async fn failed_pod(&self, id: &ObjectId, live: &Value) -> Option<Health> {
-        match self.cluster.newest_pods(id, live).await {
-            Ok(pods) => health::workload_failure(&pods, self.now),
+        match self.scope.cluster.newest_pods(id, live).await {
+            Ok(pods) => health::workload_failure(&pods, self.scope.now),
             Err(error) => {
-                tracing::debug!(release = %self.key, %error, "pods are not looked at");
+                tracing::debug!(release = %self.scope.key, %error, "pods are not looked at");
                 None
             }
         }
     }
 
-    pub(in crate::reconcile) fn later(&self, by: Duration) -> Timestamp {
-        self.now.checked_add(by).unwrap_or(Timestamp::MAX)
-    }
-
     pub(in crate::reconcile) fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
         let ids: BTreeSet<ObjectId> = waiting.keys().cloned().collect();
-        self.ctx.objects.table().wake_on(&self.key, &ids);
+        self.scope.ctx.objects.table().wake_on(self.scope.key, &ids);
     }
 }
 

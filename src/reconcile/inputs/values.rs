@@ -122,7 +122,7 @@ impl Pass<'_> {
     /// Everything that the user says of values, the weakest first. Read anew when `read_anyway`.
     pub(in crate::reconcile) async fn layers(&mut self, read_anyway: bool) -> Result<Vec<Layer>, Error> {
         let read = self.read_layers(read_anyway).await;
-        let from_secrets = self.settings.values_from.iter().zip(&read);
+        let from_secrets = self.scope.settings.values_from.iter().zip(&read);
         let from_secrets = from_secrets.filter(|(from, _)| from.kind == ReferenceKind::Secret);
         let from_secrets: Vec<&Layer> =
             from_secrets.filter_map(|(_, layer)| layer.as_ref().ok()?.as_ref()).collect();
@@ -131,11 +131,11 @@ impl Pass<'_> {
         for layer in read {
             layers.extend(layer?);
         }
-        if self.settings.values.as_object().is_some_and(|values| !values.is_empty()) {
+        if self.scope.settings.values.as_object().is_some_and(|values| !values.is_empty()) {
             layers.push(Layer {
-                origin: format!("SherpackRelease/{}#spec.values", self.key),
+                origin: format!("SherpackRelease/{}#spec.values", self.scope.key),
                 field: "spec.values".to_owned(),
-                content: Content::Values(Arc::new(self.settings.values.clone())),
+                content: Content::Values(Arc::new(self.scope.settings.values.clone())),
             });
         }
         Ok(layers)
@@ -144,8 +144,8 @@ impl Pass<'_> {
     /// One for each entry of `spec.valuesFrom`.
     async fn read_layers(&self, read_anyway: bool) -> Vec<Result<Option<Layer>, Error>> {
         let one = tokio::sync::Mutex::new(());
-        let mut reads = Vec::with_capacity(self.settings.values_from.len());
-        for (number, from) in self.settings.values_from.iter().enumerate() {
+        let mut reads = Vec::with_capacity(self.scope.settings.values_from.len());
+        for (number, from) in self.scope.settings.values_from.iter().enumerate() {
             reads.push(self.layer(number, from, read_anyway, &one));
         }
         stream::iter(reads).buffered(AT_ONCE).collect().await
@@ -159,12 +159,17 @@ impl Pass<'_> {
         one: &tokio::sync::Mutex<()>,
     ) -> Result<Option<Layer>, Error> {
         let field = format!("spec.valuesFrom[{number}]");
-        let reference = Reference::new(from.kind, &self.key.namespace, &from.name);
-        let read = match self.ctx.values_in(&self.cluster, &reference, from, &field, read_anyway).await? {
+        let reference = Reference::new(from.kind, &self.scope.key.namespace, &from.name);
+        let read = match self
+            .scope
+            .ctx
+            .values_in(self.scope.cluster, &reference, from, &field, read_anyway)
+            .await?
+        {
             Read::Long(unparsed) => {
                 // The pass has one turn: what is parsed in it is parsed one after the other.
                 let _one = one.lock().await;
-                Some(self.ctx.parse_long(&self.key, unparsed).await?)
+                Some(self.scope.ctx.parse_long(self.scope.key, unparsed).await?)
             }
             Read::Parsed(parsed) => parsed,
         };

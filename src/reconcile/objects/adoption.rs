@@ -50,7 +50,7 @@ impl Pass<'_> {
         let mut replaced = Vec::new();
         for object in adopted {
             let Some(entry) = next.inventory.iter_mut().find(|entry| entry.id == object.id) else { continue };
-            let Some(live) = self.cluster.get(&object.api_version, &object.id).await? else {
+            let Some(live) = self.scope.cluster.get(&object.api_version, &object.id).await? else {
                 // It has gone, so what comes is the release's own.
                 replaced.extend(entry.adopted.take().and_then(|adopted| adopted.kept));
                 absent.insert(object.id.clone());
@@ -96,7 +96,8 @@ impl Pass<'_> {
                 Some(digest) => self.kept(uid, &object.id, digest).await?.unwrap_or_default(),
                 None => Before::default(),
             };
-        let after = match self.cluster.apply(&object.api_version, &object.id, &body, Mode::DryRun).await {
+        let after = match self.scope.cluster.apply(&object.api_version, &object.id, &body, Mode::DryRun).await
+        {
             Err(refusal) if !refusal.suspects().is_empty() => {
                 // The apply will be refused as well, and meets the fate that this one would.
                 self.fate(object, entry, rules, uid, refusal).await?;
@@ -125,22 +126,22 @@ impl Pass<'_> {
             "metadata": {
                 "name": secret.name, "namespace": secret.namespace,
                 "labels": {
-                    names::KEPT: self.settings.release_name,
-                    names::RELEASE_NAMESPACE: self.settings.target_namespace,
+                    names::KEPT: self.scope.settings.release_name,
+                    names::RELEASE_NAMESPACE: self.scope.settings.target_namespace,
                 },
                 "annotations": {"kubernetes.io/description": format!("What {id} was before a release adopted it.")},
             },
             "data": {names::DATA_BEFORE: STANDARD.encode(&text)},
         });
         // One that is there holds the same: its name says so, and whoever reads it checks.
-        self.ctx.as_operator.create("v1", &secret, &body).await?;
+        self.scope.ctx.as_operator.create("v1", &secret, &body).await?;
         Ok(digest)
     }
 
     /// What was kept; `None` when it is not there any more, or is not what was kept.
     async fn kept(&self, uid: &str, id: &ObjectId, digest: &str) -> Result<Option<Before>, Error> {
         self.require_rights_to_kept().await?;
-        let Some(secret) = self.ctx.as_operator.get("v1", &self.kept_secret(digest)).await? else {
+        let Some(secret) = self.scope.ctx.as_operator.get("v1", &self.kept_secret(digest)).await? else {
             return Ok(None);
         };
         let secret = secret.value();
@@ -153,11 +154,11 @@ impl Pass<'_> {
 
     pub(in crate::reconcile) fn kept_secret(&self, digest: &str) -> ObjectId {
         let hash: String = digest.trim_start_matches("sha256:").chars().take(20).collect();
-        self.kept_by_name(format!("{}.{}.{hash}", names::KEPT_PREFIX, self.settings.release_name))
+        self.kept_by_name(format!("{}.{}.{hash}", names::KEPT_PREFIX, self.scope.settings.release_name))
     }
 
     pub(in crate::reconcile) fn kept_by_name(&self, name: String) -> ObjectId {
-        let namespace = Some(self.settings.history_namespace.clone());
+        let namespace = Some(self.scope.settings.history_namespace.clone());
         ObjectId { group: String::new(), kind: "Secret".to_owned(), namespace, name }
     }
 
@@ -167,15 +168,15 @@ impl Pass<'_> {
             let id = self.kept_secret(&digest);
             let gone = async {
                 self.require_rights_to_kept().await?;
-                let meta = self.ctx.as_operator.metadata("v1", &id).await?;
+                let meta = self.scope.ctx.as_operator.metadata("v1", &id).await?;
                 match meta.and_then(|meta| meta.uid) {
-                    Some(uid) => Ok(self.ctx.as_operator.delete("v1", &id, &uid).await?),
+                    Some(uid) => Ok(self.scope.ctx.as_operator.delete("v1", &id, &uid).await?),
                     None => Ok(false),
                 }
             };
             let gone: Result<bool, Error> = gone.await;
             if let Err(error) = gone {
-                tracing::warn!(release = %self.key, %error, "what was kept of an adopted object stays");
+                tracing::warn!(release = %self.scope.key, %error, "what was kept of an adopted object stays");
             }
         }
     }
@@ -189,7 +190,7 @@ impl Pass<'_> {
         uid: &str,
     ) -> Result<(), Error> {
         let digest = entry.adopted.as_ref().and_then(|adopted| adopted.kept.clone());
-        let live = self.cluster.get(api_version, &entry.id).await?;
+        let live = self.scope.cluster.get(api_version, &entry.id).await?;
         let ours = |live: &Applied| plan::is_marked(live.live.metadata.annotations.as_ref(), uid);
         if let Some(live) = live.filter(|live| ours(live) && !live.is_leaving()) {
             let before = match &digest {
@@ -200,7 +201,7 @@ impl Pass<'_> {
             let before = before.unwrap_or_default();
             let holders = before.managers(live.managed_fields());
             let (live, refused) = self.give_values(api_version, &entry.id, live, &before).await?;
-            self.cluster.let_go(api_version, &entry.id, &live, &holders).await?;
+            self.scope.cluster.let_go(api_version, &entry.id, &live, &holders).await?;
             self.tell_of_hand_back(entry, lost, &refused);
         }
         self.forget_kept(digest.into_iter().collect()).await;
@@ -216,14 +217,14 @@ impl Pass<'_> {
         live: Applied,
         before: &Before,
     ) -> Result<(Applied, Vec<String>), Error> {
-        match self.cluster.change(api_version, id, &live, &before.restored(&live.value())).await {
+        match self.scope.cluster.change(api_version, id, &live, &before.restored(&live.value())).await {
             Ok(given) => return Ok((given, Vec::new())),
             Err(refusal) if refusal.class() == Class::FixSpec => {}
             Err(error) => return Err(error.into()),
         }
         let (mut live, mut refused) = (live, Vec::new());
         for (place, part) in before.parts() {
-            match self.cluster.change(api_version, id, &live, &part.restored(&live.value())).await {
+            match self.scope.cluster.change(api_version, id, &live, &part.restored(&live.value())).await {
                 Ok(given) => live = given,
                 Err(refusal) if refusal.class() == Class::FixSpec => refused.push(place),
                 Err(error) => return Err(error.into()),
@@ -247,7 +248,7 @@ impl Pass<'_> {
             ),
         };
         let warning = lost || !refused.is_empty();
-        self.ctx.report.event(self.release, warning, reasons::HANDED_BACK, "HandBack", note);
+        self.scope.ctx.report.event(self.scope.release, warning, reasons::HANDED_BACK, "HandBack", note);
     }
 }
 

@@ -171,7 +171,11 @@ impl Pass<'_> {
 
     /// What every object of the release carries; `uid` is that of its line of revisions.
     pub(in crate::reconcile) fn marks<'u>(&'u self, uid: &'u str) -> plan::Marks<'u> {
-        plan::Marks { release_name: &self.settings.release_name, release_namespace: &self.key.namespace, uid }
+        plan::Marks {
+            release_name: &self.scope.settings.release_name,
+            release_namespace: &self.scope.key.namespace,
+            uid,
+        }
     }
 
     pub(in crate::reconcile) async fn apply_one(
@@ -196,25 +200,25 @@ impl Pass<'_> {
         let marks = self.marks(uid);
         let body = plan::apply_body(object, entry, marks);
         let id = &object.id;
-        self.ctx.objects.table().begin(id);
+        self.scope.ctx.objects.table().begin(id);
         let mut result = match there {
             There::Nothing => self.apply_absent(object, &body, uid).await,
-            There::Anything => self.cluster.apply(&object.api_version, id, &body, Mode::Real).await,
+            There::Anything => self.scope.cluster.apply(&object.api_version, id, &body, Mode::Real).await,
             There::Version(version) => {
                 let mut body = body.clone();
                 body["metadata"]["resourceVersion"] = version.into();
-                self.cluster.apply(&object.api_version, id, &body, Mode::Real).await
+                self.scope.cluster.apply(&object.api_version, id, &body, Mode::Real).await
             }
             There::Uid(uid) => {
                 let mut body = body.clone();
                 body["metadata"]["uid"] = uid.into();
-                self.cluster.apply(&object.api_version, id, &body, Mode::Real).await
+                self.scope.cluster.apply(&object.api_version, id, &body, Mode::Real).await
             }
         };
         if let Ok(applied) = &result
-            && self.settings.adopt == Adopt::Unowned
+            && self.scope.settings.adopt == Adopt::Unowned
         {
-            match self.cluster.strip_managers(&object.api_version, id, applied).await {
+            match self.scope.cluster.strip_managers(&object.api_version, id, applied).await {
                 Ok(stripped) => result = Ok(stripped),
                 Err(error) => result = Err(error),
             }
@@ -222,8 +226,8 @@ impl Pass<'_> {
         if let Ok(applied) = &result
             && id.is_definition()
         {
-            let owner = self.key.to_string();
-            result = self.cluster.mark(id, applied, &[(names::OWNER, &owner)]).await;
+            let owner = self.scope.key.to_string();
+            result = self.scope.cluster.mark(id, applied, &[(names::OWNER, &owner)]).await;
         }
         if let Ok(applied) = result {
             result = self.strictly(object, entry, rules, &body, applied).await;
@@ -235,12 +239,13 @@ impl Pass<'_> {
                     applied.fingerprint = None;
                 }
                 let fingerprint = applied.fingerprint.clone();
-                let again = self.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
+                let again =
+                    self.scope.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
                 if again {
-                    self.ctx.objects.wake(&self.key);
+                    self.scope.ctx.objects.wake(self.scope.key);
                 }
             }
-            Err(_) => self.ctx.objects.table().abandon(id),
+            Err(_) => self.scope.ctx.objects.table().abandon(id),
         }
         (id.clone(), result)
     }
@@ -254,16 +259,16 @@ impl Pass<'_> {
         let mut result = Ok(());
         let patience = ObjectWatches::patience();
         for (api_version, kind) in kinds {
-            let kind = self.cluster.kind(api_version, kind).await?;
+            let kind = self.scope.cluster.kind(api_version, kind).await?;
             // One that cannot be watched does not keep the others from it.
-            result = result.and(self.ctx.objects.ensure(&kind, &self.key, patience).await);
+            result = result.and(self.scope.ctx.objects.ensure(&kind, self.scope.key, patience).await);
         }
         Ok(result?)
     }
 
     fn track(&self, inventory: &[InventoryEntry]) -> Result<(), Error> {
         for entry in inventory {
-            let owner = self.ctx.objects.table().track(&self.key, &entry.id);
+            let owner = self.scope.ctx.objects.table().track(self.scope.key, &entry.id);
             if let Err(owner) = owner {
                 let holder = Holder::Release(owner.to_string());
                 return Err(cluster::Error::NotOwned { id: entry.id.clone(), holder }.into());
@@ -279,12 +284,12 @@ impl Pass<'_> {
         inventory: &[InventoryEntry],
     ) -> Result<(), Error> {
         let others: BTreeSet<ReleaseKey> = {
-            let table = self.ctx.objects.table();
+            let table = self.scope.ctx.objects.table();
             inventory.iter().filter_map(|entry| table.owner(&entry.id)).cloned().collect()
         };
-        for owner in others.into_iter().filter(|owner| *owner != self.key) {
-            if self.ctx.departed(&owner).await? {
-                self.ctx.objects.table().forget_all(&owner);
+        for owner in others.into_iter().filter(|owner| owner != self.scope.key) {
+            if self.scope.ctx.departed(&owner).await? {
+                self.scope.ctx.objects.table().forget_all(&owner);
             }
         }
         Ok(())
@@ -306,7 +311,7 @@ impl Pass<'_> {
                     self.mem.tally.pruned(revision, &entry.id);
                 }
             }
-            self.ctx.objects.table().forget(&self.key, &entry.id);
+            self.scope.ctx.objects.table().forget(self.scope.key, &entry.id);
             // What an error leaves to do stays in the record.
             private.leftovers.retain(|left| left.id != entry.id);
         }
@@ -345,7 +350,7 @@ impl Pass<'_> {
         entry: &InventoryEntry,
         uid: &str,
     ) -> Result<Away, Error> {
-        let found = self.cluster.find(&entry.api_version, &entry.id).await?;
+        let found = self.scope.cluster.find(&entry.api_version, &entry.id).await?;
         let Some((version, meta)) = found else {
             let kept = entry.adopted.as_ref().and_then(|adopted| adopted.kept.clone());
             self.forget_kept(kept.into_iter().collect()).await;
@@ -361,13 +366,13 @@ impl Pass<'_> {
             return Ok(if kept && !leaves { Away::Stays } else { Away::NotOurs });
         }
         let Some(object_uid) = &meta.uid else { return Ok(Away::NotOurs) };
-        let going = leaves || self.cluster.delete(&version, &entry.id, object_uid).await?;
+        let going = leaves || self.scope.cluster.delete(&version, &entry.id, object_uid).await?;
         Ok(if going { Away::Going } else { Away::NotOurs })
     }
 
     pub(in crate::reconcile) fn release_unused_kinds(&self, stored: &Stored) {
         let inventory = stored.private.iter().flat_map(|private| &private.inventory);
         let kinds = inventory.map(|entry| (entry.id.group.clone(), entry.id.kind.clone())).collect();
-        self.ctx.objects.retain_kinds(&self.key, &kinds);
+        self.scope.ctx.objects.retain_kinds(self.scope.key, &kinds);
     }
 }

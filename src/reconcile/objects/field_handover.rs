@@ -35,12 +35,12 @@ impl Pass<'_> {
             let (Some(entry), Some(body)) = (entry, bodies.get(id)) else { continue };
             hand_over(entry, taken(id, body, managed_fields));
         }
-        for suspicion in self.ctx.objects.suspicions(&self.key) {
+        for suspicion in self.scope.ctx.objects.suspicions(self.scope.key) {
             let entry = private.inventory.iter_mut().find(|entry| entry.id == suspicion.id);
             let (Some(entry), Some(body)) = (entry, bodies.get(&suspicion.id)) else { continue };
             if suspicion.gone {
                 // It may have lost no more than our label. A create applies the whole object.
-                if self.cluster.metadata(&entry.api_version, &entry.id).await?.is_none() {
+                if self.scope.cluster.metadata(&entry.api_version, &entry.id).await?.is_none() {
                     entry.handed_over.clear();
                 }
                 continue;
@@ -77,9 +77,9 @@ impl Pass<'_> {
                 continue;
             }
             let set_by_another = !freed.contains(&entry.id) && {
-                let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
+                let meta = self.scope.cluster.metadata(&entry.api_version, &entry.id).await?;
                 let managed_fields = meta.and_then(|meta| meta.managed_fields).unwrap_or_default();
-                managed_fields::autoscaled(&managed_fields) || self.cluster.is_scaled(&entry.id).await?
+                managed_fields::autoscaled(&managed_fields) || self.scope.cluster.is_scaled(&entry.id).await?
             };
             if !set_by_another {
                 entry.handed_over.retain(|pointer| pointer != plan::REPLICAS);
@@ -110,10 +110,10 @@ impl Pass<'_> {
         if !plan::is_autoscaler(&leftover.id) {
             return Ok(None);
         }
-        let found = self.cluster.find(&leftover.api_version, &leftover.id).await?;
+        let found = self.scope.cluster.find(&leftover.api_version, &leftover.id).await?;
         let goes = |meta: &ObjectMeta| plan::may_delete(leftover, meta, owner_uid);
         let Some((version, _)) = found.filter(|(_, meta)| goes(meta)) else { return Ok(None) };
-        let live = self.cluster.get(&version, &leftover.id).await?;
+        let live = self.scope.cluster.get(&version, &leftover.id).await?;
         Ok(live.and_then(|live| plan::scale_target(&leftover.id, &live.value())))
     }
 
@@ -146,13 +146,13 @@ impl Pass<'_> {
             }
             let scaled = autoscaled.contains(&entry.id)
                 || (changes
-                    && self.cluster.is_scaled(&entry.id).await?
+                    && self.scope.cluster.is_scaled(&entry.id).await?
                     && !self.freed(leftovers, &owner.uid).await?.contains(&entry.id));
             if !scaled {
                 continue;
             }
             // A create applies the whole object.
-            let Some(live) = self.cluster.get(&entry.api_version, &entry.id).await? else { continue };
+            let Some(live) = self.scope.cluster.get(&entry.api_version, &entry.id).await? else { continue };
             if absent.contains(&entry.id)
                 && self.obstacle(&entry.id, &live.live.metadata, &owner.uid).is_some()
             {
@@ -164,7 +164,7 @@ impl Pass<'_> {
                 "metadata": {"name": entry.id.name, "namespace": entry.id.namespace},
                 "spec": {"replicas": replicas},
             });
-            self.cluster.hand_over(&entry.api_version, &entry.id, &fields).await?;
+            self.scope.cluster.hand_over(&entry.api_version, &entry.id, &fields).await?;
             entry.handed_over.push(plan::REPLICAS.to_owned());
         }
         Ok(())

@@ -35,7 +35,7 @@ pub(in crate::reconcile) struct Left {
 impl Pass<'_> {
     /// The rules in effect: when the spec cannot be read, those that the record was made with.
     pub(in crate::reconcile) fn rules(&self, private: &Private) -> Vec<Arc<IgnoreRule>> {
-        match &self.settings.ignore {
+        match &self.scope.settings.ignore {
             Some(rules) => rules.clone(),
             None => {
                 let parsed = private.ignore.iter().filter_map(|rule| IgnoreRule::parse(rule).ok());
@@ -46,12 +46,12 @@ impl Pass<'_> {
 
     /// The rules that the spec and the operator ask for; none when the spec cannot be read.
     pub(in crate::reconcile) fn asked_rules(&self) -> &[Arc<IgnoreRule>] {
-        self.settings.ignore.as_deref().unwrap_or_default()
+        self.scope.settings.ignore.as_deref().unwrap_or_default()
     }
 
     /// The rules in effect, as a record keeps them.
     pub(in crate::reconcile) fn written_rules(&self) -> Vec<DriftIgnore> {
-        match &self.settings.ignore {
+        match &self.scope.settings.ignore {
             Some(rules) => rules.iter().map(|rule| rule.source.clone()).collect(),
             None => self.own_private().map(|private| private.ignore.clone()).unwrap_or_default(),
         }
@@ -78,14 +78,14 @@ impl Pass<'_> {
                 entry.ignored = settled.left_out;
                 return Ok(Left::default());
             }
-            let Some(live) = self.cluster.get(&object.api_version, id).await? else {
+            let Some(live) = self.scope.cluster.get(&object.api_version, id).await? else {
                 entry.ignored = of_new(&wishes);
                 return Ok(Left::default());
             };
             let settled = settle(object, &wishes, Some(&live.value()), live.managed_fields());
             let settled = settled.unwrap_or_default();
             if let Some(fields) = &settled.hand_over {
-                match self.cluster.keep(&object.api_version, id, fields).await {
+                match self.scope.cluster.keep(&object.api_version, id, fields).await {
                     // Somebody sets such a field at this very moment: it is his then.
                     Err(error) if error.is_conflict() && tries < TRIES => continue,
                     kept => kept?,
@@ -134,7 +134,8 @@ impl Pass<'_> {
 
     /// Puts back what no rule leaves to others any more.
     pub(in crate::reconcile) async fn lock_again(&mut self) -> Result<(), Error> {
-        let (Some(rules), DriftMode::Enabled) = (&self.settings.ignore, self.settings.drift) else {
+        let (Some(rules), DriftMode::Enabled) = (&self.scope.settings.ignore, self.scope.settings.drift)
+        else {
             return Ok(());
         };
         let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
@@ -206,7 +207,7 @@ impl Pass<'_> {
         body: &Value,
         mut applied: Applied,
     ) -> Result<Applied, cluster::Error> {
-        let managers = &self.settings.strict;
+        let managers = &self.scope.settings.strict;
         if !self.is_strict(object, entry) {
             return Ok(applied);
         }
@@ -227,14 +228,14 @@ impl Pass<'_> {
             if places.is_empty() {
                 break;
             }
-            match self.cluster.take_away(names::MANAGER_OWN, api_version, id, &applied, &places).await {
+            match self.scope.cluster.take_away(names::MANAGER_OWN, api_version, id, &applied, &places).await {
                 // What has come back with the same write is for nobody to take away.
                 Ok(done) => {
                     applied = done;
                     break;
                 }
                 Err(error) if error.is_conflict() && tries < TRIES => {
-                    applied = self.cluster.apply(api_version, id, &body, Mode::Real).await?;
+                    applied = self.scope.cluster.apply(api_version, id, &body, Mode::Real).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -252,11 +253,11 @@ impl Pass<'_> {
         managed_fields: &[ManagedFieldsEntry],
     ) -> Vec<Taken> {
         let wishes = wishes(rules, object);
-        managed_fields::added(managed_fields, &self.settings.strict, wishes.as_ref(), Some(object))
+        managed_fields::added(managed_fields, &self.scope.settings.strict, wishes.as_ref(), Some(object))
     }
 
     pub(in crate::reconcile) fn is_strict(&self, object: &Object, entry: &InventoryEntry) -> bool {
-        !self.settings.strict.is_empty()
+        !self.scope.settings.strict.is_empty()
             && !object.id.is_definition()
             && !object.unlocked()
             && !entry.is_open()
@@ -273,7 +274,7 @@ impl Pass<'_> {
         if !plan::lost_replicas(body, managed_fields) {
             return Ok(false);
         }
-        Ok(self.cluster.is_scaled(id).await?)
+        Ok(self.scope.cluster.is_scaled(id).await?)
     }
 }
 

@@ -59,7 +59,7 @@ impl Pass<'_> {
             objects.iter().filter(|object| !trusted.contains(&object.id) && !object.id.is_definition());
         let checks = unknown.map(|object| async move {
             let meta = match made.get(&object.id) {
-                Some(_) => self.cluster.metadata(&object.api_version, &object.id).await,
+                Some(_) => self.scope.cluster.metadata(&object.api_version, &object.id).await,
                 None => self.present(object).await,
             };
             let meta = match meta {
@@ -107,7 +107,7 @@ impl Pass<'_> {
         let inventory = stored.private.as_ref().filter(first).map_or(&[][..], |private| &private.inventory);
         let mut anew = BTreeSet::new();
         for entry in inventory.iter().filter(|entry| entry.uid.is_some() && !plan::is_job(&entry.id)) {
-            let live = self.cluster.metadata(&entry.api_version, &entry.id).await?;
+            let live = self.scope.cluster.metadata(&entry.api_version, &entry.id).await?;
             if live.is_none_or(|live| live.uid != entry.uid) {
                 anew.insert(entry.id.clone());
             }
@@ -124,7 +124,7 @@ impl Pass<'_> {
         before: Option<&BTreeMap<ObjectId, u32>>,
     ) -> Result<(), Error> {
         for Hook { object, .. } in hooks {
-            let meta = match self.cluster.metadata(&object.api_version, &object.id).await {
+            let meta = match self.scope.cluster.metadata(&object.api_version, &object.id).await {
                 // What the revision defines itself cannot be there yet.
                 Err(Error::UnknownKind { .. }) => None,
                 meta => meta?,
@@ -144,8 +144,10 @@ impl Pass<'_> {
     /// objects of others are taken over, with what is left to those others.
     async fn present(&self, object: &Object) -> Result<Option<Meta>, Error> {
         let Object { api_version, id, .. } = object;
-        if self.settings.adopt == Adopt::Unowned || self.cluster.is_cached(api_version, id).await? {
-            return self.cluster.metadata(api_version, id).await;
+        if self.scope.settings.adopt == Adopt::Unowned
+            || self.scope.cluster.is_cached(api_version, id).await?
+        {
+            return self.scope.cluster.metadata(api_version, id).await;
         }
         Ok(None)
     }
@@ -159,9 +161,9 @@ impl Pass<'_> {
         if marked_by == Some(uid) {
             return None;
         }
-        let holder = match marked_by.and_then(|uid| self.ctx.living(uid)) {
+        let holder = match marked_by.and_then(|uid| self.scope.ctx.living(uid)) {
             Some(owner) => Holder::Release(owner.to_string()),
-            None if self.settings.adopt == Adopt::Unowned => return None,
+            None if self.scope.settings.adopt == Adopt::Unowned => return None,
             None if marked_by.is_some() && plan::is_kept(meta.annotations.as_ref()) => Holder::Kept,
             None => {
                 let helm = meta.annotations.as_ref().and_then(|all| all.get("meta.helm.sh/release-name"));
@@ -180,10 +182,10 @@ impl Pass<'_> {
     ) -> Result<Applied, Error> {
         let Object { api_version, id, .. } = object;
         for _ in 0..ROUNDS {
-            if let Some(made) = self.cluster.apply_new(api_version, id, body).await? {
+            if let Some(made) = self.scope.cluster.apply_new(api_version, id, body).await? {
                 return Ok(made);
             }
-            if let Some(meta) = self.cluster.metadata(api_version, id).await? {
+            if let Some(meta) = self.scope.cluster.metadata(api_version, id).await? {
                 if let Some(obstacle) = self.obstacle(id, &meta, uid) {
                     return Err(obstacle);
                 }
@@ -194,7 +196,7 @@ impl Pass<'_> {
             }
             // It has gone again, or the conflict was about something else, such as a quota.
         }
-        self.cluster.apply(api_version, id, body, Mode::Real).await
+        self.scope.cluster.apply(api_version, id, body, Mode::Real).await
     }
 }
 

@@ -52,17 +52,19 @@ impl Pass<'_> {
     /// Hides the dependencies in other namespaces from a release whose account may not get them, and gives what the account
     /// lacks: whether such a release exists and is Ready is not for it. Asks only where that counts.
     pub(in crate::reconcile) async fn observe_dependencies(&self, seen: &mut Observation) -> Option<Error> {
-        let account = self.cluster.account()?;
-        let elsewhere = self.settings.depends_on.iter().filter(|on| on.namespace != self.key.namespace);
+        let account = self.scope.cluster.account()?;
+        let elsewhere =
+            self.scope.settings.depends_on.iter().filter(|on| on.namespace != self.scope.key.namespace);
         let needed: Vec<Right> = elsewhere
             .map(|on| right("get", names::GROUP, "sherpackreleases", Some(&on.namespace), &on.name))
             .collect();
-        let first =
-            keys(&self.settings.depends_on).into_iter().find(|on| on.namespace != self.key.namespace)?;
+        let first = keys(&self.scope.settings.depends_on)
+            .into_iter()
+            .find(|on| on.namespace != self.scope.key.namespace)?;
         if !decide::asks_for_dependencies(seen) {
             return None;
         }
-        let error = match self.ctx.rights.missing(&self.cluster, needed).await {
+        let error = match self.scope.ctx.rights.missing(self.scope.cluster, needed).await {
             Ok(missing) if missing.is_empty() => return None,
             Ok(missing) => Error::RightsMissing { account: account.clone(), missing: missing.to_string() },
             Err(error) => error.into(),
@@ -73,27 +75,27 @@ impl Pass<'_> {
 
     /// What stands in the way of an install or upgrade. The release is woken when that changes.
     pub(in crate::reconcile) fn blocked(&self) -> Option<Blocked> {
-        let depends_on = keys(&self.settings.depends_on);
-        self.ctx.dependencies.blocked(&self.key, &depends_on)
+        let depends_on = keys(&self.scope.settings.depends_on);
+        self.scope.ctx.dependencies.blocked(self.scope.key, &depends_on)
     }
 
     /// Whether releases that depend on this one, and are being deleted too, go first.
     pub(in crate::reconcile) fn await_dependents(&mut self) -> Option<Progress> {
-        let dependents = self.ctx.dependencies.dependents(&self.key);
+        let dependents = self.scope.ctx.dependencies.dependents(self.scope.key);
         let before = self.mem.awaited.take();
         let waited = before.is_some();
-        match dependents::turn(before, dependents, self.settings.uninstall.timeout, self.now) {
+        match dependents::turn(before, dependents, self.scope.settings.uninstall.timeout, self.scope.now) {
             Turn::Wait { awaited, until } => {
-                self.ctx.dependencies.awaits(&self.key, Some(until));
+                self.scope.ctx.dependencies.awaits(self.scope.key, Some(until));
                 self.mem.awaited = Some(awaited.clone());
-                let within = stays_within(&self.settings, &self.key);
+                let within = stays_within(self.scope.settings, self.scope.key);
                 let may_name =
                     |release: &&ReleaseKey| within.is_none_or(|within| release.namespace == within);
                 let named = awaited.releases().map(|one| Some(one).filter(may_name).cloned()).collect();
                 return Some(Progress::Dependents { awaited, named, until });
             }
             Turn::Late(releases) => {
-                let within = stays_within(&self.settings, &self.key);
+                let within = stays_within(self.scope.settings, self.scope.key);
                 let mut names: Vec<String> = releases.iter().map(|release| named(release, within)).collect();
                 names.sort();
                 names.dedup();
@@ -103,12 +105,12 @@ impl Pass<'_> {
                     names.join(", ")
                 );
                 let reason = reasons::WAITING_FOR_DEPENDENTS;
-                self.ctx.report.event(self.release, true, reason, "Uninstall", note);
+                self.scope.ctx.report.event(self.scope.release, true, reason, "Uninstall", note);
             }
             Turn::Now => {}
         }
         if waited {
-            self.ctx.dependencies.awaits(&self.key, None);
+            self.scope.ctx.dependencies.awaits(self.scope.key, None);
         }
         None
     }

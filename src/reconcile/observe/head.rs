@@ -19,11 +19,11 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn observe_head(&mut self) -> Result<Option<Error>, Error> {
         self.recall();
         let of = self.records_of();
-        self.ctx.record_watch.claim(&of, &self.key);
-        let newest = self.ctx.record_watch.newest(&of);
-        let keys = self.ctx.records.keys().changes();
+        self.scope.ctx.record_watch.claim(&of, self.scope.key);
+        let newest = self.scope.ctx.record_watch.newest(&of);
+        let keys = self.scope.ctx.records.keys().changes();
         let known = self.mem.keys == keys && self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest);
-        if known && self.mem.head_for.as_ref() == Some(&self.settings.acts_as) {
+        if known && self.mem.head_for.as_ref() == Some(&self.scope.settings.acts_as) {
             return Ok(None);
         }
         let (there, refused) = match self.may_know_head().await? {
@@ -36,7 +36,7 @@ impl Pass<'_> {
             self.read_head(&of, newest).await?;
             self.mem.keys = keys;
         }
-        self.mem.head_for = refused.is_none().then(|| self.settings.acts_as.clone());
+        self.mem.head_for = refused.is_none().then(|| self.scope.settings.acts_as.clone());
         if refused.is_some() {
             self.keep_own_head_only();
         }
@@ -50,16 +50,16 @@ impl Pass<'_> {
         }
         // A part that is put back while the record is read is news already.
         if let Newest::At { revision, .. } = newest {
-            self.ctx.record_watch.heed_parts(of, Some(revision));
+            self.scope.ctx.record_watch.heed_parts(of, Some(revision));
         }
-        let head = match (self.ctx.preloaded(of), newest) {
+        let head = match (self.scope.ctx.preloaded(of), newest) {
             (_, Newest::None) => Head::None,
             // What is in doubt is asked for again: the list may be older than what else is known.
             (Some(stored), newest) if same_record(&stored, newest) && !self.is_outdated(&stored) => {
                 Head::Ours(stored)
             }
             _ => {
-                let Settings { target_namespace, release_name, .. } = self.settings.clone();
+                let Settings { target_namespace, release_name, .. } = self.scope.settings.clone();
                 let (records, claimed) = (self.records_unasked(), self.claimed.is_some());
                 let room = || self.claim(UNPACKED);
                 let read = records.newest_slim(&target_namespace, &release_name, room).await;
@@ -78,9 +78,9 @@ impl Pass<'_> {
             },
             Head::Unreadable(_) => newest,
         };
-        self.ctx.record_watch.read(of, newest, at);
+        self.scope.ctx.record_watch.read(of, newest, at);
         let broken = matches!(head, Head::Unreadable(_)).then(|| head.revision()).flatten();
-        self.ctx.record_watch.heed_parts(of, broken);
+        self.scope.ctx.record_watch.heed_parts(of, broken);
         // The newest record went and an older one is the newest now: it knows nothing of what came after it.
         let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
         let head = if outlived { Head::None } else { head };
@@ -109,7 +109,7 @@ impl Pass<'_> {
             Some((Head::Ours(stored), _)) => stored.record.version,
             _ => 0,
         };
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         let read = self.records().await?.get(namespace, name, revision).await?;
         match self.judged(read) {
             Head::Ours(stored) => Ok(*stored),
@@ -128,7 +128,7 @@ impl Pass<'_> {
         deletion: Option<Deletion>,
         name_taken_by: Option<String>,
     ) -> Observation {
-        let settings = &self.settings;
+        let settings = &self.scope.settings;
         Observation {
             deletion,
             suspended: settings.suspend,
@@ -137,7 +137,7 @@ impl Pass<'_> {
             dependency: inputs.as_ref().and_then(|_| self.blocked()),
             unapproved: inputs.as_deref().and_then(|inputs| self.unapproved(inputs)),
             inputs,
-            accepted: self.settings.requests.accept_record.clone(),
+            accepted: self.scope.settings.requests.accept_record.clone(),
             spec: self.spec_of_failures(),
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,
@@ -156,13 +156,13 @@ impl Pass<'_> {
             rollback_to: settings.rollback_to.map(|revision| RollbackTo { revision, problem: None }),
             test: self.test_wanted(),
             drift: if self.drift_watched() { decide::Drift::Watched } else { decide::Drift::Ignored },
-            now: self.now,
+            now: self.scope.now,
         }
     }
 
     pub(in crate::reconcile) fn drift_watched(&self) -> bool {
-        let paused = matches!(self.settings.drift_pause(self.now), DriftPause::Until(_));
-        self.settings.drift != DriftMode::Disabled && !paused
+        let paused = matches!(self.scope.settings.drift_pause(self.scope.now), DriftPause::Until(_));
+        self.scope.settings.drift != DriftMode::Disabled && !paused
     }
 
     fn observed_head(&self) -> decide::Head {
@@ -188,15 +188,15 @@ impl Pass<'_> {
     /// Something says that there was a record: our own status, or objects that carry our labels.
     fn record_expected(&self) -> bool {
         let released = self.known_revision() > 0;
-        let status = self.release.status.as_ref();
+        let status = self.scope.release.status.as_ref();
         let removed_by_us = status.and_then(|status| status.operation.as_ref()).is_some_and(|operation| {
             operation.phase.as_deref() == Some(crate::reconcile::operation::uninstall::PHASE_RECORDS)
         });
-        let table = self.ctx.objects.table();
-        let tracked = !table.tracked(&self.key).is_empty();
+        let table = self.scope.ctx.objects.table();
+        let tracked = !table.tracked(self.scope.key).is_empty();
         // A release that is being deleted needs its record for its objects only, and the watch saw them all go.
-        let deleting = self.release.metadata.deletion_timestamp.is_some();
-        let nothing_left = deleting && tracked && table.all_gone(&self.key);
+        let deleting = self.scope.release.metadata.deletion_timestamp.is_some();
+        let nothing_left = deleting && tracked && table.all_gone(self.scope.key);
         (released || tracked) && !removed_by_us && !nothing_left
     }
 
@@ -206,7 +206,7 @@ impl Pass<'_> {
     }
 
     pub(in crate::reconcile) fn owns(&self, owner: &crate::release::Owner) -> bool {
-        owner.namespace == self.key.namespace && owner.name == self.key.name
+        owner.namespace == self.scope.key.namespace && owner.name == self.scope.key.name
     }
 }
 

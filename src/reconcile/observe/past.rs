@@ -32,7 +32,7 @@ impl Pass<'_> {
     /// What the records say that are there.
     pub(in crate::reconcile) async fn past_records(&mut self) -> Result<Past, Error> {
         self.claim(self.head_weight())?;
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         let records = self.records().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut past = Past::default();

@@ -27,11 +27,11 @@ impl Pass<'_> {
                 format!("the release {}/{}", owner.namespace, owner.name)
             }
             None => {
-                let client = self.ctx.as_operator.client();
-                match unsealed::claim(client, self.settings.history_storage, stored).await {
+                let client = self.scope.ctx.as_operator.client();
+                match unsealed::claim(client, self.scope.settings.history_storage, stored).await {
                     Ok(claim) => whose(&claim),
                     Err(error) => {
-                        tracing::debug!(release = %self.key, %error, "whose pending revision it is stays unknown");
+                        tracing::debug!(release = %self.scope.key, %error, "whose pending revision it is stays unknown");
                         return;
                     }
                 }

@@ -37,13 +37,13 @@ impl Pass<'_> {
             None => self.ailing_after_restart(revision).await?,
         };
         let due = ailing.looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
-        let too_early = ailing.looked_at < self.now && self.now < due;
+        let too_early = ailing.looked_at < self.scope.now && self.scope.now < due;
         ailing.look_at = too_early.then_some(due);
         if !too_early {
-            ailing.looked_at = self.now;
+            ailing.looked_at = self.scope.now;
             if let Err(error) = self.look_again(&mut ailing.waiting).await {
                 // What the revision failed for is the better thing to say.
-                tracing::debug!(release = %self.key, error = self.shown(&error), "cannot see whether a failed revision has healed");
+                tracing::debug!(release = %self.scope.key, error = self.shown(&error), "cannot see whether a failed revision has healed");
             }
             self.wake_on(&ailing.waiting);
         }
@@ -59,7 +59,7 @@ impl Pass<'_> {
         let failed = matches!(stored.record.state, State::Failed { .. }) || private.undone.is_some();
         failed
             && failure(head).0 == reasons::IMMUTABLE_FIELD
-            && private.immutable_fields != self.settings.immutable_fields
+            && private.immutable_fields != self.scope.settings.immutable_fields
     }
 
     /// The newest revision if it is ours, failed, and would not have if its objects had become healthy.
@@ -82,11 +82,11 @@ impl Pass<'_> {
                 .iter()
                 .find(|entry| entry.id == object.id && plan::is_job(&entry.id))
                 .and_then(|entry| entry.uid.clone()),
-            ..Waiting::unseen(&object.api_version, "", self.now)
+            ..Waiting::unseen(&object.api_version, "", self.scope.now)
         };
         let objects = objects_in(&stored).await?;
         let waiting: BTreeMap<_, _> =
             objects.into_iter().map(|object| (object.id.clone(), unseen(&object))).collect();
-        Ok(Ailing { revision, waiting, looked_at: self.now, look_at: None })
+        Ok(Ailing { revision, waiting, looked_at: self.scope.now, look_at: None })
     }
 }

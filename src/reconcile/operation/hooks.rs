@@ -85,7 +85,7 @@ impl Pass<'_> {
             match self.look_at(running, &run, true).await? {
                 Seen::Running { until } => return Ok(Step::Wait { until }),
                 // It is made unless it is there.
-                Seen::NotBegun => return Ok(Step::Wait { until: self.later(LOOK_ANYWAY) }),
+                Seen::NotBegun => return Ok(Step::Wait { until: self.scope.later(LOOK_ANYWAY) }),
                 Seen::Ended(failure) => self.write_down(running, &run, failure, true).await?,
             }
         }
@@ -127,7 +127,7 @@ impl Pass<'_> {
             Seen::NotBegun => {
                 // Whoever comes to it runs it: it has no result.
                 self.checkpoint(&mut running, operation_phase(phase), 0, None).await?;
-                self.ctx.objects.table().forget(&self.key, &hook.object.id);
+                self.scope.ctx.objects.table().forget(self.scope.key, &hook.object.id);
                 Ok(None)
             }
             Seen::Ended(failure) => {
@@ -142,7 +142,7 @@ impl Pass<'_> {
     fn run_of<'h>(&self, running: &Running, hook: &'h Hook, phase: Phase, run: &HookRun) -> Run<'h> {
         let HookRun { attempt, first, failed: _, uid } = run.clone();
         let private = running.stored.private.as_ref();
-        let owner_uid = private.map_or_else(|| self.uid.clone(), |private| private.owner.uid.clone());
+        let owner_uid = private.map_or_else(|| self.scope.uid(), |private| &private.owner.uid).to_owned();
         let revision = running.stored.record.version;
         let entries =
             private.into_iter().flat_map(|private| private.inventory.iter().chain(&private.leftovers));
@@ -176,10 +176,10 @@ impl Pass<'_> {
             object: hook_name(run.hook),
             attempt: run.attempt,
             failure,
-            at: self.now,
+            at: self.scope.now,
         };
         let retries_left = run.attempt.saturating_sub(run.first) < run.hook.retries;
-        let next = if failed && may_retry && retries_left && self.now < running.deadline {
+        let next = if failed && may_retry && retries_left && self.scope.now < running.deadline {
             HookRun { attempt: run.attempt.saturating_add(1), first: run.first, failed: None, uid: None }
         } else {
             HookRun { attempt: run.attempt, first: run.first, failed: Some(failed), uid: None }
@@ -187,7 +187,7 @@ impl Pass<'_> {
         let phase = operation_phase(run.phase);
         let operation = Operation { phase, wave: 0, step: 0, hook: Some(next), jobs: Vec::new() };
         self.checkpoint_with(running, operation, Some(result)).await?;
-        self.ctx.report.hook(&self.key, run.phase.as_str(), outcome);
+        self.scope.ctx.report.hook(self.scope.key, run.phase.as_str(), outcome);
         running.stage = Stage::Begin;
         Ok(())
     }
@@ -200,19 +200,19 @@ impl Pass<'_> {
             Stage::Hook(watch) if watch.attempt == run.attempt => *watch,
             _ => {
                 self.watch_hook(run.hook).await?;
-                let own = self.later(run.hook.timeout);
+                let own = self.scope.later(run.hook.timeout);
                 let message = format!("the {} hook runs", run.phase);
                 HookWatch {
                     attempt: run.attempt,
                     uid: run.uid.clone(),
                     deadline: own.min(running.deadline),
-                    waiting: Waiting::unseen(api_version, &message, self.now),
+                    waiting: Waiting::unseen(api_version, &message, self.scope.now),
                 }
             }
         };
         let mut seen = None;
         for _ in 0..LOOKS {
-            let live = self.cluster.get(api_version, id).await?;
+            let live = self.scope.cluster.get(api_version, id).await?;
             seen = match (live, &watch.uid) {
                 (Some(live), None) if is_run(&live, run) => {
                     watch.uid = live.uid();
@@ -238,7 +238,7 @@ impl Pass<'_> {
                 (None, None) => {
                     let marks = self.marks(&run.owner_uid);
                     let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
-                    if let Created::New(uid) = self.cluster.create(api_version, id, &body).await? {
+                    if let Created::New(uid) = self.scope.cluster.create(api_version, id, &body).await? {
                         self.mem.errors = 0;
                         watch.uid = uid;
                         self.note_run(running, run, &watch).await?;
@@ -251,7 +251,7 @@ impl Pass<'_> {
         if let Some(over @ (Seen::Ended(_) | Seen::NotBegun)) = seen {
             return Ok(over);
         }
-        if self.now >= watch.deadline {
+        if self.scope.now >= watch.deadline {
             let message = format!(
                 "{id} did not end within {}: {}",
                 duration::format(run.hook.timeout),
@@ -259,7 +259,7 @@ impl Pass<'_> {
             );
             return Ok(Seen::Ended(Some((reasons::HOOK_TIMEOUT, message))));
         }
-        let anyway = self.later(LOOK_ANYWAY);
+        let anyway = self.scope.later(LOOK_ANYWAY);
         let until = match seen {
             Some(Seen::Running { until }) => until.min(anyway),
             _ => anyway,
@@ -292,9 +292,10 @@ impl Pass<'_> {
         let owner =
             before.and_then(|before| before.split('.').next()).or_else(|| plan::marked_by(annotations));
         let ours = owner == Some(run.owner_uid.as_str());
-        let living = owner.filter(|_| !ours).and_then(|uid| self.ctx.living(uid));
+        let living = owner.filter(|_| !ours).and_then(|uid| self.scope.ctx.living(uid));
         // Only what a hook of a release has made makes way; everything else was there before.
-        let made_by_a_hook = before.is_some() && living.is_none() && self.settings.adopt == Adopt::Unowned;
+        let made_by_a_hook =
+            before.is_some() && living.is_none() && self.scope.settings.adopt == Adopt::Unowned;
         if run.adopted || !(ours || made_by_a_hook) {
             let holder = living.map_or(Holder::Unknown, |owner| Holder::Release(owner.to_string()));
             return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
@@ -314,7 +315,7 @@ impl Pass<'_> {
             return Ok(Some(Seen::Ended(Some((reasons::HOOK_EXISTS, message)))));
         }
         if let Some(uid) = live.uid() {
-            self.cluster.delete(&run.hook.object.api_version, id, &uid).await?;
+            self.scope.cluster.delete(&run.hook.object.api_version, id, &uid).await?;
         }
         Ok(None)
     }
@@ -322,7 +323,7 @@ impl Pass<'_> {
     async fn judge_hook(&self, watch: &mut HookWatch, run: &Run<'_>, live: &Applied) -> Seen {
         let id = &run.hook.object.id;
         let live = live.value();
-        let mut health = health::assess_run(&live, self.now);
+        let mut health = health::assess_run(&live, self.scope.now);
         match (health.status, health.terminal) {
             (Status::Current, _) => return Seen::Ended(None),
             (Status::Failed, true) if health::is_run_to_completion(&live) => {
@@ -331,10 +332,10 @@ impl Pass<'_> {
             }
             _ => {}
         }
-        let mut until = self.later(LOOK_ANYWAY);
+        let mut until = self.scope.later(LOOK_ANYWAY);
         if plan::is_job(id) {
-            if self.now >= watch.waiting.pods_at {
-                watch.waiting.pods_at = self.later(LOOK_AT_PODS);
+            if self.scope.now >= watch.waiting.pods_at {
+                watch.waiting.pods_at = self.scope.later(LOOK_AT_PODS);
                 watch.waiting.pods = self.stuck_pod(id).await;
             }
             until = until.min(watch.waiting.pods_at);
@@ -344,17 +345,17 @@ impl Pass<'_> {
         }
         let failing = health.status == Status::Failed && health.terminal;
         watch.waiting.failed_since =
-            if failing { watch.waiting.failed_since.or(Some(self.now)) } else { None };
+            if failing { watch.waiting.failed_since.or(Some(self.scope.now)) } else { None };
         watch.waiting.health = health;
         if let Some(since) = watch.waiting.failed_since {
             let stable = since.checked_add(FAILED_FOR).unwrap_or(Timestamp::MAX);
-            if stable <= self.now {
+            if stable <= self.scope.now {
                 return Seen::Ended(Some((reasons::HOOK_FAILED, describe(id, &watch.waiting))));
             }
             until = until.min(stable);
         }
         if let Some(recheck) = watch.waiting.health.recheck_in {
-            until = until.min(self.later(recheck));
+            until = until.min(self.scope.later(recheck));
         }
         Seen::Running { until }
     }
@@ -364,11 +365,11 @@ impl Pass<'_> {
         if !plan::is_job(id) {
             return condition.to_owned();
         }
-        match self.cluster.last_words(id, self.now).await {
+        match self.scope.cluster.last_words(id, self.scope.now).await {
             Ok(Some(words)) => format!("{words} ({condition})"),
             Ok(None) => condition.to_owned(),
             Err(error) => {
-                tracing::debug!(release = %self.key, %error, "the pods of a failed hook are not looked at");
+                tracing::debug!(release = %self.scope.key, %error, "the pods of a failed hook are not looked at");
                 condition.to_owned()
             }
         }
@@ -376,24 +377,24 @@ impl Pass<'_> {
 
     /// A pod that cannot start, so that the Job will not end by waiting. One that fails is the Job's to replace.
     async fn stuck_pod(&self, id: &ObjectId) -> Option<health::Health> {
-        let pods = self.cluster.job_pods(id).await.ok()?;
+        let pods = self.scope.cluster.job_pods(id).await.ok()?;
         let pending: Vec<_> = pods
             .into_iter()
             .filter(|pod| pod.pointer("/status/phase").and_then(serde_json::Value::as_str) == Some("Pending"))
             .collect();
-        health::workload_failure(&pending, self.now)
+        health::workload_failure(&pending, self.scope.now)
     }
 
     /// Lets the watch of the hook's kind wake this release.
     async fn watch_hook(&mut self, hook: &Hook) -> Result<(), Error> {
         let id = &hook.object.id;
-        if let Err(owner) = self.ctx.objects.table().track(&self.key, id) {
+        if let Err(owner) = self.scope.ctx.objects.table().track(self.scope.key, id) {
             let holder = Holder::Release(owner.to_string());
             return Err(cluster::Error::NotOwned { id: id.clone(), holder }.into());
         }
-        let kind = self.cluster.kind(&hook.object.api_version, &id.kind).await?;
-        self.ctx.objects.ensure(&kind, &self.key, ObjectWatches::patience()).await?;
-        self.ctx.objects.table().wake_on(&self.key, &BTreeSet::from([id.clone()]));
+        let kind = self.scope.cluster.kind(&hook.object.api_version, &id.kind).await?;
+        self.scope.ctx.objects.ensure(&kind, self.scope.key, ObjectWatches::patience()).await?;
+        self.scope.ctx.objects.table().wake_on(self.scope.key, &BTreeSet::from([id.clone()]));
         Ok(())
     }
 
@@ -403,14 +404,14 @@ impl Pass<'_> {
         let policy = if failed { DeletePolicy::HookFailed } else { DeletePolicy::HookSucceeded };
         if run.hook.delete.contains(&policy) {
             let api_version = &run.hook.object.api_version;
-            if let Some(live) = self.cluster.get(api_version, id).await?
+            if let Some(live) = self.scope.cluster.get(api_version, id).await?
                 && is_run(&live, run)
                 && let Some(uid) = live.uid()
             {
-                self.cluster.delete(api_version, id, &uid).await?;
+                self.scope.cluster.delete(api_version, id, &uid).await?;
             }
         }
-        self.ctx.objects.table().forget(&self.key, id);
+        self.scope.ctx.objects.table().forget(self.scope.key, id);
         Ok(())
     }
 

@@ -52,7 +52,7 @@ impl Pass<'_> {
         refusal: cluster::Error,
     ) -> Result<Fate, cluster::Error> {
         let id = &object.id;
-        let Some(live) = self.cluster.get(&object.api_version, id).await? else {
+        let Some(live) = self.scope.cluster.get(&object.api_version, id).await? else {
             // A create applies the whole object.
             let entry = InventoryEntry { ignored: Vec::new(), ..entry.clone() };
             return self
@@ -66,12 +66,13 @@ impl Pass<'_> {
         }
         let marks = self.marks(owner_uid);
         let body = plan::apply_body(object, entry, marks);
-        let found = self.cluster.immutable_fields(&object.api_version, id, &body, &live, &refusal).await;
+        let found =
+            self.scope.cluster.immutable_fields(&object.api_version, id, &body, &live, &refusal).await;
         let Some(fields) = found else { return Err(refusal) };
         let annotations = live.live.metadata.annotations.as_ref();
         let refused = |fields, instead| cluster::Error::Immutable { id: id.clone(), fields, instead };
         // What cannot help is not offered, whatever the spec says now.
-        match (self.settings.immutable_fields, live.uid()) {
+        match (self.scope.settings.immutable_fields, live.uid()) {
             _ if !plan::is_marked(annotations, owner_uid) => Err(refused(fields, Instead::NotOurs)),
             (ImmutableFields::Skip, _) => Ok(Fate::Skipped { fields }),
             _ if plan::holds_data(id) => Err(refused(fields, Instead::HoldsData)),
@@ -110,26 +111,26 @@ impl Pass<'_> {
                     // It is not what this revision wants, so nobody can say what it is locked to.
                     entry.fingerprint = None;
                     entry.skipped = fields;
-                    self.ctx.objects.table().expect(id, None, entry.uid.clone());
+                    self.scope.ctx.objects.table().expect(id, None, entry.uid.clone());
                 }
                 return Ok(None);
             }
             Fate::Recreated { uid, fields } => (uid, fields.join(", ")),
         };
         let propagation = propagation(id);
-        self.cluster.delete_with(&object.api_version, id, &uid, propagation).await?;
+        self.scope.cluster.delete_with(&object.api_version, id, &uid, propagation).await?;
         self.mem.tally.recreated(revision, id);
         let note =
             format!("{id} is deleted and created anew, because these fields of it cannot change: {fields}");
         let action = status::action_name(private.action);
-        self.ctx.report.event(self.release, false, reasons::RECREATED, action, note);
+        self.scope.ctx.report.event(self.scope.release, false, reasons::RECREATED, action, note);
         let message = format!("is deleted and created anew, because {fields} cannot change");
         Ok(Some(self.leaving(&object.api_version, &message)))
     }
 
     /// An object that has to be gone first, as what an operation waits for.
     pub(in crate::reconcile) fn leaving(&self, api_version: &str, message: &str) -> Waiting {
-        let mut waiting = Waiting::unseen(api_version, message, self.now);
+        let mut waiting = Waiting::unseen(api_version, message, self.scope.now);
         waiting.health.status = Status::Terminating;
         waiting
     }
@@ -141,13 +142,13 @@ impl Pass<'_> {
     ) -> Result<Option<Step>, Error> {
         let Stage::Leaving { leaving, looked_at } = &mut running.stage else { return Ok(None) };
         let due = looked_at.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
-        if *looked_at < self.now && self.now < due {
+        if *looked_at < self.scope.now && self.scope.now < due {
             return Ok(Some(Step::Wait { until: due }));
         }
-        *looked_at = self.now;
+        *looked_at = self.scope.now;
         let mut gone = BTreeSet::new();
         for (id, waiting) in leaving.iter() {
-            let meta = self.cluster.metadata(&waiting.api_version, id).await?;
+            let meta = self.scope.cluster.metadata(&waiting.api_version, id).await?;
             // Another object of this name may be there already. It is told from the one before by not leaving.
             if meta.is_none_or(|meta| meta.deletion_timestamp.is_none()) {
                 gone.insert(id.clone());
@@ -169,13 +170,13 @@ impl Pass<'_> {
             running.stage = Stage::Begin;
             return Ok(None);
         };
-        if self.now >= running.deadline {
+        if self.scope.now >= running.deadline {
             let error = cluster::Error::Terminating { id: id.clone() };
             let message =
                 format!("{id} {}, and it did not go in time: see its finalizers", first.health.message);
             return Ok(Some(Step::Failed { reason: error.reason(), message, undo: false }));
         }
-        Ok(Some(Step::Wait { until: self.later(LOOK_ANYWAY).min(running.deadline) }))
+        Ok(Some(Step::Wait { until: self.scope.later(LOOK_ANYWAY).min(running.deadline) }))
     }
 
     /// The error of a lock that cannot put an object back, because a field of it cannot change.
@@ -189,8 +190,8 @@ impl Pass<'_> {
             return refusal;
         }
         let id = &object.id;
-        let Ok(Some(live)) = self.cluster.get(&object.api_version, id).await else { return refusal };
-        match self.cluster.immutable_fields(&object.api_version, id, body, &live, &refusal).await {
+        let Ok(Some(live)) = self.scope.cluster.get(&object.api_version, id).await else { return refusal };
+        match self.scope.cluster.immutable_fields(&object.api_version, id, body, &live, &refusal).await {
             Some(fields) => cluster::Error::Immutable { id: id.clone(), fields, instead: Instead::Drifted },
             None => refusal,
         }
@@ -198,7 +199,7 @@ impl Pass<'_> {
 
     /// Whoever acts for the release has to be allowed to delete it.
     pub(in crate::reconcile) fn may_have_to_recreate(&self, entry: &InventoryEntry) -> bool {
-        self.settings.immutable_fields == ImmutableFields::Recreate
+        self.scope.settings.immutable_fields == ImmutableFields::Recreate
             && entry.uid.is_some()
             && entry.adopted.is_none()
             && !entry.keep

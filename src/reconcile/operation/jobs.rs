@@ -61,15 +61,15 @@ impl Pass<'_> {
             if running.applied.contains_key(id) {
                 continue;
             }
-            let live = self.cluster.metadata(&object.api_version, id).await?;
+            let live = self.scope.cluster.metadata(&object.api_version, id).await?;
             if live.is_none_or(|live| live.uid.as_ref() != Some(&uid) || live.deletion_timestamp.is_some()) {
-                let mut lost = Waiting::unseen(&object.api_version, DELETED, self.now);
-                (lost.uid, lost.failed_since) = (Some(uid), Some(self.now));
+                let mut lost = Waiting::unseen(&object.api_version, DELETED, self.scope.now);
+                (lost.uid, lost.failed_since) = (Some(uid), Some(self.scope.now));
                 (lost.health.status, lost.health.terminal) = (Status::Failed, true);
                 let message = describe(id, &lost);
                 // What it failed for, so that nothing else heals it.
                 let waiting = BTreeMap::from([(id.clone(), lost)]);
-                let (looked_at, deadline) = (self.now, running.deadline);
+                let (looked_at, deadline) = (self.scope.now, running.deadline);
                 running.stage = Stage::Wait { waiting, looked_at, deadline, jobs: BTreeSet::new() };
                 return Ok(Some(Step::Failed { reason: reasons::HEALTH_FAILED, message, undo: false }));
             }
@@ -120,8 +120,8 @@ impl Pass<'_> {
             return Ok(());
         }
         let news: BTreeSet<ObjectId> = {
-            let mut table = self.ctx.objects.table();
-            table.wake_on(&self.key, &due);
+            let mut table = self.scope.ctx.objects.table();
+            table.wake_on(self.scope.key, &due);
             due.iter().filter(|id| table.news(id).is_some()).cloned().collect()
         };
         let has_no_ttl_yet =
@@ -151,9 +151,9 @@ impl Pass<'_> {
         for entry in
             private.inventory.iter_mut().filter(|entry| entry.ran.is_none() && of.contains(&entry.id))
         {
-            let Some(live) = self.cluster.get(&entry.api_version, &entry.id).await? else { continue };
-            self.ctx.objects.table().looked(&entry.id, live.version);
-            if let Some(failed) = end_of(&live, entry, &uid, self.now) {
+            let Some(live) = self.scope.cluster.get(&entry.api_version, &entry.id).await? else { continue };
+            self.scope.ctx.objects.table().looked(&entry.id, live.version);
+            if let Some(failed) = end_of(&live, entry, &uid, self.scope.now) {
                 let object = objects.iter().find(|object| object.id == entry.id);
                 entry.uid = live.uid();
                 entry.ran = Some(Ran { failed, ttl_due: object.is_some_and(plan::has_ttl) });
@@ -212,7 +212,7 @@ impl Pass<'_> {
         if let Err(error) = done {
             // That it failed is written down, and this is no part of it.
             let error = self.shown(&error);
-            tracing::debug!(release = %self.key, error, "a failed Job was given no ttl");
+            tracing::debug!(release = %self.scope.key, error, "a failed Job was given no ttl");
         }
     }
 
@@ -232,10 +232,10 @@ impl Pass<'_> {
 
     /// Whether a Job that has run is there no more. Then nothing that is seen of it is drift.
     pub(in crate::reconcile) async fn job_is_gone(&self, entry: &InventoryEntry) -> Result<bool, Error> {
-        let meta = self.cluster.metadata(&entry.api_version, &entry.id).await?;
+        let meta = self.scope.cluster.metadata(&entry.api_version, &entry.id).await?;
         let gone = meta.is_none_or(|meta| meta.uid != entry.uid || meta.deletion_timestamp.is_some());
         if gone {
-            self.ctx.objects.table().expect(&entry.id, None, entry.uid.clone());
+            self.scope.ctx.objects.table().expect(&entry.id, None, entry.uid.clone());
         }
         Ok(gone)
     }

@@ -26,15 +26,15 @@ impl Pass<'_> {
             Some(named) => format!("{what}; what stays: {named}{more}"),
             None => format!("{what}{more}"),
         };
-        self.ctx.report.event(self.release, warning, reason, "Uninstall", note);
+        self.scope.ctx.report.event(self.scope.release, warning, reason, "Uninstall", note);
     }
 
     /// [`Pass::tell_remaining`] of a release that touches nothing when it goes, unless nothing stays. Nothing of this may hold
     /// the release back: what cannot be read is told as such.
     pub(in crate::reconcile) async fn tell_what_stays(&mut self) {
         let nothing_left = {
-            let table = self.ctx.objects.table();
-            !table.tracked(&self.key).is_empty() && table.all_gone(&self.key)
+            let table = self.scope.ctx.objects.table();
+            !table.tracked(self.scope.key).is_empty() && table.all_gone(self.scope.key)
         };
         if self.past_objects() || nothing_left {
             return;
@@ -44,14 +44,14 @@ impl Pass<'_> {
             Some(Head::Foreign(_) | Head::Unreadable(_)) => match self.past_records().await {
                 Ok(past) => (inventory(past.private.as_ref()), false),
                 Err(error) => {
-                    tracing::debug!(release = %self.key, %error, "what stays of the release cannot be read");
+                    tracing::debug!(release = %self.scope.key, %error, "what stays of the release cannot be read");
                     (Vec::new(), false)
                 }
             },
             None | Some(Head::None) if self.known_revision() == 0 => return,
             None | Some(Head::None) => (Vec::new(), false),
         };
-        let seen = || self.ctx.objects.table().tracked(&self.key).into_iter().collect();
+        let seen = || self.scope.ctx.objects.table().tracked(self.scope.key).into_iter().collect();
         let ids: Vec<ObjectId> = if ids.is_empty() { seen() } else { ids };
         let more = if whole { "" } else { "; which others of it there are is not known" };
         let what = "the release is gone; its objects and records stay as they are";
@@ -63,7 +63,7 @@ impl Pass<'_> {
         if stays.is_empty() {
             return;
         }
-        let Settings { history_storage, history_namespace, .. } = &self.settings;
+        let Settings { history_storage, history_namespace, .. } = &self.scope.settings;
         let kind = match history_storage {
             HistoryStorage::Secret => "Secret",
             HistoryStorage::ConfigMap => "ConfigMap",
@@ -85,7 +85,7 @@ impl Pass<'_> {
         for one in shipped.iter().filter(|one| one.written && !one.deleted) {
             let id = ObjectId::definition(&one.name);
             // Only what is known to be gone is not named.
-            if !matches!(self.cluster.metadata("apiextensions.k8s.io/v1", &id).await, Ok(None)) {
+            if !matches!(self.scope.cluster.metadata("apiextensions.k8s.io/v1", &id).await, Ok(None)) {
                 kept.push(id);
             }
         }

@@ -34,8 +34,8 @@ impl Pass<'_> {
     /// Stores the pending revision and begins to act on it, if whoever acts may do all of it.
     pub(in crate::reconcile) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
         self.preflight(&prepared).await?;
-        if self.settings.create_namespace {
-            self.cluster.ensure_namespace(&self.settings.target_namespace).await?;
+        if self.scope.settings.create_namespace {
+            self.scope.cluster.ensure_namespace(&self.scope.settings.target_namespace).await?;
         }
         let Prepared { record, mut private, parts, plan, before } = prepared;
         let Survey { found, adopted, unexplained, absent } =
@@ -137,7 +137,7 @@ impl Pass<'_> {
         // An uninstall never gives up; a status says when it is late.
         let (started, deadline) = match stored.record.state {
             State::PendingUninstall { started_at, .. } => (started_at, Timestamp::MAX),
-            _ => (self.now, self.later(self.settings.timeout)),
+            _ => (self.scope.now, self.scope.later(self.scope.settings.timeout)),
         };
         let checkpoint = private(&stored).and_then(|private| private.operation.as_ref());
         let at = checkpoint.and_then(|operation| checkpointed(operation, &plan)).unwrap_or(0);
@@ -158,7 +158,7 @@ impl Pass<'_> {
             refused_since: None,
             queued_at: None,
             stage: Stage::Begin,
-            untold: Some(self.ctx.calm.operation()),
+            untold: Some(self.scope.ctx.calm.operation()),
         })
     }
 
@@ -196,8 +196,8 @@ impl Pass<'_> {
                 self.keep_running(running);
                 Err(error)
             }
-            Err(error) if self.now >= running.deadline => {
-                let gave_up = crate::api::duration::format(self.settings.timeout);
+            Err(error) if self.scope.now >= running.deadline => {
+                let gave_up = crate::api::duration::format(self.scope.settings.timeout);
                 let message = format!("{}; gave up after {gave_up}", self.shown(&error));
                 self.fail(running, error.reason(), message).await
             }
@@ -219,8 +219,8 @@ impl Pass<'_> {
         if !error.may_pass() {
             return false;
         }
-        let since = *running.refused_since.get_or_insert(self.now);
-        since.checked_add(REFUSED_FOR).is_ok_and(|stands| self.now < stands)
+        let since = *running.refused_since.get_or_insert(self.scope.now);
+        since.checked_add(REFUSED_FOR).is_ok_and(|stands| self.scope.now < stands)
     }
 
     async fn finish(&mut self, mut running: Box<Running>) -> Result<Progress, Error> {
@@ -228,7 +228,7 @@ impl Pass<'_> {
         if let Err(error) = result {
             // The objects are applied and healthy; what could not be pruned is tried again until the deadline.
             let passes = error.class() == Class::Retry || self.bears(&error, &mut running);
-            if passes && self.now < running.deadline {
+            if passes && self.scope.now < running.deadline {
                 self.keep_running(running);
                 return Err(error);
             }
@@ -239,7 +239,7 @@ impl Pass<'_> {
         let last_deployed = private(&stored).and_then(|private| private.last_deployed);
         let action = action_of(&stored);
         stored.record.state = State::Deployed;
-        stored.record.updated_at = self.now;
+        stored.record.updated_at = self.scope.now;
         let mut kept = Vec::new();
         if let Some(private) = stored.private.as_mut() {
             kept = plan::make_own(&mut private.inventory);
@@ -257,7 +257,7 @@ impl Pass<'_> {
         self.forget_kept(kept).await;
         self.mem.expected_of = Some(stored.record.version);
         self.release_unused_kinds(&stored);
-        self.ctx.report.operation(&self.key, action, "success", since(started));
+        self.scope.ctx.report.operation(self.scope.key, action, "success", since(started));
         self.conclude(&stored, last_deployed, ailing).await
     }
 
@@ -284,17 +284,18 @@ impl Pass<'_> {
         let action = action_of(&stored);
         let revision = stored.record.version;
         self.mark_failed(&mut stored, format!("{reason}: {message}"));
-        failures::note(&mut stored, reason, &message, self.now);
+        failures::note(&mut stored, reason, &message, self.scope.now);
         let mut stored = self.save(&stored, true).await?;
         self.wrote(&stored);
         self.release_failed_jobs(&mut stored, &waiting).await;
         // Where nothing was waited for yet, nothing is known of the objects.
         let known = !waiting.is_empty();
-        self.mem.ailing = known.then_some(Ailing { revision, waiting, looked_at: self.now, look_at: None });
+        self.mem.ailing =
+            known.then_some(Ailing { revision, waiting, looked_at: self.scope.now, look_at: None });
         self.retain_if_possible(revision).await;
         self.sweep_kept(stored.private.as_ref()).await;
         let (manifest_digest, values_digest) = status::digests(&stored);
-        self.ctx.report.operation(&self.key, action, "failure", since(started));
+        self.scope.ctx.report.operation(self.scope.key, action, "failure", since(started));
         let failure = Some((reason, message));
         let ailing = None;
         Ok(Progress::Finished(Finished { action, revision, failure, ailing, manifest_digest, values_digest }))
@@ -302,8 +303,8 @@ impl Pass<'_> {
 
     /// Says in a record that its operation has failed for this reason.
     pub(in crate::reconcile) fn mark_failed(&self, stored: &mut Stored, reason: String) {
-        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
-        stored.record.updated_at = self.now;
+        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.scope.now };
+        stored.record.updated_at = self.scope.now;
         if let Some(private) = stored.private.as_mut() {
             private.operation = None;
         }
@@ -326,7 +327,7 @@ impl Pass<'_> {
         let of = self.records_of();
         self.mem.errors = 0;
         self.knows(stored);
-        self.ctx.record_watch.wrote(&of, stored.record.version, version);
+        self.scope.ctx.record_watch.wrote(&of, stored.record.version, version);
         self.keep_manifest(stored);
         let newest = crate::watch::Newest::At { revision: stored.record.version, version };
         self.mem.head = Some((Head::Ours(Box::new(stored.clone().slim())), newest));

@@ -43,9 +43,9 @@ impl Pass<'_> {
     /// Goes through the steps until one has to wait, fails, or the last is done. The time in which the operation waits for its
     /// turn is not its own.
     pub(in crate::reconcile) async fn steps(&mut self, running: &mut Running) -> Result<Step, Error> {
-        running.add_time(self.now);
+        running.add_time(self.scope.now);
         let outcome = self.go_through(running).await;
-        running.queued_at = matches!(outcome, Err(Error::Queued { .. })).then_some(self.now);
+        running.queued_at = matches!(outcome, Err(Error::Queued { .. })).then_some(self.scope.now);
         outcome
     }
 
@@ -121,7 +121,7 @@ impl Pass<'_> {
             // Most are gone by now.
             running.stage = Stage::Leaving { leaving, looked_at: Timestamp::MIN };
         }
-        Ok(Step::Wait { until: self.later(LOOK_ANYWAY) })
+        Ok(Step::Wait { until: self.scope.later(LOOK_ANYWAY) })
     }
 
     async fn wait_step(
@@ -149,10 +149,10 @@ impl Pass<'_> {
         if !bearable(waiting)
             && let Some(due) = self.look_due(waiting, *looked_at)
         {
-            if self.now < due {
+            if self.scope.now < due {
                 return Ok(Step::Wait { until: due });
             }
-            *looked_at = self.now;
+            *looked_at = self.scope.now;
             self.look_at_news(waiting).await?;
         }
         self.settle_jobs(running).await?;
@@ -169,8 +169,8 @@ impl Pass<'_> {
     pub(in crate::reconcile) fn waits(&self, wait: Wait) -> bool {
         match wait {
             Wait::Named => true,
-            Wait::Wave => self.settings.waves.wait,
-            Wait::Last => self.settings.wait,
+            Wait::Wave => self.scope.settings.waves.wait,
+            Wait::Last => self.scope.settings.wait,
         }
     }
 
@@ -187,18 +187,18 @@ impl Pass<'_> {
             .collect();
         let revision = running.stored.record.version;
         let mut waiting = self.unhealthy(&objects, &running.applied, revision);
-        let mut looked_at = self.now;
+        let mut looked_at = self.scope.now;
         for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
             looked_at = Timestamp::MIN;
-            let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.now);
+            let unseen = Waiting::unseen(&object.api_version, "has not been looked at yet", self.scope.now);
             let unseen =
                 Waiting { probe: probing(object, revision), uid: run_of(running, &object.id), ..unseen };
             waiting.insert(object.id.clone(), unseen);
         }
         self.wake_on(&waiting);
         let several = running.plan.waves.len() > 1;
-        let bound = self.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
-        let deadline = bound.map_or(Timestamp::MAX, |bound| self.later(bound));
+        let bound = self.scope.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
+        let deadline = bound.map_or(Timestamp::MAX, |bound| self.scope.later(bound));
         Stage::Wait { waiting, looked_at, deadline, jobs }
     }
 

@@ -19,8 +19,8 @@ impl Pass<'_> {
         let begun = private.operation.as_ref().is_some_and(|begun| begun.phase == OperationPhase::Test);
         let answered = private.tested.as_ref().and_then(|tested| tested.request.as_ref());
         let asked =
-            self.request_pending(names::TEST_AT) && answered != self.settings.requests.test_at.as_ref();
-        begun || asked || (self.settings.test.enabled && private.tested.is_none())
+            self.request_pending(names::TEST_AT) && answered != self.scope.settings.requests.test_at.as_ref();
+        begun || asked || (self.scope.settings.test.enabled && private.tested.is_none())
     }
 
     /// Runs the tests one after another, all of them, and writes down how they ended.
@@ -55,10 +55,10 @@ impl Pass<'_> {
             }
             let failure = last.values().flatten().next().map(|(_, message)| message.clone());
             private.tested = Some(Tested {
-                at: self.now,
+                at: self.scope.now,
                 count: u32::try_from(running.plan.steps.len()).unwrap_or(u32::MAX),
                 failure,
-                request: self.settings.requests.test_at.clone(),
+                request: self.scope.settings.requests.test_at.clone(),
             });
             private.operation = None;
         }

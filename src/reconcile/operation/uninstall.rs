@@ -29,7 +29,7 @@ const PARALLEL: usize = 8;
 impl Pass<'_> {
     /// What decides how a deletion goes. One read of our CRD, one of the target namespace, and one of the account.
     pub(in crate::reconcile) async fn observe_deletion(&self) -> Result<Deletion, Error> {
-        let orphan = self.settings.uninstall.policy == UninstallPolicy::Orphan;
+        let orphan = self.scope.settings.uninstall.policy == UninstallPolicy::Orphan;
         if orphan {
             return Ok(Deletion { orphan, ..Deletion::default() });
         }
@@ -39,9 +39,9 @@ impl Pass<'_> {
             namespace: None,
             name: names::CRD_NAME.to_owned(),
         };
-        let crd = self.ctx.as_operator.metadata("apiextensions.k8s.io/v1", &crd).await?;
+        let crd = self.scope.ctx.as_operator.metadata("apiextensions.k8s.io/v1", &crd).await?;
         let own_crd_terminating = crd.is_none_or(|meta| meta.deletion_timestamp.is_some());
-        let namespace = self.cluster.namespace(&self.settings.target_namespace).await?;
+        let namespace = self.scope.cluster.namespace(&self.scope.settings.target_namespace).await?;
         let namespace_terminating = namespace.is_none_or(|meta| meta.deletion_timestamp.is_some());
         let account_gone = self.account_gone().await?;
         Ok(Deletion { orphan, own_crd_terminating, namespace_terminating, account_gone })
@@ -65,9 +65,9 @@ impl Pass<'_> {
             }
             self.mem.running = None;
             let mut whole = self.read_head_whole().await?;
-            let timeout = self.settings.uninstall.timeout.as_secs().max(1);
-            whole.record.state = State::PendingUninstall { started_at: self.now, timeout };
-            whole.record.updated_at = self.now;
+            let timeout = self.scope.settings.uninstall.timeout.as_secs().max(1);
+            whole.record.state = State::PendingUninstall { started_at: self.scope.now, timeout };
+            whole.record.updated_at = self.scope.now;
             if let Some(private) = whole.private.as_mut() {
                 private.operation = None;
                 self.judge_deletion(&mut private.definitions).await?;
@@ -114,11 +114,11 @@ impl Pass<'_> {
             stays.extend(self.delete_hook_objects(private).await?);
             stays.extend(self.kept_definitions(&private.definitions).await);
         }
-        let what = format!("release {} is uninstalled", self.settings.release_name);
+        let what = format!("release {} is uninstalled", self.scope.settings.release_name);
         self.tell_remaining(false, reasons::UNINSTALL_SUCCEEDED, &what, stays, "");
-        if self.settings.uninstall.keep_history {
+        if self.scope.settings.uninstall.keep_history {
             running.stored.record.state = State::Uninstalled;
-            running.stored.record.updated_at = self.now;
+            running.stored.record.updated_at = self.scope.now;
             empty(&mut running.stored);
             let stored = self.save(&running.stored, true).await?;
             self.wrote(&stored);
@@ -129,7 +129,7 @@ impl Pass<'_> {
 
     /// The records go, unless they are to be kept.
     async fn records_go(&mut self) -> Result<Progress, Error> {
-        if !self.settings.uninstall.keep_history {
+        if !self.scope.settings.uninstall.keep_history {
             self.checkpoint_records().await?;
             self.remove_records().await?;
         }
@@ -142,8 +142,8 @@ impl Pass<'_> {
         };
         let remaining: Vec<ObjectId> = going.remaining.iter().map(|entry| entry.id.clone()).collect();
         let started = running.started;
-        let deadline = started.checked_add(self.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
-        Progress::Uninstalling { started, deadline, late: self.now >= deadline, remaining, until }
+        let deadline = started.checked_add(self.scope.settings.uninstall.timeout).unwrap_or(Timestamp::MAX);
+        Progress::Uninstalling { started, deadline, late: self.scope.now >= deadline, remaining, until }
     }
 
     /// Deletes the objects of a wave and waits until they are gone.
@@ -161,7 +161,7 @@ impl Pass<'_> {
             None => self.delete_all(of, entries, &uid).await?,
         };
         self.mem.stays.extend(going.kept.iter().cloned());
-        if self.settings.uninstall.wait && !going.remaining.is_empty() {
+        if self.scope.settings.uninstall.wait && !going.remaining.is_empty() {
             return Ok(self.await_gone(going));
         }
         Ok(Step::Done)
@@ -181,10 +181,10 @@ impl Pass<'_> {
         };
         if !going.remaining.is_empty() {
             let remaining = going.remaining.iter().map(|entry| entry.id.clone()).collect();
-            let deadline = self.later(self.settings.uninstall.timeout);
+            let deadline = self.scope.later(self.scope.settings.uninstall.timeout);
             let until = going.look_at;
             self.await_gone(going);
-            let started = self.now;
+            let started = self.scope.now;
             return Ok(Some(Progress::Uninstalling { started, deadline, late: false, remaining, until }));
         }
         let mut whole = self.read_head_whole().await?;
@@ -192,7 +192,7 @@ impl Pass<'_> {
             self.delete_hook_objects(private).await?;
         }
         whole.record.state = State::Uninstalled;
-        whole.record.updated_at = self.now;
+        whole.record.updated_at = self.scope.now;
         empty(&mut whole);
         if let Some(private) = whole.private.as_mut() {
             private.undone = undone;
@@ -200,7 +200,7 @@ impl Pass<'_> {
         let stored = self.save(&whole, true).await?;
         self.wrote(&stored);
         self.sweep_kept(stored.private.as_ref()).await;
-        self.ctx.objects.table().forget_all(&self.key);
+        self.scope.ctx.objects.table().forget_all(self.scope.key);
         self.release_unused_kinds(&stored);
         Ok(None)
     }
@@ -211,7 +211,7 @@ impl Pass<'_> {
     /// else's, and the watch may not have told us yet: so the API server is asked.
     pub(in crate::reconcile) async fn clear_up_records(&self) -> Result<(), Error> {
         let gone = matches!(self.mem.head, None | Some((Head::None, _)));
-        if !(gone && self.past_objects() && self.ctx.still_ours(self.release).await?) {
+        if !(gone && self.past_objects() && self.scope.ctx.still_ours(self.scope.release).await?) {
             return Ok(());
         }
         if let Some(why) = self.remove_records_if_allowed().await? {
@@ -226,9 +226,9 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn remove_records(&self) -> Result<(), Error> {
         let records = self.records().await?;
         self.sweep_all_kept().await?;
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
-        let stays = records.remove_all(namespace, name, &self.key).await?;
-        self.ctx.record_watch.removed(&self.records_of());
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
+        let stays = records.remove_all(namespace, name, self.scope.key).await?;
+        self.scope.ctx.record_watch.removed(&self.records_of());
         self.tell_which_records_stay(stays);
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Pass<'_> {
             Ok(()) => Ok(None),
             Err(error) if error.class() == Class::Retry => Err(error),
             Err(error) => {
-                let namespace = &self.settings.history_namespace;
+                let namespace = &self.scope.settings.history_namespace;
                 Ok(Some(format!("; its revision records in {namespace} stay: {error}")))
             }
         }
@@ -247,13 +247,13 @@ impl Pass<'_> {
 
     /// Everything but the records is gone.
     pub(in crate::reconcile) fn past_objects(&self) -> bool {
-        let operation = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
+        let operation = self.scope.release.status.as_ref().and_then(|status| status.operation.as_ref());
         operation.is_some_and(|operation| operation.phase.as_deref() == Some(PHASE_RECORDS))
     }
 
     fn await_gone(&mut self, going: Going) -> Step {
         let remaining = going.remaining.iter().map(|entry| entry.id.clone()).collect();
-        self.ctx.objects.table().wake_on(&self.key, &remaining);
+        self.scope.ctx.objects.table().wake_on(self.scope.key, &remaining);
         let until = going.look_at;
         self.mem.going = Some(going);
         Step::Wait { until }
@@ -262,7 +262,7 @@ impl Pass<'_> {
     /// Asks for the deletion of everything that is ours; gives what still exists.
     async fn delete_all(&self, of: Leaves, entries: &[InventoryEntry], uid: &str) -> Result<Going, Error> {
         // Nothing of this may be put back while it goes.
-        self.ctx.objects.table().wake_on(&self.key, &BTreeSet::new());
+        self.scope.ctx.objects.table().wake_on(self.scope.key, &BTreeSet::new());
         let (mut remaining, mut kept) = (Vec::new(), BTreeSet::new());
         for entry in plan::deletion_order(entries.to_vec()) {
             match self.take_away(&entry, uid).await? {
@@ -271,7 +271,7 @@ impl Pass<'_> {
                 Away::NotOurs => {}
             }
         }
-        if self.settings.uninstall.wait {
+        if self.scope.settings.uninstall.wait {
             // Most objects are gone with the answer.
             remaining = self.still_there(remaining, uid).await?;
         }
@@ -282,12 +282,12 @@ impl Pass<'_> {
     /// Nothing else of the release costs a call any more.
     async fn look_for(&self, going: Going, uid: &str) -> Result<Going, Error> {
         let Going { of, remaining, kept, looks, look_at } = going;
-        if look_at <= self.now {
+        if look_at <= self.scope.now {
             let remaining = self.still_there(remaining, uid).await?;
             return Ok(self.going(of, remaining, kept, looks.saturating_add(1)));
         }
         let (gone, mut remaining): (Vec<_>, Vec<_>) = {
-            let table = self.ctx.objects.table();
+            let table = self.scope.ctx.objects.table();
             remaining.into_iter().partition(|entry| table.is_gone(&entry.id))
         };
         // It may only be out of the watch's sight.
@@ -302,7 +302,7 @@ impl Pass<'_> {
         kept: BTreeSet<ObjectId>,
         looks: u32,
     ) -> Going {
-        let look_at = self.later(backoff::going(looks));
+        let look_at = self.scope.later(backoff::going(looks));
         Going { of, remaining, kept, looks, look_at }
     }
 
@@ -324,7 +324,7 @@ impl Pass<'_> {
     /// The namespace is going away: everything in it goes with it, and nothing may be written there. Objects
     /// elsewhere are deleted as far as that is still possible.
     pub(in crate::reconcile) async fn let_go(&mut self) -> Result<(), Error> {
-        let target = &self.settings.target_namespace;
+        let target = &self.scope.settings.target_namespace;
         let what = format!("the namespace {target} is going away: what the release has in it goes with it");
         let (stays, records) = self.delete_elsewhere().await?;
         let records = records.unwrap_or_default();
@@ -334,7 +334,7 @@ impl Pass<'_> {
 
     /// Deletes what the release has outside its namespace; gives what stays of it, and why its records do.
     async fn delete_elsewhere(&self) -> Result<(Vec<ObjectId>, Option<String>), Error> {
-        let target = Some(self.settings.target_namespace.clone());
+        let target = Some(self.scope.settings.target_namespace.clone());
         let head = match &self.mem.head {
             Some((Head::Ours(head), _)) => Some(head),
             _ => self.mem.departed.as_ref(),
@@ -342,7 +342,7 @@ impl Pass<'_> {
         let private = head.and_then(|head| head.private.clone());
         let Some(private) = private.filter(|private| self.owns(&private.owner)) else {
             // Of what no record tells nothing is deleted.
-            let mut tracked = self.ctx.objects.table().tracked(&self.key);
+            let mut tracked = self.scope.ctx.objects.table().tracked(self.scope.key);
             tracked.retain(|id| id.namespace != target);
             return Ok((tracked.into_iter().collect(), None));
         };
@@ -354,7 +354,7 @@ impl Pass<'_> {
             .cloned()
             .collect();
         let Left { refused, kept } = self.delete_allowed(entries, &private.owner.uid).await?;
-        let settings = &self.settings;
+        let settings = &self.scope.settings;
         // Others go with the namespace.
         let outlive = settings.history_storage == HistoryStorage::File
             || settings.history_namespace != settings.target_namespace;

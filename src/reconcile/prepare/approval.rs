@@ -13,7 +13,7 @@ use crate::storage::{Head, Records};
 
 impl Pass<'_> {
     pub(in crate::reconcile) fn needs_approval(&self) -> bool {
-        self.settings.approval != Approval::Automatic
+        self.scope.settings.approval != Approval::Automatic
     }
 
     /// The digest of the plan for these inputs, as long as nobody has approved it.
@@ -24,8 +24,9 @@ impl Pass<'_> {
         if !self.needs_approval() {
             return None;
         }
-        let digest = digest_of(format!("{}\n{inputs}\n{}", self.uid, self.approval_base()).as_bytes());
-        let given = self.settings.requests.approve.as_ref();
+        let digest =
+            digest_of(format!("{}\n{inputs}\n{}", self.scope.uid(), self.approval_base()).as_bytes());
+        let given = self.scope.settings.requests.approve.as_ref();
         let approved = given == Some(&digest) || self.retries_approved(inputs);
         (!approved).then_some(digest)
     }
@@ -47,7 +48,7 @@ impl Pass<'_> {
 
     /// These inputs were approved before their last attempt, and the approval still stands.
     fn retries_approved(&self, inputs: &str) -> bool {
-        let given = self.settings.requests.approve.as_ref();
+        let given = self.scope.settings.requests.approve.as_ref();
         let failed = |private: &&Private| private.undone.is_none() && private.inputs == inputs;
         let Some((Head::Ours(stored), _)) = &self.mem.head else { return false };
         let tried = stored.record.state.is_pending() || matches!(stored.record.state, State::Failed { .. });
@@ -64,7 +65,7 @@ impl Pass<'_> {
         digest: &str,
         next: &Operation,
     ) -> Result<(), Error> {
-        let told = self.release.status.as_ref().and_then(|status| status.plan.as_ref());
+        let told = self.scope.release.status.as_ref().and_then(|status| status.plan.as_ref());
         let known = self.mem.plan.as_ref().or(told).filter(|plan| plan.digest == digest).cloned();
         if known.is_some() {
             self.mem.plan = known;
@@ -95,7 +96,7 @@ impl Pass<'_> {
     }
 
     async fn objects_of(&self, revision: u32) -> Result<Vec<Object>, Error> {
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         match self.records().await?.get(namespace, name, revision).await? {
             Head::Ours(stored) => objects_in(&stored).await,
             // Then everything counts as new, which is the careful side.

@@ -56,11 +56,15 @@ impl Pass<'_> {
         // A request to reconcile also looks at the source again.
         let asked = self.request_pending(names::RECONCILE_AT);
         let fresh = Freshness {
-            interval: self.settings.interval,
+            interval: self.scope.settings.interval,
             changed: self.generation_changed(),
-            request: self.settings.requests.reconcile_at.clone().filter(|_| asked),
+            request: self.scope.settings.requests.reconcile_at.clone().filter(|_| asked),
         };
-        let pack = self.ctx.pack(&self.settings.pack, &self.cluster, &self.key, &fresh).await?;
+        let pack = self
+            .scope
+            .ctx
+            .pack(&self.scope.settings.pack, self.scope.cluster, self.scope.key, &fresh)
+            .await?;
         let layers = self.layers(asked).await?;
         let user = self.user_values(&layers)?;
         // A null may be there to remove a default of a pack inside, so it is an input too.
@@ -69,10 +73,10 @@ impl Pass<'_> {
         let mut inputs = json!({
             "pack": pack.digest,
             "values": values,
-            "releaseName": self.settings.release_name,
-            "targetNamespace": self.settings.target_namespace,
+            "releaseName": self.scope.settings.release_name,
+            "targetNamespace": self.scope.settings.target_namespace,
         });
-        let CrdSettings { install, upgrade, .. } = &self.settings.crds;
+        let CrdSettings { install, upgrade, .. } = &self.scope.settings.crds;
         if install.is_some() || upgrade.is_some() {
             // Which definitions are written. Without the field the digest is that of records that know nothing of it.
             inputs["crds"] = json!({"install": install, "upgrade": upgrade});
@@ -92,7 +96,7 @@ impl Pass<'_> {
     ) -> Result<Prepared, Error> {
         self.claim(self.mem.prepared_weight)?;
         // Before anything is read for it.
-        let turn = self.ctx.packs.turn(&self.key).await.inspect_err(|_| self.hold_claim())?;
+        let turn = self.scope.ctx.packs.turn(self.scope.key).await.inspect_err(|_| self.hold_claim())?;
         let past = self.past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let Laid { rendered, documents, candidates } =
@@ -101,7 +105,7 @@ impl Pass<'_> {
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = past.prunes();
         let known = past.private.as_ref().filter(|_| !start_over);
-        let owner_uid = known.map_or(&self.uid, |private| &private.owner.uid).clone();
+        let owner_uid = known.map_or_else(|| self.scope.uid(), |private| &private.owner.uid).to_owned();
         let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
         let documents = self.objects(documents, &shippable).await?;
         if let Some(id) = manifest::duplicates(&shippable) {
@@ -126,12 +130,12 @@ impl Pass<'_> {
         }
         let bodies: Vec<Value> =
             in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();
-        let timeout = self.settings.timeout.as_secs().max(1);
+        let timeout = self.scope.settings.timeout.as_secs().max(1);
         let record = Record {
-            name: self.settings.release_name.clone(),
-            namespace: self.settings.target_namespace.clone(),
+            name: self.scope.settings.release_name.clone(),
+            namespace: self.scope.settings.target_namespace.clone(),
             version: revision,
-            state: pending(action, self.now, timeout, revision),
+            state: pending(action, self.scope.now, timeout, revision),
             pack: identity(&wanted.pack),
             // With the sections of the packs inside.
             values: rendered.values,
@@ -141,8 +145,8 @@ impl Pass<'_> {
             manifest: joined(bodies, revision).await?,
             hooks: parts.hooks.iter().map(Hook::from).collect(),
             labels: self.record_labels(action, None),
-            created_at: self.now,
-            updated_at: self.now,
+            created_at: self.scope.now,
+            updated_at: self.scope.now,
             notes: rendered.notes,
         };
         let (failures, replaces) =
@@ -151,11 +155,11 @@ impl Pass<'_> {
             version: crate::release::PRIVATE_VERSION,
             writes: 1,
             owner: Owner {
-                namespace: self.key.namespace.clone(),
-                name: self.key.name.clone(),
+                namespace: self.scope.key.namespace.clone(),
+                name: self.scope.key.name.clone(),
                 uid: owner_uid,
             },
-            holder: self.ctx.holder.clone(),
+            holder: self.scope.ctx.holder.clone(),
             action,
             attempt,
             inputs: wanted.inputs.clone(),
@@ -167,14 +171,14 @@ impl Pass<'_> {
             last_deployed: known.and_then(|private| private.last_deployed),
             unreachable: past.unreachable,
             accepted: false,
-            approved: self.settings.requests.approve.clone().filter(|_| self.needs_approval()),
+            approved: self.scope.settings.requests.approve.clone().filter(|_| self.needs_approval()),
             target: None,
             undone: None,
             failures,
             spec: self.spec_digest(),
             replaces,
             undo_at_once: false,
-            immutable_fields: self.settings.immutable_fields,
+            immutable_fields: self.scope.settings.immutable_fields,
             hooks: Vec::new(),
             tested: None,
             definitions: judged.shipped,
@@ -194,7 +198,7 @@ impl Pass<'_> {
         action: Action,
         target: Option<u32>,
     ) -> BTreeMap<String, String> {
-        let annotations = self.release.metadata.annotations.as_ref();
+        let annotations = self.scope.release.metadata.annotations.as_ref();
         let written = annotations.and_then(|all| all.get(names::DESCRIPTION));
         let note = description::note(written.map(String::as_str), action, target);
         note.map(|note| (names::DESCRIPTION.to_owned(), note)).into_iter().collect()
@@ -210,21 +214,22 @@ impl Pass<'_> {
     ) -> Result<Laid, Error> {
         let pack = Arc::clone(&wanted.pack);
         let values = wanted.user.clone();
-        let capabilities = Arc::clone(&self.ctx.capabilities);
-        let (name, namespace) = (self.settings.release_name.clone(), self.settings.target_namespace.clone());
-        let now = self.now;
+        let capabilities = Arc::clone(&self.scope.ctx.capabilities);
+        let (name, namespace) =
+            (self.scope.settings.release_name.clone(), self.scope.settings.target_namespace.clone());
+        let now = self.scope.now;
         // Of the revision, so that rendering it again would give the same; a retry is another revision.
-        let seed = format!("{}/{revision}", self.uid);
+        let seed = format!("{}/{revision}", self.scope.uid());
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|error| Error::NoRandomness { message: error.to_string() })?;
         self.secrets.generated(&kept);
         let (looked_up, made) = (Arc::default(), Arc::default());
         let lookup: Arc<dyn render::Lookup> = Arc::new(Seen {
-            cluster: Arc::clone(&self.cluster),
+            cluster: Arc::clone(self.scope.cluster),
             runtime: tokio::runtime::Handle::current(),
             target_namespace: namespace.clone(),
-            own_namespace: self.key.namespace.clone(),
-            allowed: Arc::clone(&self.ctx.allowed_lookups),
+            own_namespace: self.scope.key.namespace.clone(),
+            allowed: Arc::clone(&self.scope.ctx.allowed_lookups),
             secrets: Arc::clone(&looked_up),
         });
         let makes = Arc::clone(&made);
@@ -274,7 +279,7 @@ impl Pass<'_> {
             let (namespaced, _) = self.kind_to_be(&object.api_version, &object.id.kind, definitions).await?;
             let object = match (namespaced, &object.id.namespace) {
                 (true, Some(_)) | (false, None) => object,
-                (true, None) => object.with_namespace(Some(&self.settings.target_namespace)),
+                (true, None) => object.with_namespace(Some(&self.scope.settings.target_namespace)),
                 (false, Some(_)) => return Err(Error::NamespaceOnClusterObject { id: object.id }),
             };
             objects.push(object);

@@ -81,7 +81,7 @@ impl Pass<'_> {
         // It is about as large as the newest one; what it really takes is known when it was read.
         self.claim(self.head_weight())?;
         let invalid = |problem: String| Error::RollbackTarget { revision, problem };
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         let stored = match self.records().await?.get(namespace, name, revision).await? {
             Head::Ours(stored) => *stored,
             Head::None => return Err(invalid("there is no such revision".to_owned())),
@@ -126,7 +126,7 @@ impl Pass<'_> {
         self.recall_secrets(target, Some(&of_target.secrets), parts.objects.iter());
         let before = self.own_private().cloned();
         let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
-        let pinned = self.settings.rollback_to == Some(target);
+        let pinned = self.scope.settings.rollback_to == Some(target);
         let definitions =
             self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
         let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
@@ -140,25 +140,25 @@ impl Pass<'_> {
             // Read, and not ours to take away; what was adopted is handed back.
             next.leftovers.retain(|entry| entry.adopted.is_some());
         }
-        let timeout = self.settings.timeout.as_secs().max(1);
+        let timeout = self.scope.settings.timeout.as_secs().max(1);
         let known = past.objects();
         let record = Record {
             version: revision,
-            state: State::PendingRollback { started_at: self.now, timeout, target_version: target },
+            state: State::PendingRollback { started_at: self.scope.now, timeout, target_version: target },
             labels: self.record_labels(Action::Rollback, Some(target)),
-            created_at: self.now,
-            updated_at: self.now,
+            created_at: self.scope.now,
+            updated_at: self.scope.now,
             ..stored.record
         };
         let private = Private {
             version: PRIVATE_VERSION,
             writes: 1,
             owner: Owner {
-                namespace: self.key.namespace.clone(),
-                name: self.key.name.clone(),
+                namespace: self.scope.key.namespace.clone(),
+                name: self.scope.key.name.clone(),
                 uid: owner_uid,
             },
-            holder: self.ctx.holder.clone(),
+            holder: self.scope.ctx.holder.clone(),
             action: Action::Rollback,
             attempt,
             inputs: of_target.inputs,
@@ -183,7 +183,7 @@ impl Pass<'_> {
             // What is undone was tried with what it says.
             immutable_fields: match &before {
                 Some(before) if !pinned => before.immutable_fields,
-                _ => self.settings.immutable_fields,
+                _ => self.scope.settings.immutable_fields,
             },
             hooks: Vec::new(),
             tested: None,

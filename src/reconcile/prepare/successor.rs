@@ -57,7 +57,8 @@ impl Pass<'_> {
         let Some(name) = name_of(seen) else { return (Successor::Unknown, None) };
         let wish = self.wish(name.clone());
         let known = self.mem.successor.as_ref();
-        if let Some(known) = known.and_then(|tried| tried.answers(&wish, waits_for_its_turn(seen), self.now))
+        if let Some(known) =
+            known.and_then(|tried| tried.answers(&wish, waits_for_its_turn(seen), self.scope.now))
         {
             return (known, None);
         }
@@ -110,19 +111,19 @@ impl Pass<'_> {
         let told = self.mem.successor.as_ref().and_then(|tried| tried.refusal.as_ref());
         let message = error.to_string();
         if told != Some(&message) && error.class() != Class::Retry {
-            self.ctx.report.event(self.release, true, error.reason(), "Prepare", message.clone());
+            self.scope.ctx.report.event(self.scope.release, true, error.reason(), "Prepare", message.clone());
         }
         self.tried(name, Some(message), again);
     }
 
     fn tried(&mut self, wanted: String, refusal: Option<String>, again: Duration) {
-        let (wish, again) = (self.wish(wanted), self.later(again));
+        let (wish, again) = (self.wish(wanted), self.scope.later(again));
         self.mem.successor = Some(Tried { wish, refusal, again });
     }
 
     fn wish(&self, wanted: String) -> Wish {
-        let references = self.ctx.references.changes(&self.key);
-        Wish { wanted, generation: self.release.metadata.generation, references }
+        let references = self.scope.ctx.references.changes(self.scope.key);
+        Wish { wanted, generation: self.scope.release.metadata.generation, references }
     }
 
     /// Why what is wanted now does not take over from what runs.
@@ -152,7 +153,8 @@ impl Pass<'_> {
 
     /// Whether this one was pending.
     async fn interrupt_one(&mut self, revision: u32) -> Result<bool, Error> {
-        let (namespace, name) = (self.settings.target_namespace.clone(), self.settings.release_name.clone());
+        let (namespace, name) =
+            (self.scope.settings.target_namespace.clone(), self.scope.settings.release_name.clone());
         let Head::Ours(stored) = self.records().await?.get(&namespace, &name, revision).await? else {
             return Ok(false);
         };
@@ -168,7 +170,7 @@ impl Pass<'_> {
         let reason = format!("{}: other inputs are wanted now", reasons::INTERRUPTED);
         self.mark_failed(&mut stored, reason);
         self.save(&stored, false).await?;
-        self.mem.ended.push(crate::reconcile::status::ended(&stored, self.now));
+        self.mem.ended.push(crate::reconcile::status::ended(&stored, self.scope.now));
         Ok(())
     }
 }

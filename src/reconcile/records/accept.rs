@@ -16,7 +16,7 @@ const PARALLEL: usize = 8;
 impl Pass<'_> {
     /// A request that names the record which is in doubt now.
     pub(in crate::reconcile) fn accept_pending(&self) -> bool {
-        let wanted = self.settings.requests.accept_record.as_ref();
+        let wanted = self.scope.settings.requests.accept_record.as_ref();
         let Some((Head::Foreign(stored), _)) = self.mem.head.as_ref() else { return false };
         wanted.is_some() && self.doubtful(stored).is_some_and(|doubtful| doubtful.digest.as_ref() == wanted)
     }
@@ -26,10 +26,10 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn accept_record(&mut self) -> Result<(), Error> {
         self.claim(self.head_weight())?;
         let revision = self.mem.head.as_ref().and_then(|(head, _)| head.revision()).unwrap_or(0);
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         let read = self.records().await?.get(namespace, name, revision).await?;
         let Head::Foreign(mut stored) = self.judged(read) else { return Err(self.record_changed(revision)) };
-        let wanted = self.settings.requests.accept_record.clone();
+        let wanted = self.scope.settings.requests.accept_record.clone();
         let named = self.doubtful(&stored).and_then(|doubtful| doubtful.digest);
         let private = stored.unproved.take().and_then(|unproved| unproved.private);
         let Some(mut private) = private.filter(|_| named.is_some() && named == wanted) else {
@@ -49,7 +49,7 @@ impl Pass<'_> {
                     "{}: its record was vouched for, not what it had still to do",
                     reasons::INTERRUPTED
                 );
-                stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.now };
+                stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.scope.now };
                 private.operation = None;
             }
         }
@@ -66,7 +66,7 @@ impl Pass<'_> {
         self.mem.running = None;
         self.wrote(&written);
         let note = format!("the record of revision {revision} counts again: somebody vouched for it");
-        self.ctx.report.event(self.release, false, reasons::RECORD_ACCEPTED, "Accept", note);
+        self.scope.ctx.report.event(self.scope.release, false, reasons::RECORD_ACCEPTED, "Accept", note);
         Ok(())
     }
 
@@ -78,7 +78,7 @@ impl Pass<'_> {
     /// Leaves in a record only objects that live with the mark of this release.
     async fn strip(&self, private: &mut Private) -> Result<(), Error> {
         if !self.may_be_ours(&private.owner.uid) {
-            private.owner.uid.clone_from(&self.uid);
+            self.scope.uid().clone_into(&mut private.owner.uid);
         }
         let uid = private.owner.uid.clone();
         for entries in [&mut private.inventory, &mut private.leftovers, &mut private.hook_objects] {
@@ -93,13 +93,14 @@ impl Pass<'_> {
 
     /// The uid of this release, or of one before it of this name that nobody else is.
     fn may_be_ours(&self, uid: &str) -> bool {
-        let sees_all = self.ctx.policy.watch_namespace.is_none() && self.ctx.policy.watch_labels.is_none();
-        uid == self.uid || (sees_all && self.ctx.living(uid).is_none())
+        let sees_all =
+            self.scope.ctx.policy.watch_namespace.is_none() && self.scope.ctx.policy.watch_labels.is_none();
+        uid == self.scope.uid() || (sees_all && self.scope.ctx.living(uid).is_none())
     }
 
     async fn marked(&self, entries: Vec<InventoryEntry>, uid: &str) -> Result<Vec<InventoryEntry>, Error> {
         let looks = entries.into_iter().map(|entry| async move {
-            let meta = match self.cluster.metadata(&entry.api_version, &entry.id).await {
+            let meta = match self.scope.cluster.metadata(&entry.api_version, &entry.id).await {
                 Err(cluster::Error::UnknownKind { .. }) => None,
                 meta => meta?,
             };

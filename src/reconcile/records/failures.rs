@@ -12,7 +12,7 @@ impl Pass<'_> {
     /// Digest of the spec.
     pub(in crate::reconcile) fn spec_digest(&self) -> String {
         // What was read as JSON is written as such.
-        manifest::digest(&serde_json::to_value(&self.release.spec).unwrap_or_default())
+        manifest::digest(&serde_json::to_value(&self.scope.release.spec).unwrap_or_default())
     }
 
     /// [`Pass::spec_digest`] if anything failed that it is compared with.
@@ -30,7 +30,7 @@ impl Pass<'_> {
     /// place of if it is made only because the spec asks for more than the retries.
     pub(in crate::reconcile) fn inherited(&self, inputs: &str, attempt: u32) -> (Vec<Undone>, Vec<u32>) {
         let Some(before) = self.own_private() else { return (Vec::new(), Vec::new()) };
-        let settings = &self.settings;
+        let settings = &self.scope.settings;
         let (allowed, interval) = match before.last_deployed {
             Some(_) => (settings.upgrade_retries, settings.upgrade_retry_interval),
             None => (settings.install_retries, settings.install_retry_interval),

@@ -11,7 +11,7 @@ pub(in crate::reconcile) type Known = (u32, u64);
 impl Pass<'_> {
     /// What the status says.
     fn told_of(&self) -> Known {
-        let status = self.release.status.as_ref();
+        let status = self.scope.release.status.as_ref();
         let revision =
             status.and_then(|status| status.revision).and_then(|number| u32::try_from(number).ok());
         let writes =
@@ -21,7 +21,7 @@ impl Pass<'_> {
 
     /// Forgets what this process knows when the SherpackRelease itself went back, as a restore of everything does.
     pub(in crate::reconcile) fn recall(&mut self) {
-        let told = (self.uid.clone(), self.told_of());
+        let told = (self.scope.uid().to_owned(), self.told_of());
         let went_back = self.mem.told.as_ref().is_some_and(|before| before.0 != told.0 || told.1 < before.1);
         if went_back {
             self.mem.known = None;
@@ -68,7 +68,7 @@ impl Pass<'_> {
         let Provenance::Foreign(because) = stored.provenance else { return None };
         let (known_revision, known_writes) = self.known();
         // With what is known of the release: a request holds once, and not for the same state put back once more.
-        let named = format!("{}\n{}\n{known_revision}.{known_writes}", self.uid, unproved.digest);
+        let named = format!("{}\n{}\n{known_revision}.{known_writes}", self.scope.uid(), unproved.digest);
         Some(Doubtful {
             doubt: if because == Because::Older { Doubt::Rewound } else { Doubt::KeyLost },
             digest: unproved.understood.then(|| digest_of(named.as_bytes())),

@@ -67,13 +67,13 @@ impl Pass<'_> {
         }
         let deployed = self.read_head_whole().await?;
         self.conclude(&deployed, None, None).await?;
-        self.mem.ended.push(status::ended(&deployed, self.now));
+        self.mem.ended.push(status::ended(&deployed, self.scope.now));
         Ok(())
     }
 
     /// The status says how this revision ended, or the next one will.
     fn is_told(&self, revision: u32) -> bool {
-        let history = self.release.status.iter().flat_map(|status| &status.history);
+        let history = self.scope.release.status.iter().flat_map(|status| &status.history);
         history.chain(&self.mem.ended).any(|entry| entry.revision == i64::from(revision))
     }
 
@@ -88,7 +88,7 @@ impl Pass<'_> {
             return self.conclude(&deployed, None, None).await;
         }
         // Told, and yet an older one called itself the newest when this process began.
-        for old in self.ctx.outdated(&self.records_of()).into_iter().filter(|old| *old < revision) {
+        for old in self.scope.ctx.outdated(&self.records_of()).into_iter().filter(|old| *old < revision) {
             self.supersede(old).await?;
         }
         self.take_over_definitions().await?;
@@ -127,7 +127,7 @@ impl Pass<'_> {
         revision: u32,
         meant: impl Fn(&Stored) -> bool,
     ) -> Result<BTreeMap<u32, Old>, Error> {
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         let records = self.records().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut found = BTreeMap::new();
@@ -164,7 +164,7 @@ impl Pass<'_> {
         // To write what nobody has proved would lose its private part for good.
         if stored.record.state == State::Deployed && self.doubtful(&stored).is_none() {
             stored.record.state = State::Superseded;
-            stored.record.updated_at = self.now;
+            stored.record.updated_at = self.scope.now;
             self.save(&stored, false).await?;
         } else if self.is_left(&stored) {
             self.end_interrupted(stored).await?;
@@ -184,7 +184,7 @@ impl Pass<'_> {
     /// be read.
     async fn read_old(&mut self, revision: u32, weight: usize) -> Result<Option<Stored>, Error> {
         let records = self.records().await?;
-        let Settings { target_namespace, release_name, .. } = self.settings.clone();
+        let Settings { target_namespace, release_name, .. } = self.scope.settings.clone();
         let room = || self.claim(weight);
         match records.get_with(&target_namespace, &release_name, revision, room).await?? {
             Head::Ours(stored) | Head::Foreign(stored) => Ok(Some(*stored)),
@@ -196,17 +196,17 @@ impl Pass<'_> {
     /// the next operation has ended.
     pub(in crate::reconcile) async fn retain_if_possible(&mut self, revision: u32) {
         if let Err(error) = self.retain(revision).await {
-            tracing::debug!(release = %self.key, %error, "surplus revisions were not deleted");
+            tracing::debug!(release = %self.scope.key, %error, "surplus revisions were not deleted");
         }
     }
 
     /// Deletes the revisions that are too many; `revision` is the newest.
     async fn retain(&mut self, revision: u32) -> Result<(), Error> {
-        let limit = usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.scope.settings.history_limit).unwrap_or(usize::MAX);
         if usize::try_from(revision).is_ok_and(|most| most <= limit.min(FAILED_KEPT)) {
             return Ok(());
         }
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         // Content decides: records of other tools are their history, and not every old revision may go.
         let mut all = BTreeMap::new();
         {
@@ -238,7 +238,7 @@ impl Pass<'_> {
             revision,
             state: stored.record.state.name(),
             is_ours: private.is_some(),
-            pinned: self.settings.rollback_to == Some(revision),
+            pinned: self.scope.settings.rollback_to == Some(revision),
             manifest: private.and_then(|_| stored.effect.clone()).unwrap_or_default(),
             replaces: private.map(|private| private.replaces.clone()).unwrap_or_default(),
         }

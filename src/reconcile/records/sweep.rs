@@ -22,7 +22,7 @@ impl Pass<'_> {
             return;
         }
         if let Err(error) = self.try_to_sweep(true).await {
-            tracing::debug!(release = %self.key, %error, "what is kept of adopted objects is not swept");
+            tracing::debug!(release = %self.scope.key, %error, "what is kept of adopted objects is not swept");
         }
     }
 
@@ -38,7 +38,7 @@ impl Pass<'_> {
         }
         match self.try_to_sweep(false).await {
             Err(error) if error.class() != Class::Retry => {
-                tracing::warn!(release = %self.key, %error, "what is kept of adopted objects stays");
+                tracing::warn!(release = %self.scope.key, %error, "what is kept of adopted objects stays");
                 Ok(())
             }
             swept => swept,
@@ -47,9 +47,9 @@ impl Pass<'_> {
 
     async fn try_to_sweep(&self, records_stay: bool) -> Result<(), Error> {
         self.require_rights_to_kept().await?;
-        let settings = &self.settings;
+        let settings = &self.scope.settings;
         let (namespace, target) = (&settings.history_namespace, &settings.target_namespace);
-        let client = self.ctx.as_operator.client();
+        let client = self.scope.ctx.as_operator.client();
         let found = storage::kept_secrets(client, namespace, target, &settings.release_name).await?;
         if found.is_empty() {
             return Ok(());
@@ -59,14 +59,14 @@ impl Pass<'_> {
         for meta in unnamed(found, &named) {
             let (Some(name), Some(uid)) = (meta.name, meta.uid) else { continue };
             let id = self.kept_by_name(name);
-            self.ctx.as_operator.delete("v1", &id, &uid).await?;
+            self.scope.ctx.as_operator.delete("v1", &id, &uid).await?;
         }
         Ok(())
     }
 
     /// The Secrets that records of this release name. `None`: there may be one that names others.
     async fn named_by_records(&self) -> Result<Option<BTreeSet<String>>, Error> {
-        let (namespace, name) = (&self.settings.target_namespace, &self.settings.release_name);
+        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         let records = self.records().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut named = BTreeSet::new();

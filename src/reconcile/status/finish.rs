@@ -40,22 +40,24 @@ impl Pass<'_> {
             return self.let_the_release_go(orphaned).await;
         }
         if let Ok(Outcome { progress: Progress::Running(run), .. }) = &outcome {
-            let quiet_until = run.started.checked_add(self.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
-            if self.now < quiet_until && !run.is_beyond_the_first_wave() {
+            let quiet_until =
+                run.started.checked_add(self.scope.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
+            if self.scope.now < quiet_until && !run.is_beyond_the_first_wave() {
                 // What failed before is over: the next event concerns what runs now.
                 self.mem.retry_at = None;
-                return Ok(Some(until(self.now, run.until.min(quiet_until))));
+                return Ok(Some(until(self.scope.now, run.until.min(quiet_until))));
             }
         }
         if let Ok(Outcome { progress: Progress::Dependents { awaited, until: at, .. }, .. }) = &outcome {
-            let quiet_until = awaited.began.checked_add(self.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
-            if self.now < quiet_until {
-                return Ok(Some(until(self.now, quiet_until.min(*at))));
+            let quiet_until =
+                awaited.began.checked_add(self.scope.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
+            if self.scope.now < quiet_until {
+                return Ok(Some(until(self.scope.now, quiet_until.min(*at))));
             }
         }
         let again = self.come_back(&outcome);
         if let Some(since) = fetching_since(&outcome) {
-            let quiet = self.ctx.calm.quiet_for().saturating_sub(since.elapsed());
+            let quiet = self.scope.ctx.calm.quiet_for().saturating_sub(since.elapsed());
             if !self.spec_changed() {
                 // What the status says is still so, and nobody asked for more.
                 return Ok(again.map(|wait| wait.max(FETCHING_AGAIN)));
@@ -67,7 +69,7 @@ impl Pass<'_> {
         if self.shown_lately(&outcome) {
             return Ok(again);
         }
-        self.mem.shown_at = Some(self.now);
+        self.mem.shown_at = Some(self.scope.now);
         if let Ok(outcome) = &outcome {
             self.learn_claimant(outcome).await;
         }
@@ -78,7 +80,7 @@ impl Pass<'_> {
     }
 
     async fn show(&mut self, status: SherpackReleaseStatus) -> Result<(), Error> {
-        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        self.scope.ctx.write_status(self.scope.release, self.scope.key, self.mem, status).await?;
         self.mem.ended.clear();
         self.mem.given_up.clear();
         if let Some(running) = &mut self.mem.running {
@@ -119,7 +121,7 @@ impl Pass<'_> {
             return false;
         };
         if error.fetching_since().is_none() {
-            self.ctx.report.failed(error.reason());
+            self.scope.ctx.report.failed(error.reason());
         }
         if !error.is_conflict() {
             self.mem.conflicts = 0;
@@ -133,10 +135,10 @@ impl Pass<'_> {
 
     pub(in crate::reconcile) fn facts<'f>(&'f self, invalid: Option<&'f Invalid>) -> Facts<'f> {
         Facts {
-            release: self.release,
+            release: self.scope.release,
             head: self.own_head(),
             drift: &self.mem.drift,
-            pause: self.settings.drift_pause(self.now),
+            pause: self.scope.settings.drift_pause(self.scope.now),
             invalid,
             missing: self.missing(),
             guards: false,
@@ -148,8 +150,8 @@ impl Pass<'_> {
             waits_to_begin: self.mem.waits_to_begin.as_deref(),
             no_way_back: self.mem.no_way_back.as_deref(),
             wanted: self.mem.wanted.as_deref(),
-            history_limit: usize::try_from(self.settings.history_limit).unwrap_or(usize::MAX),
-            now: self.now,
+            history_limit: usize::try_from(self.scope.settings.history_limit).unwrap_or(usize::MAX),
+            now: self.scope.now,
         }
     }
 
@@ -157,7 +159,7 @@ impl Pass<'_> {
     fn missing(&self) -> Vec<ObjectId> {
         match self.own_head() {
             Head::Ours(head) if head.record.state == State::Deployed => {
-                let mut missing = self.ctx.objects.table().missing(&self.key);
+                let mut missing = self.scope.ctx.objects.table().missing(self.scope.key);
                 missing.retain(|id| id.kind != "Job");
                 missing
             }
@@ -182,24 +184,24 @@ impl Pass<'_> {
         }
         match outcome {
             Ok(Outcome { progress: Progress::Nothing, .. }) => {
-                self.mem.drift.unreported.as_ref().is_some_and(|unreported| self.now < unreported.due)
+                self.mem.drift.unreported.as_ref().is_some_and(|unreported| self.scope.now < unreported.due)
             }
             Ok(Outcome { progress: Progress::Running(run), .. }) => {
-                let shown = self.release.status.as_ref().and_then(|status| status.operation.as_ref());
+                let shown = self.scope.release.status.as_ref().and_then(|status| status.operation.as_ref());
                 let same = shown.is_some_and(|shown| {
                     shown.revision == Some(i64::from(run.revision))
                         && shown.phase.as_deref() == Some(run.phase)
                         && shown.step == i64::try_from(run.step).ok()
                 });
                 let due = self.mem.shown_at.and_then(|at| at.checked_add(SHOW_EVERY).ok());
-                same && due.is_some_and(|at| self.now < at)
+                same && due.is_some_and(|at| self.scope.now < at)
             }
             _ => false,
         }
     }
 
     pub(in crate::reconcile) fn come_back(&mut self, outcome: &Result<Outcome, Error>) -> Option<Duration> {
-        let interval = self.settings.interval;
+        let interval = self.scope.settings.interval;
         let mut next = Some(interval);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |next: Duration| next.min(wait)));
         match outcome {
@@ -217,10 +219,10 @@ impl Pass<'_> {
                 }
                 match &outcome.progress {
                     Progress::Running(run) | Progress::Testing { run, .. } => {
-                        sooner(until(self.now, run.until));
+                        sooner(until(self.scope.now, run.until));
                     }
                     Progress::Uninstalling { until: at, .. } | Progress::Dependents { until: at, .. } => {
-                        sooner(until(self.now, *at));
+                        sooner(until(self.scope.now, *at));
                     }
                     // What is deployed now is not all that is to be said.
                     Progress::Finished(finished)
@@ -233,31 +235,31 @@ impl Pass<'_> {
                     _ => {}
                 }
                 if let Some(at) = outcome.decision.until {
-                    sooner(until(self.now, at));
+                    sooner(until(self.scope.now, at));
                 }
             }
             Err(error) => sooner(self.back_off(error)),
         }
         let drift = &mut self.mem.drift;
         if let Some(unreported) = &mut drift.unreported {
-            unreported.due = self.ctx.calm.report_at(unreported.due, unreported.since, self.now);
+            unreported.due = self.scope.ctx.calm.report_at(unreported.due, unreported.since, self.scope.now);
         }
         let report_at = drift.unreported.as_ref().map(|unreported| unreported.due);
         let cold = drift
             .heat
             .values()
-            .filter(|heat| heat.contended(self.now))
+            .filter(|heat| heat.contended(self.scope.now))
             .filter_map(backoff::Heat::cold_at)
             .min();
         let look_at = self.mem.ailing.as_ref().and_then(|ailing| ailing.look_at);
         // What was due before this pass and is due still, this pass had no reason to do: what gives it one wakes the release.
-        let ahead = [drift.revert_at, look_at, report_at].map(|at| at.filter(|at| *at >= self.now));
+        let ahead = [drift.revert_at, look_at, report_at].map(|at| at.filter(|at| *at >= self.scope.now));
         for at in ahead.into_iter().chain([cold]).flatten() {
-            sooner(until(self.now, at));
+            sooner(until(self.scope.now, at));
         }
-        match self.settings.drift_pause(self.now) {
-            DriftPause::Until(at) => sooner(until(self.now, at)),
-            DriftPause::TooFar { from } => sooner(until(self.now, from)),
+        match self.scope.settings.drift_pause(self.scope.now) {
+            DriftPause::Until(at) => sooner(until(self.scope.now, at)),
+            DriftPause::TooFar { from } => sooner(until(self.scope.now, from)),
             DriftPause::Off => {}
         }
         next
@@ -268,24 +270,25 @@ impl Pass<'_> {
         if error.wakes() {
             self.mem.errors = 0;
             self.mem.retry_at = None;
-            return self.settings.interval;
+            return self.scope.settings.interval;
         }
         self.mem.errors = self.mem.errors.saturating_add(1);
         self.mem.blind = error.is_blind();
         let wait = match error.class() {
             // An operation that bears it for a while looks again soon.
             Class::FixSpec if !(error.may_pass() && self.mem.running.is_some()) => {
-                self.settings.interval.max(backoff::error(self.mem.errors))
+                self.scope.settings.interval.max(backoff::error(self.mem.errors))
             }
             Class::FixSpec | Class::Retry | Class::FixCluster => backoff::error(self.mem.errors),
         };
-        self.mem.retry_at = Some(self.later(wait));
+        self.mem.retry_at = Some(self.scope.later(wait));
         wait
     }
 
     /// Publishes an Event for what ended, and for a new reason not to be ready.
     pub(in crate::reconcile) fn tell(&mut self, outcome: &Result<Outcome, Error>, verdict: &Verdict) {
-        let before = self.release.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+        let before =
+            self.scope.release.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
         let ready = conditions::find(before, reasons::condition::READY);
         let finished = match outcome {
             Ok(Outcome { progress: Progress::Finished(finished), .. }) => Some(finished),
@@ -295,9 +298,21 @@ impl Pass<'_> {
         let warning = matches!(verdict.standing, Standing::Retrying | Standing::Stalled);
         if let Some(finished) = finished {
             let action = status::action_name(finished.action);
-            self.ctx.report.event(self.release, warning, &verdict.reason, action, verdict.message.clone());
+            self.scope.ctx.report.event(
+                self.scope.release,
+                warning,
+                &verdict.reason,
+                action,
+                verdict.message.clone(),
+            );
         } else if news && warning {
-            self.ctx.report.event(self.release, true, &verdict.reason, "Reconcile", verdict.message.clone());
+            self.scope.ctx.report.event(
+                self.scope.release,
+                true,
+                &verdict.reason,
+                "Reconcile",
+                verdict.message.clone(),
+            );
         }
         self.tell_of_drift();
     }
@@ -306,14 +321,14 @@ impl Pass<'_> {
     pub(in crate::reconcile) fn tell_until(&mut self, at: Timestamp) -> Duration {
         self.tell_of_drift();
         let due = self.mem.drift.unreported.as_ref().map(|unreported| unreported.due);
-        until(self.now, due.map_or(at, |due| due.min(at)))
+        until(self.scope.now, due.map_or(at, |due| due.min(at)))
     }
 
     /// One Event for what was put back since the last one, once that is due.
     fn tell_of_drift(&mut self) {
         let drift = &mut self.mem.drift;
         let Some(Unreported { count, .. }) =
-            drift.unreported.take_if(|unreported| unreported.due <= self.now)
+            drift.unreported.take_if(|unreported| unreported.due <= self.scope.now)
         else {
             return;
         };
@@ -333,22 +348,23 @@ impl Pass<'_> {
                 format!("{} was changed{manager}{paths}: {}{more}", last.id, action.as_str()),
             ),
         };
-        self.ctx.report.event(self.release, true, reason, "Correct", note);
+        self.scope.ctx.report.event(self.scope.release, true, reason, "Correct", note);
     }
 
     async fn let_the_release_go(&mut self, orphaned: bool) -> Result<Option<Duration>, Error> {
         if orphaned {
             self.tell_what_stays().await;
         }
-        self.ctx.drop_finalizer(self.release, self.mem).await?;
-        self.ctx.forget(&self.key, self.release);
+        self.scope.ctx.drop_finalizer(self.scope.release, self.mem).await?;
+        self.scope.ctx.forget(self.scope.key, self.scope.release);
         Ok(None)
     }
 
     /// Marks a pending record as failed, so that the next decision can go on.
     pub(in crate::reconcile) async fn end_pending(&mut self, operation: &Operation) -> Result<(), Error> {
         self.mem.running = None;
-        let (namespace, name) = (self.settings.target_namespace.clone(), self.settings.release_name.clone());
+        let (namespace, name) =
+            (self.scope.settings.target_namespace.clone(), self.scope.settings.release_name.clone());
         let revision = match self.mem.head.as_ref().map(|(head, _)| head) {
             Some(Head::Ours(stored) | Head::Foreign(stored)) => stored.record.version,
             _ => return Ok(()),
@@ -373,7 +389,7 @@ impl Pass<'_> {
         self.mark_failed(&mut stored, reason);
         let ours = stored.private.is_some();
         let written = self.save(&stored, true).await?;
-        self.mem.ended.push(status::ended(&stored, self.now));
+        self.mem.ended.push(status::ended(&stored, self.scope.now));
         if ours {
             self.wrote(&written);
         } else {
@@ -386,8 +402,11 @@ impl Pass<'_> {
 
     /// A revision number that no record has, read from the records themselves.
     pub(in crate::reconcile) async fn next_free_revision(&mut self) -> Result<u32, Error> {
-        let all =
-            self.records().await?.list(&self.settings.target_namespace, &self.settings.release_name).await?;
+        let all = self
+            .records()
+            .await?
+            .list(&self.scope.settings.target_namespace, &self.scope.settings.release_name)
+            .await?;
         let newest = all.last().map(|meta| meta.revision);
         Ok(newest.unwrap_or(0).max(self.known_revision()) + 1)
     }
@@ -411,7 +430,7 @@ impl Pass<'_> {
 
     /// Says that all objects are gone, before the last record goes.
     pub(in crate::reconcile) async fn checkpoint_records(&mut self) -> Result<(), Error> {
-        self.ctx.checkpoint_records(self.release, &self.key, self.mem, self.now).await
+        self.scope.ctx.checkpoint_records(self.scope.release, self.scope.key, self.mem, self.scope.now).await
     }
 }
 

@@ -56,7 +56,7 @@ impl Pass<'_> {
         let kind = match &locked.kind {
             Ok(kind) => kind.clone(),
             // Asked once more: the error is told of the object.
-            Err(_) => self.cluster.kind(&object.api_version, &object.id.kind).await?,
+            Err(_) => self.scope.cluster.kind(&object.api_version, &object.id.kind).await?,
         };
         if kind.namespaced != object.id.namespace.is_some() {
             // It was not served when it was decided where the object is.
@@ -68,10 +68,10 @@ impl Pass<'_> {
     /// The work on objects that the account may read and watch. The operator watches them, but for whom it watches has
     /// to be allowed to.
     async fn readable<'l>(&mut self, guard: &mut Guard, work: Vec<Work<'l>>) -> Result<Vec<Work<'l>>, Error> {
-        let Some(account) = self.cluster.account().cloned() else { return Ok(work) };
+        let Some(account) = self.scope.cluster.account().cloned() else { return Ok(work) };
         let needed: BTreeSet<Right> =
             work.iter().flat_map(|(_, locked, kind)| rights(locked, kind)).collect();
-        let missing = self.ctx.rights.missing(&self.cluster, needed.into_iter().collect()).await?;
+        let missing = self.scope.ctx.rights.missing(self.scope.cluster, needed.into_iter().collect()).await?;
         let missing: HashSet<Right> = missing.all().collect();
         let mut readable = Vec::with_capacity(work.len());
         for (suspicion, locked, kind) in work {
@@ -102,10 +102,10 @@ impl Pass<'_> {
         }
         self.claim_object(lock, &locked.guarded.object.api_version, id).await?;
         match lock.installer {
-            Installer::Helm => self.ctx.guards.ensure(kind, &self.key, patience).await?,
+            Installer::Helm => self.scope.ctx.guards.ensure(kind, self.scope.key, patience).await?,
             Installer::Sherpack => {
-                self.ctx.guards.table().is_unlabelled(id);
-                self.ctx.guards.ensure_around(id, kind, &self.key, patience).await?;
+                self.scope.ctx.guards.table().is_unlabelled(id);
+                self.scope.ctx.guards.ensure_around(id, kind, self.scope.key, patience).await?;
             }
         }
         Ok(())
@@ -113,24 +113,24 @@ impl Pass<'_> {
 
     /// Makes the object this release's to lock, unless another release has the better claim.
     async fn claim_object(&self, lock: &LockOf, api_version: &str, id: &ObjectId) -> Result<(), Error> {
-        let installed = self.ctx.objects.table().owner(id).map(ToString::to_string);
+        let installed = self.scope.ctx.objects.table().owner(id).map(ToString::to_string);
         if let Some(owner) = installed {
             return Err(taken(id, owner));
         }
         for _ in 0..super::TRIES {
-            let Err(holder) = self.ctx.guards.table().track(&self.key, id) else { return Ok(()) };
+            let Err(holder) = self.scope.ctx.guards.table().track(self.scope.key, id) else { return Ok(()) };
             if self.yields_to(&holder, lock, api_version, id).await? {
                 // It may be about to make way, and has not heard of us yet.
-                self.ctx.guards.wake(&holder);
+                self.scope.ctx.guards.wake(&holder);
                 return Err(taken(id, holder.to_string()));
             }
-            if self.ctx.guards.table().owner(id) != Some(&holder) {
+            if self.scope.ctx.guards.table().owner(id) != Some(&holder) {
                 // It changed hands while the object was read: another holder has another claim.
                 continue;
             }
-            let before = self.ctx.guards.table().take_over(&self.key, id);
+            let before = self.scope.ctx.guards.table().take_over(self.scope.key, id);
             // It learns that the object is not its own any more.
-            before.iter().for_each(|before| self.ctx.guards.wake(before));
+            before.iter().for_each(|before| self.scope.ctx.guards.wake(before));
             return Ok(());
         }
         Err(Error::Undecided)
@@ -144,29 +144,29 @@ impl Pass<'_> {
         api_version: &str,
         id: &ObjectId,
     ) -> Result<bool, Error> {
-        let held = self.ctx.releases.get(&ObjectRef::new(&holder.name).within(&holder.namespace));
+        let held = self.scope.ctx.releases.get(&ObjectRef::new(&holder.name).within(&holder.namespace));
         let held = held.as_ref().and_then(|other| Some((other, api::lock_named(other)?)));
         let Some((other, theirs)) = held else { return Ok(false) };
-        let live = self.cluster.metadata(api_version, id).await?;
+        let live = self.scope.cluster.metadata(api_version, id).await?;
         let annotations = live.as_ref().and_then(|live| live.annotations.as_ref());
         let claim = |release: &SherpackRelease, lock: &LockOf| {
             let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
             Claim::of(&ReleaseKey::of(release), created, lock, id, annotations)
         };
-        Ok(claim(other, &theirs) < claim(self.release, lock))
+        Ok(claim(other, &theirs) < claim(self.scope.release, lock))
     }
 
     /// Another release may have taken the object over since it was claimed.
     pub(super) fn still_ours(&self, id: &ObjectId) -> Result<(), Error> {
-        let owner = self.ctx.guards.table().owner(id).filter(|owner| **owner != self.key).cloned();
+        let owner = self.scope.ctx.guards.table().owner(id).filter(|owner| *owner != self.scope.key).cloned();
         owner.map_or(Ok(()), |owner| Err(taken(id, owner.to_string())))
     }
 
     /// Why the object is not this lock's to write: the operator would do for the author of a record what that author may
     /// not do.
     pub(super) fn beyond(&self, lock: &LockOf, id: &ObjectId) -> Option<Beyond> {
-        let as_operator = matches!(self.settings.acts_as, ActsAs::Operator);
-        let trusted = !as_operator || self.ctx.policy.lock.as_operator;
+        let as_operator = matches!(self.scope.settings.acts_as, ActsAs::Operator);
+        let trusted = !as_operator || self.scope.ctx.policy.lock.as_operator;
         (!trusted).then(|| Beyond::of(id, &lock.namespace)).flatten()
     }
 
@@ -180,11 +180,18 @@ impl Pass<'_> {
 
     /// Lets go of an object that this release may not have or not read.
     pub(super) fn give_up(&mut self, lock: &LockOf, id: &ObjectId) {
-        self.ctx.guards.table().forget(&self.key, id);
+        self.scope.ctx.guards.table().forget(self.scope.key, id);
         let subject = watched(lock, id);
-        let used = self.ctx.guards.table().tracked(&self.key).iter().any(|id| watched(lock, id) == subject);
+        let used = self
+            .scope
+            .ctx
+            .guards
+            .table()
+            .tracked(self.scope.key)
+            .iter()
+            .any(|id| watched(lock, id) == subject);
         if !used {
-            self.ctx.guards.retain(&self.key, |kept| *kept != subject);
+            self.scope.ctx.guards.retain(self.scope.key, |kept| *kept != subject);
         }
     }
 }

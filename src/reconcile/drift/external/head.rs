@@ -72,21 +72,21 @@ impl Pass<'_> {
     pub(super) fn has_news(&self, lock: &LockOf, guard: &Guard) -> bool {
         self.generation_changed()
             || guard.head.as_ref().is_some_and(|head| head.at != self.told(lock))
-            || !self.ctx.guards.suspicions(&self.key).is_empty()
+            || !self.scope.ctx.guards.suspicions(self.scope.key).is_empty()
     }
 
     fn told(&self, lock: &LockOf) -> Told {
         match lock.installer {
-            Installer::Helm => Told::References(self.ctx.references.changes(&self.key)),
+            Installer::Helm => Told::References(self.scope.ctx.references.changes(self.scope.key)),
             Installer::Sherpack => Told::Records(
-                STORAGES.map(|storage| self.ctx.record_watch.newest(&records_of(lock, storage))),
+                STORAGES.map(|storage| self.scope.ctx.record_watch.newest(&records_of(lock, storage))),
             ),
         }
     }
 
     /// Makes sure that `guard.head` is the newest revision.
     pub(super) async fn look_up(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<(), Error> {
-        let known = self.release.status.as_ref().and_then(|status| status.revision);
+        let known = self.scope.release.status.as_ref().and_then(|status| status.revision);
         let known = known.and_then(|revision| u32::try_from(revision).ok());
         let mut revision = guard.head.as_ref().and_then(Head::revision).or(known).unwrap_or(1);
         // Twice as soon as the revision is known: what is referred to is known before it is read.
@@ -120,8 +120,8 @@ impl Pass<'_> {
     /// Sets what wakes this release.
     fn refer(&self, lock: &LockOf, revision: u32) {
         let mut references = HashSet::new();
-        if let ActsAs::ServiceAccount(name) = &self.settings.acts_as {
-            references.insert(Reference::new(Referent::ServiceAccount, &self.key.namespace, name));
+        if let ActsAs::ServiceAccount(name) = &self.scope.settings.acts_as {
+            references.insert(Reference::new(Referent::ServiceAccount, &self.scope.key.namespace, name));
         }
         match lock.installer {
             Installer::Helm => {
@@ -132,15 +132,15 @@ impl Pass<'_> {
             }
             Installer::Sherpack => {
                 for storage in STORAGES {
-                    self.ctx.record_watch.claim(&records_of(lock, storage), &self.key);
+                    self.scope.ctx.record_watch.claim(&records_of(lock, storage), self.scope.key);
                 }
             }
         }
-        self.ctx.references.refer(&self.key, references);
+        self.scope.ctx.references.refer(self.scope.key, references);
     }
 
     fn helm(&self) -> HelmRecords {
-        self.ctx.records.helm(self.cluster.client().clone())
+        self.scope.ctx.records.helm(self.scope.cluster.client().clone())
     }
 
     async fn read_helm(
@@ -152,7 +152,7 @@ impl Pass<'_> {
     ) -> Result<Head, Error> {
         let Some(newest) = newest else { return Ok(Head::nothing(at)) };
         let reference = secret(lock, &newest.secret);
-        let before = self.ctx.references.seen(&reference);
+        let before = self.scope.ctx.references.seen(&reference);
         let read = self.helm().get(&lock.namespace, &newest.secret).await;
         let head = Head { version: newest.version.clone(), ..Head::nothing(at) };
         Ok(match read.map_err(|error| unread(lock, error))? {
@@ -162,7 +162,7 @@ impl Pass<'_> {
             }
             HelmFound::Release(release, version) => {
                 // So that the first list of the watch is no news.
-                self.ctx.references.read(&reference, before, version.parse().ok());
+                self.scope.ctx.references.read(&reference, before, version.parse().ok());
                 let storage::HelmRelease { revision, status, manifest, chart, server_side, .. } = *release;
                 guard.manifest = Some(manifest);
                 let pack = chart.map(|(name, version, app_version)| PackStatus {
@@ -188,7 +188,7 @@ impl Pass<'_> {
             let head = Head { storage, ..Head::nothing(at) };
             let (stored, ours) = match read {
                 storage::Head::None => {
-                    self.ctx.record_watch.read(&of, before, Newest::None);
+                    self.scope.ctx.record_watch.read(&of, before, Newest::None);
                     continue;
                 }
                 storage::Head::Unreadable(unreadable) => {
@@ -222,7 +222,7 @@ impl Pass<'_> {
     }
 
     fn sherpack(&self, storage: HistoryStorage) -> AnyRecords {
-        let stores = self.ctx.records.seen_by(self.cluster.client().clone());
+        let stores = self.scope.ctx.records.seen_by(self.scope.cluster.client().clone());
         stores.of(&Keeping { storage, ..Keeping::default() })
     }
 

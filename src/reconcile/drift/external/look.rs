@@ -55,10 +55,10 @@ impl Pass<'_> {
         let Some(head) = &guard.head else { return Ok(false) };
         let current = head.revision().map(|revision| (revision, head.version.clone()));
         let same_rules = self.asked_rules().iter().map(|rule| &rule.source).eq(&guard.rules);
-        let anew = guard.tracked != current || !same_rules || guard.strict != self.settings.strict;
-        self.mem.drift.cool(self.now);
+        let anew = guard.tracked != current || !same_rules || guard.strict != self.scope.settings.strict;
+        self.mem.drift.cool(self.scope.now);
         self.mem.drift.revert_at = None;
-        let lost = self.ctx.guards.table().take_lost(&self.key);
+        let lost = self.scope.ctx.guards.table().take_lost(self.scope.key);
         guard.due.extend(lost);
         let work = if anew { Vec::new() } else { self.work(guard) };
         if !anew && work.is_empty() {
@@ -80,7 +80,7 @@ impl Pass<'_> {
             self.begin_to_guard(lock, guard, &locked);
             guard.tracked = current;
             guard.rules = self.written_rules();
-            guard.strict.clone_from(&self.settings.strict);
+            guard.strict.clone_from(&self.scope.settings.strict);
             self.work(guard)
         } else {
             work
@@ -94,15 +94,15 @@ impl Pass<'_> {
 
     /// What is to be looked at now; sets when the rest is.
     fn work(&mut self, guard: &Guard) -> Vec<Suspicion> {
-        let mut suspicions = self.ctx.guards.suspicions(&self.key);
+        let mut suspicions = self.scope.ctx.guards.suspicions(self.scope.key);
         let suspected = |id: &ObjectId| suspicions.iter().any(|suspicion| suspicion.id == *id);
         let drift = &mut self.mem.drift;
         drift.take_back(|reported| !suspected(reported) && !guard.due.contains(reported));
         let unseen: Vec<Suspicion> = guard.due.iter().filter(|id| !suspected(id)).map(unseen).collect();
         suspicions.extend(unseen);
-        let warn = self.settings.drift == DriftMode::Warn;
+        let warn = self.scope.settings.drift == DriftMode::Warn;
         drift.keep_looked(if warn { &suspicions } else { &[] });
-        let now = self.now;
+        let now = self.scope.now;
         let wait = |suspicion: &Suspicion| {
             let noise = guard.noise.get(&suspicion.id).and_then(|noise| noise.wait_until(now));
             let failing = guard.failing.get(&suspicion.id).map(|failing| failing.at).filter(|at| now < *at);
@@ -125,7 +125,7 @@ impl Pass<'_> {
         let mut locked = BTreeMap::new();
         let documents = plan::documents(manifest, &format!("the manifest of {lock}"))?;
         let count = documents.iter().filter(|guarded| !guarded.is_free()).count();
-        let limit = self.ctx.policy.lock.objects;
+        let limit = self.scope.ctx.policy.lock.objects;
         if count > limit {
             return Err(Error::LockTooLarge { lock: lock.clone(), count, limit });
         }
@@ -135,7 +135,7 @@ impl Pass<'_> {
                 continue;
             }
             let Object { id, api_version, .. } = &guarded.object;
-            let kind = self.cluster.kind(api_version, &id.kind).await.map_err(Error::from);
+            let kind = self.scope.cluster.kind(api_version, &id.kind).await.map_err(Error::from);
             let own = id.namespace.clone().unwrap_or_else(|| lock.namespace.clone());
             let namespaced = kind.as_ref().map_or(true, |kind| kind.namespaced);
             let guarded = guarded.within(namespaced.then_some(own.as_str()));
@@ -155,13 +155,13 @@ impl Pass<'_> {
 
     /// Lets go of what the revision before had, and has each object of this one looked at.
     fn begin_to_guard(&mut self, lock: &LockOf, guard: &mut Guard, locked: &BTreeMap<ObjectId, Locked>) {
-        let mut table = self.ctx.guards.table();
-        for gone in table.tracked(&self.key).iter().filter(|id| !locked.contains_key(*id)) {
-            table.forget(&self.key, gone);
+        let mut table = self.scope.ctx.guards.table();
+        for gone in table.tracked(self.scope.key).iter().filter(|id| !locked.contains_key(*id)) {
+            table.forget(self.scope.key, gone);
         }
         drop(table);
         let used: HashSet<Subject> = locked.keys().map(|id| watched(lock, id)).collect();
-        self.ctx.guards.retain(&self.key, |subject| used.contains(subject));
+        self.scope.ctx.guards.retain(self.scope.key, |subject| used.contains(subject));
         guard.objects = locked.len();
         guard.due = locked.keys().cloned().collect();
         guard.noise.clear();
@@ -177,7 +177,7 @@ impl Pass<'_> {
     ) -> Result<bool, Error> {
         let watched = self.begin_to_watch(lock, guard, work).await?;
         let standard = guard.holder.clone().unwrap_or_else(|| installer(lock, guard));
-        let warn = self.settings.drift == DriftMode::Warn;
+        let warn = self.scope.settings.drift == DriftMode::Warn;
         let looks: Vec<_> = {
             let looks = watched
                 .into_iter()
@@ -191,7 +191,7 @@ impl Pass<'_> {
             let still = self.is_still_newest(lock, guard).await;
             if !matches!(still, Ok(true)) {
                 for (suspicion, ..) in &looks {
-                    self.ctx.guards.table().abandon(&suspicion.id);
+                    self.scope.ctx.guards.table().abandon(&suspicion.id);
                 }
                 return still;
             }
@@ -220,7 +220,7 @@ impl Pass<'_> {
         let look = match (look, beyond) {
             // Nothing is told of it that the author of the record might not know.
             (Ok(Look::Gone | Look::Differs { .. }), Some(beyond))
-                if self.settings.drift != DriftMode::Warn =>
+                if self.scope.settings.drift != DriftMode::Warn =>
             {
                 Err(self.needs_account(lock, &suspicion.id, beyond))
             }
@@ -262,7 +262,7 @@ impl Pass<'_> {
     ) -> Result<Applied, Error> {
         match managed_fields::held_alone(before.managed_fields(), written.managed_fields(), holder) {
             Some(entries) => {
-                Ok(self.cluster.set_holders(api_version, id, &written, &entries, holder).await?)
+                Ok(self.scope.cluster.set_holders(api_version, id, &written, &entries, holder).await?)
             }
             None => Ok(written),
         }
@@ -278,8 +278,8 @@ impl Pass<'_> {
     ) -> Result<Look, Error> {
         let object = &guarded.object;
         let Object { id, api_version, .. } = object;
-        self.ctx.guards.table().begin(id);
-        let Some(live) = self.cluster.get(api_version, id).await? else { return Ok(Look::Gone) };
+        self.scope.ctx.guards.table().begin(id);
+        let Some(live) = self.scope.cluster.get(api_version, id).await? else { return Ok(Look::Gone) };
         if live.is_leaving() {
             return Ok(Look::Leaving);
         }
@@ -298,9 +298,9 @@ impl Pass<'_> {
         let guarded = left.as_ref().unwrap_or(guarded);
         let taken = left_to_others(&guarded.body, &managed);
         let body = plan::revert_body(guarded, &holder, &value, &taken, scaled);
-        let would = self.cluster.put_back(api_version, id, &body, &holder, Mode::DryRun).await?;
+        let would = self.scope.cluster.put_back(api_version, id, &body, &holder, Mode::DryRun).await?;
         // Whoever only looks is not told of a value that is as it should be, whoever holds it.
-        let warn = self.settings.drift == DriftMode::Warn;
+        let warn = self.scope.settings.drift == DriftMode::Warn;
         let differs = plan::would_change(&value, &would.value(), Some(&holder).filter(|_| !warn));
         let live = Box::new(live);
         Ok(if differs {
@@ -318,9 +318,11 @@ impl Pass<'_> {
         let Object { id, api_version, .. } = &guarded.object;
         let written = match &look {
             Look::InOrder(_) | Look::Leaving => None,
-            Look::Gone => Some(self.cluster.create_again(api_version, id, &guarded.body, standard).await?),
+            Look::Gone => {
+                Some(self.scope.cluster.create_again(api_version, id, &guarded.body, standard).await?)
+            }
             Look::Differs { live, body, holder, .. } => {
-                let written = self.cluster.put_back(api_version, id, body, holder, Mode::Real).await?;
+                let written = self.scope.cluster.put_back(api_version, id, body, holder, Mode::Real).await?;
                 let written = self.hold_alone(api_version, id, live, written, holder).await?;
                 Some(self.take_additions(&guarded.object, written, holder).await?)
             }

@@ -34,6 +34,7 @@ use crate::api::{
 };
 use crate::manifest::ObjectId;
 use crate::manifest::managed_fields::Holder;
+use crate::reconcile::scope::Scope;
 use crate::reconcile::state::Remembered;
 use crate::reconcile::status::redact::Secrets;
 use crate::reconcile::status::{self, Guarding, Outcome, Progress};
@@ -106,39 +107,27 @@ pub(in crate::reconcile) async fn reconcile(
         return Ok(Some(Duration::ZERO));
     }
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
-    let uid = release.metadata.uid.clone().unwrap_or_default();
     let _claims = ctx.budget.in_pass(&key);
-    let mut pass = Pass {
-        ctx,
-        key,
-        release,
-        uid,
-        settings,
-        cluster,
-        mem,
-        now,
-        decided: "Guard",
-        secrets: Secrets::unknown(),
-        claimed: None,
-    };
+    let scope = Scope { ctx, key: &key, release, settings: &settings, cluster: &cluster, now };
+    let secrets = Secrets::unknown();
+    let mut pass = Pass { secrets, ..Pass::new(scope, mem, "Guard") };
     let result = pass.guard(invalid).await;
-    let took = Duration::try_from(Timestamp::now().duration_since(now)).unwrap_or_default();
-    ctx.report.decided(pass.decided, took);
+    pass.report();
     result
 }
 
 impl Pass<'_> {
     async fn guard(&mut self, invalid: Option<&Invalid>) -> Result<Option<Duration>, Error> {
-        let Some(lock) = self.settings.lock.clone() else { return Ok(None) };
+        let Some(lock) = self.scope.settings.lock.clone() else { return Ok(None) };
         // Taken out for the time of the pass.
         let mut guard = self.mem.guard.take().unwrap_or_default();
         if guard.lock.as_ref() != Some(&lock) {
             self.let_be(&mut guard, false);
             *guard = Guard { lock: Some(lock.clone()), ..Guard::default() };
         }
-        guard.asked.clone_from(&self.settings.ignore);
+        guard.asked.clone_from(&self.scope.settings.ignore);
         let asked_before = self.take_requests();
-        let again = match self.mem.retry_at.filter(|at| self.now < *at) {
+        let again = match self.mem.retry_at.filter(|at| self.scope.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
             Some(at) if !self.has_news(&lock, &guard) => Ok(Some(self.tell_until(at))),
             _ => {
@@ -159,18 +148,18 @@ impl Pass<'_> {
     async fn take_stance(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<Stance, Error> {
         for _ in 0..TRIES {
             let taken_by = self.lock_taken_by(lock);
-            if !self.settings.suspend && taken_by.is_none() {
+            if !self.scope.settings.suspend && taken_by.is_none() {
                 self.look_up(lock, guard).await?;
             }
             let nothing = Found::Nothing;
             let stance = stance(&Sight {
-                suspended: self.settings.suspend,
+                suspended: self.scope.settings.suspend,
                 taken_by: taken_by.or_else(|| guard.head.as_ref()?.installed_by.clone()),
                 found: guard.head.as_ref().map_or(&nothing, |head| &head.found),
-                known: self.release.status.as_ref().is_some_and(|status| status.revision.is_some()),
+                known: self.scope.release.status.as_ref().is_some_and(|status| status.revision.is_some()),
                 watched: self.drift_watched(),
             });
-            tracing::debug!(release = %self.key, ?stance, "took a stance");
+            tracing::debug!(release = %self.scope.key, ?stance, "took a stance");
             if !matches!(stance, Stance::Guard { .. }) {
                 self.let_be(guard, matches!(stance, Stance::StandBack { .. }));
                 return Ok(stance);
@@ -186,9 +175,9 @@ impl Pass<'_> {
 
     /// Forgets the objects: when they are locked again, each is looked at. `soon`: that may be any moment.
     fn let_be(&mut self, guard: &mut Guard, soon: bool) {
-        self.ctx.guards.table().forget_all(&self.key);
+        self.scope.ctx.guards.table().forget_all(self.scope.key);
         if !soon {
-            self.ctx.guards.retain(&self.key, |_| false);
+            self.scope.ctx.guards.retain(self.scope.key, |_| false);
         }
         guard.tracked = None;
         guard.due.clear();
@@ -211,11 +200,11 @@ impl Pass<'_> {
             (from_elsewhere, created, ReleaseKey::of(release))
         };
         let rivals = |other: &&Arc<SherpackRelease>| {
-            if ReleaseKey::of(other) == self.key || other.metadata.deletion_timestamp.is_some() {
+            if ReleaseKey::of(other) == *self.scope.key || other.metadata.deletion_timestamp.is_some() {
                 return false;
             }
             match &other.spec.lock {
-                Some(_) => api::lock_of(other).as_ref() == Some(lock) && age(other) < age(self.release),
+                Some(_) => api::lock_of(other).as_ref() == Some(lock) && age(other) < age(self.scope.release),
                 None => {
                     lock.installer == Installer::Sherpack
                         && other.metadata.namespace.as_deref() == Some(&*lock.namespace)
@@ -224,7 +213,7 @@ impl Pass<'_> {
                 }
             }
         };
-        let state = self.ctx.releases.state();
+        let state = self.scope.ctx.releases.state();
         state.iter().find(rivals).map(|rival| ReleaseKey::of(rival).to_string())
     }
 
@@ -254,7 +243,7 @@ impl Pass<'_> {
         if self.shown_lately(&outcome) || (waits && !self.spec_changed()) {
             return Ok(again);
         }
-        self.mem.shown_at = Some(self.now);
+        self.mem.shown_at = Some(self.scope.now);
         let first = guard.failing.values().next();
         let guarding = Guarding {
             lock,
@@ -273,7 +262,7 @@ impl Pass<'_> {
         };
         let (status, verdict) = status::guarded(&facts, &guarding, told);
         self.tell(&outcome, &verdict);
-        self.ctx.write_status(self.release, &self.key, self.mem, status).await?;
+        self.scope.ctx.write_status(self.scope.release, self.scope.key, self.mem, status).await?;
         Ok(again)
     }
 }

@@ -27,11 +27,11 @@ impl Pass<'_> {
             Ok(done) => done,
             Err(error) if is_conflict(&error) => {
                 // Somebody was faster: looked at again at once, unless that goes on.
-                self.ctx.guards.table().abandon(id);
+                self.scope.ctx.guards.table().abandon(id);
                 guard.due.insert(id.clone());
                 let noise = guard.noise.entry(id.clone()).or_default();
-                noise.alarm(self.now);
-                let at = noise.wait_until(self.now).unwrap_or(self.now);
+                noise.alarm(self.scope.now);
+                let at = noise.wait_until(self.scope.now).unwrap_or(self.scope.now);
                 self.come_back_at(at);
                 return;
             }
@@ -54,13 +54,13 @@ impl Pass<'_> {
         };
         match (look, written) {
             (Look::Leaving, _) => {
-                self.ctx.guards.table().abandon(id);
+                self.scope.ctx.guards.table().abandon(id);
                 guard.due.insert(id.clone());
-                self.come_back_at(self.later(LOOK_AGAIN));
+                self.come_back_at(self.scope.later(LOOK_AGAIN));
             }
             (Look::InOrder(live), _) => {
                 if suspicion.version != 0 {
-                    guard.noise.entry(id.clone()).or_default().alarm(self.now);
+                    guard.noise.entry(id.clone()).or_default().alarm(self.scope.now);
                 }
                 self.is_as_it_should_be(id, &live);
             }
@@ -83,9 +83,9 @@ impl Pass<'_> {
 
     fn is_as_it_should_be(&mut self, id: &ObjectId, object: &Applied) {
         let fingerprint = Some(managed_fields::whole(&object.live.metadata));
-        let again = self.ctx.guards.table().applied(id, fingerprint, object.version, object.uid());
+        let again = self.scope.ctx.guards.table().applied(id, fingerprint, object.version, object.uid());
         if again {
-            self.ctx.guards.wake(&self.key);
+            self.scope.ctx.guards.wake(self.scope.key);
         }
         self.mem.drift.take_back(|reported| reported == id);
     }
@@ -93,7 +93,7 @@ impl Pass<'_> {
     /// Warn mode: it goes on to be suspicious, as what it is now.
     fn stays_changed(&mut self, id: &ObjectId, seen: Option<ObjectMeta>) {
         let suspicion = {
-            let mut table = self.ctx.guards.table();
+            let mut table = self.scope.ctx.guards.table();
             // Nothing is like this.
             table.expect(id, Some(String::new()), None);
             match seen {
@@ -101,22 +101,22 @@ impl Pass<'_> {
                 None => drop(table.lost(id, 0)),
             }
             table.abandon(id);
-            table.suspicions(&self.key).into_iter().find(|suspicion| suspicion.id == *id)
+            table.suspicions(self.scope.key).into_iter().find(|suspicion| suspicion.id == *id)
         };
         if let Some(suspicion) = suspicion {
-            self.mem.drift.looked(&suspicion, self.now);
+            self.mem.drift.looked(&suspicion, self.scope.now);
         }
     }
 
     pub(super) fn fails(&mut self, guard: &mut Guard, id: &ObjectId, error: &Error) {
-        self.ctx.guards.table().abandon(id);
+        self.scope.ctx.guards.table().abandon(id);
         if let Some(lock) = guard.lock.as_ref().filter(|_| is_refused(error)) {
             self.give_up(lock, id);
         }
-        self.ctx.report.failed(error.reason());
+        self.scope.ctx.report.failed(error.reason());
         self.doubt_rights(error.reason());
         let message = self.shown_of_one(error);
-        let failing = Failing::of(error, message, guard.failing.get(id), self.now);
+        let failing = Failing::of(error, message, guard.failing.get(id), self.scope.now);
         self.come_back_at(failing.at);
         guard.due.insert(id.clone());
         guard.failing.insert(id.clone(), failing);

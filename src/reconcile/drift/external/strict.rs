@@ -17,11 +17,11 @@ impl Pass<'_> {
         live: &Value,
         managed: &[ManagedFieldsEntry],
     ) -> Vec<String> {
-        if object.id.is_definition() || self.settings.strict.is_empty() {
+        if object.id.is_definition() || self.scope.settings.strict.is_empty() {
             return Vec::new();
         }
         let wishes = wishes(self.asked_rules(), object);
-        let managers = &self.settings.strict;
+        let managers = &self.scope.settings.strict;
         managed_fields::places_of_added(live, managed, managers, wishes.as_ref(), Some(object))
     }
 
@@ -38,6 +38,6 @@ impl Pass<'_> {
             return Ok(written);
         }
         let Object { id, api_version, .. } = object;
-        Ok(self.cluster.take_away(&holder.manager, api_version, id, &written, &places).await?)
+        Ok(self.scope.cluster.take_away(&holder.manager, api_version, id, &written, &places).await?)
     }
 }
