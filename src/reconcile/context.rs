@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
 use kube::api::Api;
@@ -329,6 +330,31 @@ impl ReleaseKey {
     #[must_use]
     pub fn of(release: &SherpackRelease) -> Self {
         Self { namespace: release.namespace().unwrap_or_default(), name: release.name_any() }
+    }
+}
+
+/// The release that a pass is about, its settings, and the cluster as the account that acts for it. No stage changes any of it:
+/// what a stage changes besides, it names as a field of its own.
+#[derive(Clone, Copy)]
+pub(in crate::reconcile) struct Scope<'a> {
+    pub ctx: &'a Context,
+    pub key: &'a ReleaseKey,
+    pub release: &'a SherpackRelease,
+    pub settings: &'a Settings,
+    pub cluster: &'a Arc<Cluster>,
+    /// When the pass began.
+    pub now: Timestamp,
+}
+
+impl<'a> Scope<'a> {
+    /// The uid of the release; empty if the API server gave it none.
+    pub(in crate::reconcile) fn uid(&self) -> &'a str {
+        self.release.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// This long after the pass began.
+    pub(in crate::reconcile) fn later(&self, by: Duration) -> Timestamp {
+        self.now.checked_add(by).unwrap_or(Timestamp::MAX)
     }
 }
 

@@ -15,7 +15,6 @@ mod observe;
 mod operation;
 mod prepare;
 mod records;
-mod scope;
 mod state;
 mod status;
 
@@ -48,7 +47,8 @@ use crate::release::{Action, ReleaseKey, State};
 use crate::storage::{self, Head};
 use crate::watch::RecordsOf;
 use access::fair::Turn;
-use scope::Scope;
+use context::Scope;
+use health::Waits;
 use state::Remembered;
 use status::{Finished, Outcome, Progress};
 
@@ -70,6 +70,10 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new(scope: Scope<'a>, mem: &'a mut Remembered, decided: &'static str) -> Self {
         Self { scope, mem, decided, claimed: None, secrets: status::redact::Secrets::default() }
+    }
+
+    fn health(&self) -> Waits<'_> {
+        Waits { scope: self.scope, secrets: &self.secrets }
     }
 
     /// Tells the metrics what was decided and how long the pass took.
@@ -151,7 +155,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         Some(invalid) => pass.refuse(invalid).await,
         None => pass.run().await,
     };
-    pass.leave_probes();
+    pass.health().leave_probes(pass.mem.running.as_deref());
     pass.report();
     result
 }
@@ -186,14 +190,14 @@ impl Pass<'_> {
         }
         let outcome = match outcome {
             Ok(Outcome { decision, progress: Progress::Blocked(error) }) => {
-                Ok(Outcome { decision, progress: Progress::Blocked(self.hidden_error(error)) })
+                Ok(Outcome { decision, progress: Progress::Blocked(self.secrets.hidden_error(error)) })
             }
             Ok(Outcome { decision, progress: Progress::Testing { run, blocked } }) => {
-                let blocked = blocked.map(|error| self.hidden_error(error));
+                let blocked = blocked.map(|error| self.secrets.hidden_error(error));
                 Ok(Outcome { decision, progress: Progress::Testing { run, blocked } })
             }
             Ok(outcome) => Ok(outcome),
-            Err(error) => Err(self.hidden_error(error)),
+            Err(error) => Err(self.secrets.hidden_error(error)),
         };
         let result = self.settle(outcome).await;
         if result.is_err() {
@@ -400,7 +404,7 @@ impl Pass<'_> {
     async fn stay_locked(&mut self) {
         // Its own error is the one to tell: it stands in the way, and drift is tried again with the operation.
         if let Err(error) = self.correct_deployed(None).await {
-            let error = self.shown(&error);
+            let error = self.secrets.shown(&error);
             tracing::debug!(release = %self.scope.key, error, "drift was not put back");
         }
     }

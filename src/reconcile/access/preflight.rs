@@ -8,6 +8,7 @@ use crate::cluster::{self, Account, Cluster, Reference, Referent, Unread};
 use crate::manifest::{InventoryEntry, Object, ObjectId, group_of};
 use crate::plan;
 use crate::plan::rights::Right;
+use crate::reconcile::health::probes::rights_to_probe;
 use crate::reconcile::inputs::references::references;
 use crate::reconcile::objects::apply::Away;
 use crate::reconcile::prepare::revision::Prepared;
@@ -147,7 +148,7 @@ impl Pass<'_> {
         for entry in prepared.private.leftovers.iter().filter(|entry| !entry.keep) {
             self.need(&entry.api_version, &entry.id, REMOVE, &[], &mut needed).await?;
         }
-        needed.extend(self.rights_to_probe(&prepared.parts.objects, &prepared.plan));
+        needed.extend(rights_to_probe(&prepared.parts.objects, &prepared.plan, |wait| self.waits(wait)));
         let adopts = self.scope.settings.adopt != Adopt::Never || prepared.private.has_adopted();
         needed.extend(self.rights_to_keep_records(adopts));
         let makes_namespace =
@@ -235,7 +236,7 @@ impl Pass<'_> {
                 // Nobody is going to mend it, so nothing waits for that. Longer than an uninstall may take nothing waits
                 // for anything.
                 Err(error) if late || error.class() != crate::api::Class::Retry => {
-                    tracing::debug!(release = %self.scope.key, error = self.shown(&error), "an object is left behind");
+                    tracing::debug!(release = %self.scope.key, error = self.secrets.shown(&error), "an object is left behind");
                     // Whoever may not look learns from the operator's watch that it went before.
                     if !self.scope.ctx.objects.table().is_gone(&entry.id) {
                         left.refused.push(entry.id);

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use crate::api::{duration, reasons};
 use crate::cluster;
 use crate::manifest::{Defined, Object, ObjectId};
+use crate::reconcile::health::verdict::bearable;
+use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::wait::LOOK_AGAIN;
-use crate::reconcile::health::wait::bearable;
-use crate::reconcile::health::wait::describe;
 use crate::reconcile::operation::steps::Step;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
@@ -38,7 +38,7 @@ impl Pass<'_> {
             let waiting: BTreeMap<ObjectId, Waiting> = {
                 let refs: Vec<&Object> = objects.iter().collect();
                 let revision = running.stored.record.version;
-                let mut waiting = self.unhealthy(&refs, &running.applied, revision);
+                let mut waiting = self.health().unhealthy(&refs, &running.applied, revision);
                 for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
                     let unseen =
                         Waiting::unseen(&object.api_version, "has not been looked at yet", self.scope.now);
@@ -46,7 +46,7 @@ impl Pass<'_> {
                 }
                 waiting
             };
-            self.wake_on(&waiting);
+            self.health().wake_on(&waiting);
             let deadline = self.scope.later(Duration::from_secs(longest));
             running.stage =
                 Stage::Wait { waiting, looked_at: Timestamp::MIN, deadline, jobs: BTreeSet::new() };
@@ -61,14 +61,14 @@ impl Pass<'_> {
                 return Ok(Step::Wait { until: due });
             }
             *looked_at = self.scope.now;
-            self.look_again(waiting).await?;
+            self.health().look_again(waiting).await?;
         }
         if !bearable(waiting) {
             if self.scope.now >= deadline {
                 let first = waiting.iter().next().map(|(id, one)| describe(id, one)).unwrap_or_default();
                 return Ok(not_ready(&first, longest));
             }
-            let until = deadline.min(self.scope.later(crate::reconcile::health::wait::LOOK_ANYWAY));
+            let until = deadline.min(self.scope.later(crate::reconcile::health::verdict::LOOK_ANYWAY));
             return Ok(Step::Wait { until });
         }
         if let Some(missing) = self.not_served(&objects).await? {
@@ -77,7 +77,7 @@ impl Pass<'_> {
             }
             return Ok(Step::Wait { until: self.scope.later(LOOK_AGAIN) });
         }
-        self.wake_on(&BTreeMap::new());
+        self.health().wake_on(&BTreeMap::new());
         Ok(Step::Done)
     }
 

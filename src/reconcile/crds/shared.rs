@@ -74,7 +74,7 @@ impl Pass<'_> {
         }
         self.require_account().await?;
         let mut stored = self.read_head_whole().await?;
-        self.recall_secrets_of(&stored);
+        self.secrets.recall_record(self.mem.secrets.as_ref(), &stored);
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         let uid = private.owner.uid.clone();
         let mut objects = Vec::new();

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use kube::runtime::reflector::ObjectRef;
 
 use crate::api::{self, SherpackRelease};
+use crate::reconcile::context::Scope;
 use crate::reconcile::drift::external;
-use crate::reconcile::scope::Scope;
 use crate::reconcile::{Context, Error, Pass, has_finalizer};
 use crate::release::ReleaseKey;
 

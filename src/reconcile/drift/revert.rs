@@ -188,7 +188,12 @@ impl Pass<'_> {
             }
         }
         if first_error.is_some() {
-            self.recall_secrets(stored.record.version, Some(&private.secrets), objects.values());
+            self.secrets.recall(
+                self.mem.secrets.as_ref(),
+                stored.record.version,
+                Some(&private.secrets),
+                objects.values(),
+            );
         }
         if changed {
             // What is expected of an object is another now: a restart must know.
@@ -197,7 +202,7 @@ impl Pass<'_> {
             let stored = self.save(&stored, true).await?;
             self.wrote(&stored);
         }
-        self.mem.drift.error = first_error.as_ref().map(|error| self.shown(error));
+        self.mem.drift.error = first_error.as_ref().map(|error| self.secrets.shown(error));
         first_error.map_or(Ok(()), Err)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The asking itself is done by [`Prober`](crate::probe::Prober), off this pass.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,12 +13,12 @@ use crate::health::Status;
 use crate::manifest::{Object, ObjectId};
 use crate::plan::probes::{Check, Target, probe};
 use crate::plan::rights::Right;
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, Step, Wait};
 use crate::probe::{Ask, Seen};
-use crate::reconcile::Pass;
 use crate::reconcile::access::preflight::right;
-use crate::reconcile::health::wait::describe;
+use crate::reconcile::health::Waits;
 use crate::reconcile::state::Probing;
+use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
 
@@ -28,26 +28,7 @@ pub(in crate::reconcile) fn probing(object: &Object, revision: u32) -> Option<Pr
     Some(Probing { probe, revision, asked: false, hopeless: None })
 }
 
-/// An object that asking again does not help: reason and message.
-pub(in crate::reconcile) fn hopeless(
-    waiting: &BTreeMap<ObjectId, Waiting>,
-) -> Option<(&'static str, String)> {
-    waiting.iter().find_map(|(id, object)| {
-        let reason = object.probe.as_ref()?.hopeless?;
-        Some((reason, describe(id, object)))
-    })
-}
-
-/// What to say at the deadline: what is not healthy comes before what only does not answer.
-pub(in crate::reconcile) fn what_is_late(waiting: &BTreeMap<ObjectId, Waiting>) -> (&'static str, String) {
-    let asked = |object: &Waiting| object.probe.as_ref().is_some_and(|probe| probe.asked);
-    let unhealthy = waiting.iter().find(|(_, object)| !asked(object));
-    let reason = if unhealthy.is_some() { reasons::HEALTH_TIMEOUT } else { reasons::PROBE_FAILED };
-    let first = unhealthy.or_else(|| waiting.iter().next());
-    (reason, first.map(|(id, object)| describe(id, object)).unwrap_or_default())
-}
-
-impl Pass<'_> {
+impl Waits<'_> {
     /// Whether an object that is settled by its own health rule has answered its probe. If not, its health says what the
     /// probe saw last. What is suspended is not asked.
     pub(in crate::reconcile) fn probed(&self, id: &ObjectId, object: &mut Waiting, live: &Value) -> bool {
@@ -74,7 +55,7 @@ impl Pass<'_> {
         let reason = probing.hopeless.unwrap_or(reasons::PROBE_FAILED);
         object.health.status = Status::InProgress;
         reason.clone_into(&mut object.health.reason);
-        object.health.message = self.hidden(said);
+        object.health.message = self.secrets.hidden(said);
         object.health.recheck_in = None;
         false
     }
@@ -87,11 +68,10 @@ impl Pass<'_> {
         }
     }
 
-    /// At the end of a pass: nobody is asked for whom no operation waits.
-    pub(in crate::reconcile) fn leave_probes(&self) {
-        let stage = self.mem.running.as_ref().map(|running| &running.stage);
+    /// At the end of a pass: no object is asked that no operation waits for.
+    pub(in crate::reconcile) fn leave_probes(&self, running: Option<&Running>) {
         let going = self.scope.release.metadata.deletion_timestamp.is_some();
-        let asked: BTreeSet<&ObjectId> = match stage {
+        let asked: BTreeSet<&ObjectId> = match running.map(|running| &running.stage) {
             Some(Stage::Wait { waiting, .. }) if !going => {
                 let asked = |object: &Waiting| object.probe.as_ref().is_some_and(|probe| probe.asked);
                 waiting.iter().filter(|(_, object)| asked(object)).map(|(id, _)| id).collect()
@@ -100,17 +80,21 @@ impl Pass<'_> {
         };
         self.scope.ctx.prober.retain(self.scope.key, |id| asked.contains(id));
     }
+}
 
-    /// What the probes of a plan need.
-    pub(in crate::reconcile) fn rights_to_probe(&self, objects: &[Object], plan: &Plan) -> Vec<Right> {
-        let waited = plan.steps.iter().filter_map(|step| match step {
-            Step::Wait { objects, wait, .. } if self.waits(*wait) => Some(objects),
-            _ => None,
-        });
-        let waited: BTreeSet<usize> = waited.flatten().copied().collect();
-        let waited = waited.into_iter().filter_map(|index| objects.get(index));
-        waited.flat_map(needed).collect()
-    }
+/// What the probes of a plan need. `waits`: whether the settings want such a wait.
+pub(in crate::reconcile) fn rights_to_probe(
+    objects: &[Object],
+    plan: &Plan,
+    waits: impl Fn(Wait) -> bool,
+) -> Vec<Right> {
+    let waited = plan.steps.iter().filter_map(|step| match step {
+        Step::Wait { objects, wait, .. } if waits(*wait) => Some(objects),
+        _ => None,
+    });
+    let waited: BTreeSet<usize> = waited.flatten().copied().collect();
+    let waited = waited.into_iter().filter_map(|index| objects.get(index));
+    waited.flat_map(needed).collect()
 }
 
 fn needed(object: &Object) -> Vec<Right> {
@@ -135,7 +119,6 @@ fn needed(object: &Object) -> Vec<Right> {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use serde_json::json;
 
     use super::*;
@@ -168,28 +151,6 @@ mod tests {
                 .collect();
             found.sort();
             assert_eq!(found, rights, "{kind}: {settings}");
-        }
-    }
-
-    #[test]
-    fn at_the_deadline_what_is_not_healthy_comes_first() {
-        let waiting = |probe: Option<bool>, message: &str| {
-            let web = object("Pod", json!({"command": "true"}));
-            let probe = probe.map(|asked| Probing { asked, ..probing(&web, 1).unwrap() });
-            Waiting { probe, ..Waiting::unseen("v1", message, Timestamp::UNIX_EPOCH) }
-        };
-        let id = |name: &str| ObjectId { name: name.to_owned(), ..object("Pod", json!({"command": "x"})).id };
-        let probes = BTreeMap::from([
-            (id("a"), waiting(Some(true), "its probe fails: exit code 1")),
-            (id("b"), waiting(Some(true), "its probe fails: exit code 2")),
-        ]);
-        let said = "Pod apps/a: its probe fails: exit code 1".to_owned();
-        assert_eq!(what_is_late(&probes), (reasons::PROBE_FAILED, said));
-        for late in [waiting(Some(false), "0 of 1 ready"), waiting(None, "0 of 1 ready")] {
-            let mut mixed = probes.clone();
-            mixed.insert(id("c"), late);
-            let said = "Pod apps/c: 0 of 1 ready".to_owned();
-            assert_eq!(what_is_late(&mixed), (reasons::HEALTH_TIMEOUT, said));
         }
     }
 }

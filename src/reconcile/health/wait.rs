@@ -1,4 +1,4 @@
-//! What an operation waits for: looked at when something changed, judged, never blocked on.
+//! Looks at the objects that a release waits for: when something changed, and never blocked on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -7,22 +7,17 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::api::{duration, reasons};
 use crate::cluster::Applied;
 use crate::health::{self, Health, Status};
 use crate::manifest::{Object, ObjectId};
 use crate::plan;
-use crate::reconcile::health::probes::hopeless;
+use crate::reconcile::Error;
+use crate::reconcile::health::Waits;
 use crate::reconcile::health::probes::probing;
-use crate::reconcile::health::probes::what_is_late;
-use crate::reconcile::operation::steps::Step;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::{Error, Pass};
 
 /// Looks in flight for one release.
 const PARALLEL: usize = 8;
-/// A health rule that says "failed" must say so for this long: some failures pass when a dependency arrives.
-pub(in crate::reconcile) const FAILED_FOR: Duration = Duration::from_secs(10);
 /// A look at what an event was about comes when no other one followed for this long: a controller writes the status of an object
 /// several times in a row.
 const SETTLED_FOR: Duration = Duration::from_millis(25);
@@ -36,51 +31,9 @@ pub(in crate::reconcile) const LOOK_AGAIN: Duration = Duration::from_millis(100)
 pub(in crate::reconcile) const LOOK_AT_PODS: Duration = Duration::from_secs(5);
 /// What is said of an object that is there no more, or of whose name another one is.
 pub(in crate::reconcile) const DELETED: &str = "the object was deleted while it was waited for";
-/// A lost watch event must not make a release wait for ever.
-pub(in crate::reconcile) const LOOK_ANYWAY: Duration = Duration::from_secs(15);
 
-impl Pass<'_> {
-    /// Decides from the health of the waiting objects alone.
-    pub(in crate::reconcile) fn judge(
-        &self,
-        waiting: &BTreeMap<ObjectId, Waiting>,
-        deadline: Timestamp,
-    ) -> Step {
-        let lasting = |object: &&Waiting| {
-            if object.failed_since.is_some() && object.health.will_not_pass() {
-                return true;
-            }
-            let since = object.failed_since.and_then(|since| since.checked_add(FAILED_FOR).ok());
-            since.is_some_and(|at| at <= self.scope.now)
-        };
-        if let Some((reason, message)) = hopeless(waiting) {
-            return Step::Failed { reason, message, undo: false };
-        }
-        if let Some((id, object)) = waiting.iter().find(|(_, object)| lasting(object)) {
-            let message = describe(id, object);
-            return Step::Failed { reason: reasons::HEALTH_FAILED, message, undo: false };
-        }
-        if self.scope.now >= deadline {
-            let (reason, first) = what_is_late(waiting);
-            let others = waiting.len().saturating_sub(1);
-            let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
-            let since = waiting.values().map(|object| object.since).min().unwrap_or(deadline);
-            let waited = Duration::try_from(deadline.duration_since(since)).unwrap_or_default();
-            let waited = Duration::from_secs(waited.as_secs().max(1));
-            let message = format!("not healthy within {}: {first}{more}", duration::format(waited));
-            return Step::Failed { reason, message, undo: false };
-        }
-        let stable =
-            waiting.values().filter_map(|object| object.failed_since?.checked_add(FAILED_FOR).ok()).min();
-        let recheck = waiting
-            .values()
-            .filter_map(|object| self.scope.now.checked_add(object.health.recheck_in?).ok())
-            .min();
-        let anyway = self.scope.later(LOOK_ANYWAY);
-        let until = [Some(deadline), stable, recheck].into_iter().flatten().fold(anyway, Timestamp::min);
-        Step::Wait { until }
-    }
-
+impl Waits<'_> {
+    /// Those of the applied objects that are not healthy, as the answers of the applies say.
     pub(in crate::reconcile) fn unhealthy(
         &self,
         objects: &[&Object],
@@ -153,6 +106,7 @@ impl Pass<'_> {
         result
     }
 
+    /// Looks at all of them; those that are healthy are not waited for any more.
     pub(in crate::reconcile) async fn look_again(
         &self,
         waiting: &mut BTreeMap<ObjectId, Waiting>,
@@ -212,19 +166,11 @@ impl Pass<'_> {
         }
     }
 
+    /// Has the watches wake the release when one of these objects changes, and no others.
     pub(in crate::reconcile) fn wake_on(&self, waiting: &BTreeMap<ObjectId, Waiting>) {
         let ids: BTreeSet<ObjectId> = waiting.keys().cloned().collect();
         self.scope.ctx.objects.table().wake_on(self.scope.key, &ids);
     }
-}
-
-/// Nothing is left that an operation waits for: what is not healthy hinders nobody and is only told.
-pub(in crate::reconcile) fn bearable(waiting: &BTreeMap<ObjectId, Waiting>) -> bool {
-    waiting.values().all(|object| object.health.status == Status::Failed && !object.health.terminal)
-}
-
-pub(in crate::reconcile) fn describe(id: &ObjectId, object: &Waiting) -> String {
-    format!("{id}: {}", object.health.message)
 }
 
 /// Workloads whose pods tell why they are stuck. Not Jobs, which try again by themselves.

@@ -164,7 +164,12 @@ impl Pass<'_> {
             }
         }
         if first_error.is_some() {
-            self.recall_secrets(stored.record.version, Some(&private.secrets), objects.values());
+            self.secrets.recall(
+                self.mem.secrets.as_ref(),
+                stored.record.version,
+                Some(&private.secrets),
+                objects.values(),
+            );
         } else {
             private.ignore = rules.iter().map(|rule| rule.source.clone()).collect();
         }

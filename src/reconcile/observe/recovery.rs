@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use crate::api::reasons;
 use crate::manifest::Object;
 use crate::plan;
+use crate::reconcile::health::verdict::bearable;
 use crate::reconcile::health::wait::LOOK_AGAIN;
-use crate::reconcile::health::wait::bearable;
 use crate::reconcile::records::parsed::objects_in;
 use crate::reconcile::state::Ailing;
 use crate::reconcile::state::Waiting;
@@ -41,11 +41,11 @@ impl Pass<'_> {
         ailing.look_at = too_early.then_some(due);
         if !too_early {
             ailing.looked_at = self.scope.now;
-            if let Err(error) = self.look_again(&mut ailing.waiting).await {
+            if let Err(error) = self.health().look_again(&mut ailing.waiting).await {
                 // What the revision failed for is the better thing to say.
-                tracing::debug!(release = %self.scope.key, error = self.shown(&error), "cannot see whether a failed revision has healed");
+                tracing::debug!(release = %self.scope.key, error = self.secrets.shown(&error), "cannot see whether a failed revision has healed");
             }
-            self.wake_on(&ailing.waiting);
+            self.health().wake_on(&ailing.waiting);
         }
         let healed = bearable(&ailing.waiting);
         self.mem.ailing = Some(ailing);

@@ -12,10 +12,10 @@ use crate::cluster::{self, Applied, Created, Holder};
 use crate::health::{self, Status};
 use crate::manifest::ObjectId;
 use crate::plan::{self, DeletePolicy, FailurePolicy, Hook, Phase};
-use crate::reconcile::health::wait::FAILED_FOR;
-use crate::reconcile::health::wait::LOOK_ANYWAY;
+use crate::reconcile::health::verdict::FAILED_FOR;
+use crate::reconcile::health::verdict::LOOK_ANYWAY;
+use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::wait::LOOK_AT_PODS;
-use crate::reconcile::health::wait::describe;
 use crate::reconcile::objects::apply::Away;
 use crate::reconcile::operation::steps::Step;
 use crate::reconcile::state::HookWatch;
@@ -169,7 +169,7 @@ impl Pass<'_> {
         may_retry: bool,
     ) -> Result<(), Error> {
         let failed = failure.is_some();
-        let failure = failure.map(|(reason, message)| (reason.to_owned(), self.hidden(message)));
+        let failure = failure.map(|(reason, message)| (reason.to_owned(), self.secrets.hidden(message)));
         let outcome = if failed { "failure" } else { "success" };
         let result = HookResult {
             phase: run.phase.to_string(),

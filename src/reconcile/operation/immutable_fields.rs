@@ -16,8 +16,8 @@ use crate::cluster::{self, Applied, Instead, Propagation};
 use crate::health::Status;
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
+use crate::reconcile::health::verdict::LOOK_ANYWAY;
 use crate::reconcile::health::wait::LOOK_AGAIN;
-use crate::reconcile::health::wait::LOOK_ANYWAY;
 use crate::reconcile::objects::apply::There;
 use crate::reconcile::operation::steps::Step;
 use crate::reconcile::state::Running;
@@ -165,7 +165,7 @@ impl Pass<'_> {
         }
         // Whatever has their names now is judged before it is touched.
         running.absent.extend(gone);
-        self.wake_on(&left);
+        self.health().wake_on(&left);
         let Some((id, first)) = left.first_key_value() else {
             running.stage = Stage::Begin;
             return Ok(None);

@@ -14,8 +14,8 @@ use crate::cluster::Applied;
 use crate::health::{self, Status};
 use crate::manifest::{InventoryEntry, Object, ObjectId, Ran};
 use crate::plan;
+use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::wait::DELETED;
-use crate::reconcile::health::wait::describe;
 use crate::reconcile::operation::steps::Step;
 use crate::reconcile::records::parsed::objects_in;
 use crate::reconcile::state::Running;
@@ -130,7 +130,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let mut stored = self.read_head_whole().await?;
-        self.recall_secrets_of(&stored);
+        self.secrets.recall_record(self.mem.secrets.as_ref(), &stored);
         if self.record_ends(&mut stored, &news).await? {
             stored = self.save(&stored, true).await?;
             self.wrote(&stored);
@@ -211,7 +211,7 @@ impl Pass<'_> {
         };
         if let Err(error) = done {
             // That it failed is written down, and this is no part of it.
-            let error = self.shown(&error);
+            let error = self.secrets.shown(&error);
             tracing::debug!(release = %self.scope.key, error, "a failed Job was given no ttl");
         }
     }

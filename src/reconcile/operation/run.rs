@@ -66,7 +66,7 @@ impl Pass<'_> {
             }
         };
         self.wrote(&stored);
-        self.remember_secrets(stored.record.version);
+        self.mem.secrets = self.secrets.known(stored.record.version);
         // What ran until now is over, whether it can be written down now or later.
         self.mem.running = None;
         match &before {
@@ -168,7 +168,7 @@ impl Pass<'_> {
         let generated = private(&running.stored).map(|private| &private.secrets);
         let hooks = running.parts.hooks.iter().map(|hook| &hook.object);
         let bodies = running.parts.objects.iter().chain(hooks);
-        self.recall_secrets(running.stored.record.version, generated, bodies);
+        self.secrets.recall(self.mem.secrets.as_ref(), running.stored.record.version, generated, bodies);
         let step = self.steps(&mut running).await;
         if let Ok(Step::Wait { .. }) = step {
             running.refused_since = None;
@@ -189,7 +189,7 @@ impl Pass<'_> {
             // Somebody else holds the record: what is to be done is theirs to say.
             Err(error) if error.is_conflict() => Err(error),
             Err(error) if error.class() != Class::Retry && !self.bears(&error, &mut running) => {
-                let (reason, message) = (error.reason(), self.shown(&error));
+                let (reason, message) = (error.reason(), self.secrets.shown(&error));
                 self.fail(running, reason, message).await
             }
             Err(error @ Error::Queued { .. }) => {
@@ -198,7 +198,7 @@ impl Pass<'_> {
             }
             Err(error) if self.scope.now >= running.deadline => {
                 let gave_up = crate::api::duration::format(self.scope.settings.timeout);
-                let message = format!("{}; gave up after {gave_up}", self.shown(&error));
+                let message = format!("{}; gave up after {gave_up}", self.secrets.shown(&error));
                 self.fail(running, error.reason(), message).await
             }
             Err(error) => {
@@ -232,7 +232,7 @@ impl Pass<'_> {
                 self.keep_running(running);
                 return Err(error);
             }
-            let (reason, message) = (error.reason(), self.shown(&error));
+            let (reason, message) = (error.reason(), self.secrets.shown(&error));
             return self.fail(running, reason, message).await;
         }
         let Running { mut stored, started, ailing, .. } = *running;
@@ -267,7 +267,7 @@ impl Pass<'_> {
         reason: &'static str,
         message: String,
     ) -> Result<Progress, Error> {
-        let message = self.hidden(message);
+        let message = self.secrets.hidden(message);
         let mut running = running;
         if let Err(error) = self.unpack(&mut running).await {
             self.keep_running(running);
@@ -280,7 +280,7 @@ impl Pass<'_> {
         };
         // Only an operation asks; from now on the objects' own health counts.
         waiting.values_mut().for_each(|object| object.probe = None);
-        self.wake_on(&waiting);
+        self.health().wake_on(&waiting);
         let action = action_of(&stored);
         let revision = stored.record.version;
         self.mark_failed(&mut stored, format!("{reason}: {message}"));

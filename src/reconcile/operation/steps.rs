@@ -8,9 +8,9 @@ use crate::api::WAVE_TIMEOUT;
 use crate::manifest::Object;
 use crate::plan::{self, Wait};
 use crate::reconcile::health::probes::probing;
-use crate::reconcile::health::wait::LOOK_ANYWAY;
-use crate::reconcile::health::wait::bearable;
-use crate::reconcile::health::wait::describe;
+use crate::reconcile::health::verdict::bearable;
+use crate::reconcile::health::verdict::describe;
+use crate::reconcile::health::verdict::{LOOK_ANYWAY, Verdict, judge};
 use crate::reconcile::operation::immutable_fields::skipped;
 use crate::reconcile::operation::jobs::ended;
 use crate::reconcile::operation::jobs::run_of;
@@ -37,6 +37,15 @@ pub(in crate::reconcile) enum Step {
         /// The operation is to be undone without further attempts.
         undo: bool,
     },
+}
+
+impl From<Verdict> for Step {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Wait { until } => Self::Wait { until },
+            Verdict::Failed { reason, message } => Self::Failed { reason, message, undo: false },
+        }
+    }
 }
 
 impl Pass<'_> {
@@ -131,7 +140,7 @@ impl Pass<'_> {
         wait: Wait,
     ) -> Result<Step, Error> {
         if !self.waits(wait) || running.hasty {
-            self.wake_on(&BTreeMap::new());
+            self.health().wake_on(&BTreeMap::new());
             return Ok(Step::Done);
         }
         if !matches!(running.stage, Stage::Wait { .. }) {
@@ -147,22 +156,22 @@ impl Pass<'_> {
         };
         let deadline = deadline.min(*own);
         if !bearable(waiting)
-            && let Some(due) = self.look_due(waiting, *looked_at)
+            && let Some(due) = self.health().look_due(waiting, *looked_at)
         {
             if self.scope.now < due {
                 return Ok(Step::Wait { until: due });
             }
             *looked_at = self.scope.now;
-            self.look_at_news(waiting).await?;
+            self.health().look_at_news(waiting).await?;
         }
         self.settle_jobs(running).await?;
         let Stage::Wait { waiting, .. } = &running.stage else { return Ok(Step::Done) };
         if bearable(waiting) {
             running.ailing = waiting.iter().next().map(|(id, object)| describe(id, object));
-            self.wake_on(&BTreeMap::new());
+            self.health().wake_on(&BTreeMap::new());
             return Ok(Step::Done);
         }
-        Ok(self.judge(waiting, deadline))
+        Ok(judge(waiting, deadline, self.scope.now).into())
     }
 
     /// Whether the spec wants such a wait.
@@ -186,7 +195,7 @@ impl Pass<'_> {
             .filter(|object| !skipped.contains(&object.id) && !ended.contains(&object.id))
             .collect();
         let revision = running.stored.record.version;
-        let mut waiting = self.unhealthy(&objects, &running.applied, revision);
+        let mut waiting = self.health().unhealthy(&objects, &running.applied, revision);
         let mut looked_at = self.scope.now;
         for object in objects.iter().filter(|object| !running.applied.contains_key(&object.id)) {
             looked_at = Timestamp::MIN;
@@ -195,7 +204,7 @@ impl Pass<'_> {
                 Waiting { probe: probing(object, revision), uid: run_of(running, &object.id), ..unseen };
             waiting.insert(object.id.clone(), unseen);
         }
-        self.wake_on(&waiting);
+        self.health().wake_on(&waiting);
         let several = running.plan.waves.len() > 1;
         let bound = self.scope.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
         let deadline = bound.map_or(Timestamp::MAX, |bound| self.scope.later(bound));

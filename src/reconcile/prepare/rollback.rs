@@ -123,7 +123,12 @@ impl Pass<'_> {
     ) -> Result<Prepared, Error> {
         let (stored, of_target) = self.target(target).await?;
         let mut parts = parts_in(&stored).await?;
-        self.recall_secrets(target, Some(&of_target.secrets), parts.objects.iter());
+        self.secrets.recall(
+            self.mem.secrets.as_ref(),
+            target,
+            Some(&of_target.secrets),
+            parts.objects.iter(),
+        );
         let before = self.own_private().cloned();
         let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
         let pinned = self.scope.settings.rollback_to == Some(target);

@@ -106,7 +106,7 @@ impl Pass<'_> {
     }
 
     fn refuse_successor(&mut self, name: String, error: Error) {
-        let error = self.hidden_error(error);
+        let error = self.secrets.hidden_error(error);
         let again = if error.class() == Class::Retry { TRY_SOON } else { TRY_AGAIN };
         let told = self.mem.successor.as_ref().and_then(|tried| tried.refusal.as_ref());
         let message = error.to_string();
@@ -131,7 +131,7 @@ impl Pass<'_> {
         let unread = unread.filter(|error| error.fetching_since().is_none());
         self.mem.waits_to_begin = match (decide::held_up(seen), unread) {
             (Some(held), _) => Some(held),
-            (None, Some(error)) => Some(self.shown(error)),
+            (None, Some(error)) => Some(self.secrets.shown(error)),
             (None, None) if seen.successor == Successor::Refused => {
                 self.mem.successor.as_ref().and_then(|tried| tried.refusal.clone())
             }

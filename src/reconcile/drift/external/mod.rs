@@ -34,7 +34,7 @@ use crate::api::{
 };
 use crate::manifest::ObjectId;
 use crate::manifest::managed_fields::Holder;
-use crate::reconcile::scope::Scope;
+use crate::reconcile::context::Scope;
 use crate::reconcile::state::Remembered;
 use crate::reconcile::status::redact::Secrets;
 use crate::reconcile::status::{self, Guarding, Outcome, Progress};
@@ -232,7 +232,7 @@ impl Pass<'_> {
             }
             Err(error) => {
                 self.doubt_rights(error.reason());
-                (None, Err(self.hidden_error(error)))
+                (None, Err(self.secrets.hidden_error(error)))
             }
         };
         if self.lost_a_race(&outcome) {

@@ -115,7 +115,7 @@ impl Pass<'_> {
         }
         self.scope.ctx.report.failed(error.reason());
         self.doubt_rights(error.reason());
-        let message = self.shown_of_one(error);
+        let message = self.secrets.shown_of_one(error);
         let failing = Failing::of(error, message, guard.failing.get(id), self.scope.now);
         self.come_back_at(failing.at);
         guard.due.insert(id.clone());

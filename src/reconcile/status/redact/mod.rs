@@ -16,7 +16,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use crate::manifest::Object;
 use crate::pack::layers::{Content, Layer};
 use crate::plan::guard::decoded;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::Error;
 use crate::render;
 use crate::storage::Stored;
 use find::hide;
@@ -101,51 +101,46 @@ impl Secrets {
         self.rendered = Some(revision);
     }
 
-    fn all(&self) -> Vec<Arc<Value>> {
-        self.values.iter().chain(&self.others).map(Arc::clone).collect()
-    }
-}
-
-impl Pass<'_> {
-    /// Remembers what came from Secrets into a revision that begins.
-    pub(in crate::reconcile) fn remember_secrets(&mut self, revision: u32) {
-        let secrets = self.secrets.all();
-        let known = self.secrets.rendered == Some(revision)
+    /// What came from Secrets into a revision that begins, to be remembered; `None`: not all of it is known, or it is too much.
+    pub(in crate::reconcile) fn known(&self, revision: u32) -> Option<Known> {
+        let secrets = self.all();
+        let known = self.rendered == Some(revision)
             && secrets.iter().map(|value| weight(value)).sum::<usize>() <= REMEMBERED;
-        self.mem.secrets = known.then_some(Known { revision, secrets });
+        known.then_some(Known { revision, secrets })
     }
 
-    /// Objects of a stored revision are about to be sent: what went into them is known, or the API server's words about
+    /// Objects of a stored revision are about to be sent: what went into them is `known`, or the API server's words about
     /// them are not shown. `generated`: what its record keeps.
-    pub(in crate::reconcile) fn recall_secrets<'o>(
+    pub(in crate::reconcile) fn recall<'o>(
         &mut self,
+        known: Option<&Known>,
         revision: u32,
         generated: Option<&render::Secrets>,
         objects: impl Iterator<Item = &'o Object>,
     ) {
-        if let Some(known) = self.mem.secrets.as_ref().filter(|known| known.revision == revision) {
-            if self.secrets.rendered != Some(revision) {
-                self.secrets.others.extend(known.secrets.iter().map(Arc::clone));
+        if let Some(known) = known.filter(|known| known.revision == revision) {
+            if self.rendered != Some(revision) {
+                self.others.extend(known.secrets.iter().map(Arc::clone));
             }
             return;
         }
-        if self.secrets.rendered == Some(revision) {
+        if self.rendered == Some(revision) {
             return;
         }
-        self.secrets.unknown = true;
-        generated.into_iter().for_each(|generated| self.secrets.generated(generated));
-        objects.for_each(|object| self.secrets.of_object(object));
+        self.unknown = true;
+        generated.into_iter().for_each(|generated| self.generated(generated));
+        objects.for_each(|object| self.of_object(object));
     }
 
     /// The same where nothing but the record is at hand.
-    pub(in crate::reconcile) fn recall_secrets_of(&mut self, stored: &Stored) {
+    pub(in crate::reconcile) fn recall_record(&mut self, known: Option<&Known>, stored: &Stored) {
         let generated = stored.private.as_ref().map(|private| &private.secrets);
-        self.recall_secrets(stored.record.version, generated, std::iter::empty());
+        self.recall(known, stored.record.version, generated, std::iter::empty());
     }
 
     /// The message without what Secrets hold.
     pub(in crate::reconcile) fn hidden(&self, message: String) -> String {
-        let secrets = self.secrets.all();
+        let secrets = self.all();
         let much = secrets.iter().map(|value| weight(value)).sum::<usize>() > LITTLE;
         let search = || hide(&message, &secrets);
         let found = if much { beside_async_work(search) } else { search() };
@@ -156,21 +151,21 @@ impl Pass<'_> {
     /// searches the errors of all of them.
     pub(in crate::reconcile) fn shown_of_one(&mut self, error: &Error) -> String {
         let says = error.to_string();
-        if let Some(told) = self.secrets.told.get(&says) {
+        if let Some(told) = self.told.get(&says) {
             return told.clone();
         }
-        if self.secrets.told.len() >= TOLD {
+        if self.told.len() >= TOLD {
             return ONE_OF_MANY.to_owned();
         }
         let shown = if has_no_values(error) { says.clone() } else { self.shown(error) };
-        self.secrets.told.insert(says, shown.clone());
+        self.told.insert(says, shown.clone());
         shown
     }
 
     /// What an error says, as it may be shown.
     pub(in crate::reconcile) fn shown(&self, error: &Error) -> String {
         let message = match error {
-            Error::Cluster(error) if self.secrets.unknown => error.without_body(),
+            Error::Cluster(error) if self.unknown => error.without_body(),
             _ => None,
         };
         self.hidden(message.unwrap_or_else(|| error.to_string()))
@@ -187,6 +182,10 @@ impl Pass<'_> {
         }
         let (reason, class, may_pass) = (error.reason(), error.class(), error.may_pass());
         Error::Hidden { reason, class, may_pass, message }
+    }
+
+    fn all(&self) -> Vec<Arc<Value>> {
+        self.values.iter().chain(&self.others).map(Arc::clone).collect()
     }
 }
 
