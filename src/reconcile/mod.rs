@@ -27,6 +27,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use access::budget::Budget;
 pub use access::review_cache::Rights;
 pub use context::{Context, Report, Snapshot};
+pub(crate) use crds::definitions::refused;
 pub use crds::evidence::Walks;
 pub use crds::shared::Sharing;
 pub use drift::reserve::Reserve;

@@ -9,7 +9,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Map, Value};
 
 use super::before::Before;
-use super::definitions::{Candidate, Course, Live, Rules, course};
+use super::definitions::{Candidate, Next, next};
 use super::objects::{Around, Asked, line};
 use super::report::{DefinitionLine, ObjectLine, Problem, PruneLine, Report, Would};
 use super::{Args, Output};
@@ -23,6 +23,7 @@ use crate::manifest::is_definition;
 use crate::manifest::{self, Defined, InventoryEntry, Object, ObjectId, defining, order};
 use crate::pack::Limits;
 use crate::plan::definitions::Author;
+use crate::plan::definitions::course::{Live, Rules};
 use crate::plan::{self, Marks, Occasion, Parts};
 use crate::reconcile::{self, Seen};
 use crate::render::Rendered;
@@ -138,33 +139,33 @@ impl Asking {
                     return Err(format!("{}: {error}", object.id).into());
                 }
             };
-            let mut course = course(candidate, live.as_ref(), &self.rules);
-            if let Course::Weigh(weighed) = course {
-                let evidence = Evidence::new(&weighed.analysis);
+            let mut next = next(candidate, live.as_ref(), &self.rules);
+            if let Next::Weigh(weighed) = next {
+                let evidence = Evidence::new(&weighed.change.analysis);
                 let defined = live.as_ref().and_then(|live| Defined::of(&live.body));
                 let evidence = match defined.filter(|_| evidence.is_wanted()) {
                     Some(defined) => {
-                        let change = (&weighed.old, &weighed.new);
+                        let change = (&weighed.change.old, &weighed.change.new);
                         let (evidence, error) = self.cluster.hear(&defined, change, evidence).await;
                         if let Some(error) = error {
-                            let name = &weighed.new.name;
+                            let name = &weighed.change.new.name;
                             story(&format!("the objects of {name} cannot all be looked at: {error}"));
                         }
                         Some(evidence)
                     }
                     None => None,
                 };
-                course = weighed.judged(evidence.as_ref(), &self.rules);
+                next = weighed.judged(evidence.as_ref(), &self.rules);
             }
-            lines.push(match course {
-                Course::Settled(line) => line,
-                Course::Try(line) => {
+            lines.push(match next {
+                Next::Settled(line) => line,
+                Next::Try(line) => {
                     let body = &object.body;
                     let tried = self.cluster.apply(&object.api_version, &object.id, body, Mode::DryRun);
                     line.tried(reached(tried.await)?.map(drop))
                 }
                 // It was weighed.
-                Course::Weigh(_) => continue,
+                Next::Weigh(_) => continue,
             });
         }
         Ok(lines)

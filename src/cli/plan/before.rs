@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::Args;
-use super::definitions::Rules;
 use super::report::Problem;
 use crate::api::{Adopt, CrdUpgrade, Crds, SherpackRelease};
 use crate::cli::answer::Failure;
 use crate::cli::cluster::{Named, releases};
 use crate::cluster;
+use crate::plan::definitions::course::Rules;
 use crate::plan::definitions::{Author, author};
 use crate::release::{Private, Record};
 use crate::storage::unsealed::{self, Found};
@@ -100,9 +100,11 @@ impl Before {
         let adopt = spec.and_then(|spec| spec.install.as_ref()).and_then(|install| install.adopt);
         Rules {
             install: crds.install,
-            strategy: strategy.or(crds.upgrade),
+            upgrade: strategy.or(crds.upgrade),
             confirmed: crds.confirm_changes.unwrap_or_default(),
             adopt: adopt == Some(Adopt::Unowned),
+            // The operator's flag is not known here.
+            trust_pack: false,
         }
     }
 

@@ -1,16 +1,15 @@
 //! From what is known of a definition to what would become of it, by the rules of the operator. No IO.
 
-use serde_json::Value;
-
 use super::report::{DefinitionLine, Problem, Would};
 use crate::api::{CrdUpgrade, reasons};
-use crate::cluster::{self, Holder};
+use crate::cluster;
 use crate::crd::policy::Policy;
-use crate::crd::strategy::{Step, step};
-use crate::crd::{Analysis, Definition, Evidence, analyze, introduce, token};
+use crate::crd::strategy::Step;
+use crate::crd::{Analysis, Definition, Evidence};
 use crate::manifest::Object;
 use crate::pack::DefinitionWishes;
-use crate::plan::definitions::{self, Author, Writer, writer};
+use crate::plan::definitions;
+use crate::plan::definitions::course::{Change, Course, Left, Live, Refusal, Rules, course};
 use crate::reconcile;
 
 /// A definition that the pack ships.
@@ -20,25 +19,8 @@ pub(super) struct Candidate {
     pub(super) wishes: DefinitionWishes,
 }
 
-/// The one that exists.
-pub(super) struct Live {
-    pub(super) body: Value,
-    pub(super) author: Author,
-    pub(super) leaving: bool,
-}
-
-/// What the release says of definitions.
-#[derive(Debug, Default)]
-pub(super) struct Rules {
-    pub(super) install: Option<bool>,
-    /// From the command line, else from the release.
-    pub(super) strategy: Option<CrdUpgrade>,
-    pub(super) confirmed: Vec<String>,
-    pub(super) adopt: bool,
-}
-
 /// What is to be found out next.
-pub(super) enum Course {
+pub(super) enum Next {
     Settled(DefinitionLine),
     /// Whether the API server would take it.
     Try(DefinitionLine),
@@ -48,14 +30,12 @@ pub(super) enum Course {
 
 /// A change of a definition that exists.
 pub(super) struct Weighed {
-    pub(super) old: Definition,
-    pub(super) new: Definition,
-    pub(super) analysis: Analysis,
+    pub(super) change: Change,
     line: DefinitionLine,
 }
 
 /// What would become of a definition as far as it can be told without its objects.
-pub(super) fn course(candidate: &Candidate, live: Option<&Live>, rules: &Rules) -> Course {
+pub(super) fn next(candidate: &Candidate, live: Option<&Live>, rules: &Rules) -> Next {
     let Candidate { object, file, wishes } = candidate;
     let mut line = DefinitionLine {
         name: object.id.name.clone(),
@@ -68,9 +48,6 @@ pub(super) fn course(candidate: &Candidate, live: Option<&Live>, rules: &Rules) 
         confirm: None,
         problem: None,
     };
-    let settled = |line: DefinitionLine, would: Would, problem: Problem| {
-        Course::Settled(DefinitionLine { would, problem: Some(problem), ..line })
-    };
     line.policy = match definitions::policy(object) {
         Ok(policy) => policy,
         Err(error) => return settled(line, Would::Refused, Problem::new(error.reason(), &error)),
@@ -79,86 +56,99 @@ pub(super) fn course(candidate: &Candidate, live: Option<&Live>, rules: &Rules) 
         Ok(new) => new,
         Err(error) => return settled(line, Would::Refused, Problem::new(error.reason(), &error)),
     };
-    if line.policy == Policy::External {
-        let problem = Problem::new("External", "its policy is external, so it is neither made nor changed");
-        return settled(line, Would::Leave, problem);
-    }
-    let Some(live) = live else {
-        line.would = Would::Create;
-        if !rules.install.or(wishes.install).unwrap_or(true) {
-            let problem = Problem::new("NotInstalled", "definitions that do not exist are not installed");
-            return settled(line, Would::Leave, problem);
-        }
-        line.tell_of(introduce(&new));
-        return Course::Try(line);
-    };
-    let refused =
-        |line, error: &cluster::Error| settled(line, Would::Refused, Problem::new(error.reason(), error));
-    if live.leaving {
-        return refused(line, &cluster::Error::Terminating { id: object.id.clone() });
-    }
-    let live_policy = Policy::of(&live.body).unwrap_or_default();
-    match writer(line.policy, live_policy, live.author.clone(), rules.adopt) {
-        Writer::Us => {}
-        Writer::Another(by) => {
-            let by = by.unwrap_or_else(|| "somebody else".to_owned());
-            return settled(line, Would::Leave, Problem::new("WrittenByAnother", format!("{by} writes it")));
-        }
-        Writer::Conflict(owner) => {
-            let name = object.id.name.clone();
-            let error = reconcile::Error::OwnershipConflict { name, owner };
-            return settled(line, Would::Stop, Problem::new(error.reason(), &error));
-        }
-        Writer::NotOwned(helm) => {
-            let holder = helm.map_or(Holder::Unknown, Holder::Helm);
-            return refused(line, &cluster::Error::NotOwned { id: object.id.clone(), holder });
-        }
-    }
-    // A pack can make a release stricter, but not laxer.
-    let from_pack = wishes.upgrade.filter(|wish| *wish != CrdUpgrade::Force);
-    let strategy = rules.strategy.or(from_pack).unwrap_or_default();
-    line.strategy = Some(strategy);
-    let old = match Definition::from_value(&live.body) {
-        Ok(old) => old,
+    let course = match course(new.clone(), line.policy, live, wishes, rules) {
+        Ok(course) => course,
         Err(error) => return settled(line, Would::Refused, Problem::new(error.reason(), &error)),
     };
-    let analysis = analyze(&old, &new);
-    if analysis.changes.is_empty() {
-        line.would = Would::Unchanged;
-        return Course::Try(line);
+    match course {
+        Course::Create(analysis) => {
+            line.would = Would::Create;
+            line.tell_of(analysis);
+            Next::Try(line)
+        }
+        Course::Unchanged => {
+            line.strategy = Some(rules.strategy(wishes));
+            line.would = Would::Unchanged;
+            Next::Try(line)
+        }
+        Course::Change(change) => {
+            line.strategy = Some(change.strategy);
+            Next::Weigh(Box::new(Weighed { change: *change, line }))
+        }
+        Course::Leave(Left::Skipped) => skipped(line, new, live),
+        Course::Leave(why) => {
+            let (reason, message) = why_left(&why);
+            settled(line, Would::Leave, Problem::new(reason, message))
+        }
+        Course::Refuse(why) => {
+            let would = if matches!(why, Refusal::Conflict(_)) { Would::Stop } else { Would::Refused };
+            let error = reconcile::refused(&object.id, why);
+            settled(line, would, Problem::new(error.reason(), &error))
+        }
     }
-    Course::Weigh(Box::new(Weighed { old, new, analysis, line }))
+}
+
+fn settled(line: DefinitionLine, would: Would, problem: Problem) -> Next {
+    Next::Settled(DefinitionLine { would, problem: Some(problem), ..line })
+}
+
+/// The operator does not look at what would change; who asks here wants to know.
+fn skipped(mut line: DefinitionLine, new: Definition, live: Option<&Live>) -> Next {
+    let strategy = CrdUpgrade::Skip;
+    line.strategy = Some(strategy);
+    let old = live.and_then(|live| Definition::from_value(&live.body).ok());
+    match old.and_then(|old| Change::between(old, new, strategy)) {
+        Some(change) => Next::Weigh(Box::new(Weighed { change, line })),
+        None => {
+            line.would = Would::Unchanged;
+            Next::Settled(line)
+        }
+    }
+}
+
+/// Reason and message.
+fn why_left(why: &Left) -> (&'static str, String) {
+    match why {
+        Left::External => {
+            ("External", "its policy is external, so it is neither made nor changed".to_owned())
+        }
+        Left::NotInstalled => ("NotInstalled", "definitions that do not exist are not installed".to_owned()),
+        Left::WrittenByAnother(by) => {
+            ("WrittenByAnother", format!("{} writes it", by.as_deref().unwrap_or("another tool")))
+        }
+        Left::Skipped => ("Skipped", "the strategy leaves definitions that exist alone".to_owned()),
+    }
 }
 
 impl Weighed {
     /// What would become of it, with what its objects say.
-    pub(super) fn judged(self, evidence: Option<&Evidence>, rules: &Rules) -> Course {
-        let Self { old, new, analysis, mut line } = self;
-        let analysis = evidence.map_or_else(|| analysis.clone(), |evidence| evidence.weigh(analysis.clone()));
-        let verdict = analysis.verdict();
-        line.tell_of(analysis);
-        match step(line.strategy.unwrap_or_default(), verdict, || token(&old, &new), &rules.confirmed) {
+    pub(super) fn judged(self, evidence: Option<&Evidence>, rules: &Rules) -> Next {
+        let Self { mut change, mut line } = self;
+        if let Some(evidence) = evidence {
+            change.analysis = evidence.weigh(change.analysis);
+        }
+        let verdict = change.analysis.verdict();
+        match change.step(rules) {
             Step::Apply => {
                 line.would = Would::Change;
-                Course::Try(line)
+                line.tell_of(change.analysis);
+                Next::Try(line)
             }
             Step::Leave => {
-                line.would = Would::Leave;
-                line.problem =
-                    Some(Problem::new("Skipped", "the strategy leaves definitions that exist alone"));
-                Course::Settled(line)
+                line.tell_of(change.analysis);
+                let (reason, message) = why_left(&Left::Skipped);
+                settled(line, Would::Leave, Problem::new(reason, message))
             }
             Step::Stop => {
-                line.would = Would::Stop;
                 let blocked = verdict == crate::crd::Severity::Blocked;
-                line.confirm = (!blocked).then(|| token(&old, &new));
+                line.confirm = (!blocked).then(|| change.token());
                 let message = if blocked {
                     "the API server refuses this change".to_owned()
                 } else {
                     format!("the change is {verdict}, which the strategy does not make unasked")
                 };
-                line.problem = Some(Problem::new(reasons::CRD_BREAKING_CHANGE, message));
-                Course::Settled(line)
+                line.tell_of(change.analysis);
+                settled(line, Would::Stop, Problem::new(reasons::CRD_BREAKING_CHANGE, message))
             }
         }
     }

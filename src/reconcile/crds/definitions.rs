@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::api::{Adopt, CrdUpgrade, names};
+use crate::api::{Adopt, Settings, names};
 use crate::cluster::{self, Holder, Mode};
 use crate::crd::policy::{self, Count, Fate, Policy};
+use crate::crd::strategy::Step;
 use crate::crd::{self, Severity};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::pack::DefinitionWishes;
 use crate::plan;
-use crate::plan::definitions::{self, Author, Writer, writer};
-use crate::reconcile::operation::steps::Step;
+use crate::plan::definitions::course::{Course, Left, Live, Refusal, Rules, course};
+use crate::plan::definitions::{self, Author};
+use crate::reconcile::operation::steps;
 use crate::reconcile::operation::uninstall::leaves;
 use crate::reconcile::state::Running;
 use crate::reconcile::{Error, Pass};
@@ -127,11 +129,80 @@ impl Pass<'_> {
         let Candidate { object, in_manifest, wishes } = candidate;
         let new = crd::Definition::from_value(&object.body)?;
         let policy = definitions::policy(&object)?;
+        let rules = self.definition_rules();
+        let mut shipped = self.shipped(&object.id.name, policy, &wishes);
+        let live = self.live_definition(&object, policy, uid).await?;
+        if let Some((_, adopted)) = &live {
+            // For good: no record has to know it.
+            shipped.adopted |= adopted;
+        }
+        let live = live.map(|(live, _)| live);
+        let course = course(new, policy, live.as_ref(), &wishes, &rules)?;
+        let ours = !matches!(course, Course::Leave(Left::WrittenByAnother(_)) | Course::Refuse(_));
+        shipped.adopted |=
+            ours && live.as_ref().is_some_and(|live| matches!(live.author, Author::Unknown(_)));
+        match course {
+            Course::Leave(why) => {
+                if let Left::WrittenByAnother(by) = &why {
+                    // For when it is this one's turn.
+                    shipped.body = (policy == Policy::Shared).then_some(object.body);
+                    shipped.writer.clone_from(by);
+                }
+                Ok(left(shipped, word(&why)))
+            }
+            Course::Refuse(why) => Err(refused(&object.id, why)),
+            Course::Create(analysis) => {
+                self.try_definition(&object).await?;
+                if !analysis.changes.is_empty() {
+                    shipped.verdict = Some(analysis.verdict().to_string());
+                    shipped.changes = told(&analysis);
+                }
+                shipped.webhook_later = has_webhook(&object.body);
+                Ok(written(shipped, object, in_manifest))
+            }
+            Course::Unchanged => Ok(written(shipped, object, in_manifest)),
+            Course::Change(mut change) => {
+                let body = live.map(|live| live.body).unwrap_or_default();
+                change.analysis = self.weigh((&change.old, &change.new), &body, change.analysis)?;
+                let (verdict, token) = (change.analysis.verdict(), change.token());
+                weighed.push((object.id.name.clone(), token.clone(), severities(&change.analysis)));
+                let changes = told(&change.analysis);
+                shipped.verdict = Some(verdict.to_string());
+                shipped.changes.clone_from(&changes);
+                if change.step(&rules) == Step::Stop {
+                    if lenient {
+                        return Ok(left(shipped, format!("Kept: {verdict}")));
+                    }
+                    let token = (verdict != Severity::Blocked).then_some(token);
+                    let name = object.id.name;
+                    return Ok(Verdict::Stopped(Stopped { name, policy, verdict, changes, token }));
+                }
+                self.try_definition(&object).await?;
+                let confirmed = rules.confirmed.contains(&token);
+                shipped.forced = verdict == Severity::Dangerous && !confirmed;
+                Ok(written(shipped, object, in_manifest))
+            }
+        }
+    }
+
+    fn definition_rules(&self) -> Rules {
+        let Settings { crds, adopt, .. } = self.scope.settings;
+        Rules {
+            install: crds.install,
+            upgrade: crds.upgrade,
+            confirmed: crds.confirm_changes.clone(),
+            adopt: *adopt == Adopt::Unowned,
+            trust_pack: self.scope.ctx.policy.trust_pack_crds,
+        }
+    }
+
+    /// What a record says of a definition before anything is decided about it.
+    fn shipped(&self, name: &str, policy: Policy, wishes: &DefinitionWishes) -> Shipped {
         let settings = &self.scope.settings.crds;
         let waits = settings.wait_ready.or(wishes.wait_ready).unwrap_or(true);
         let wait = settings.wait_timeout.or(wishes.wait_timeout).unwrap_or(SERVED_WITHIN);
-        let mut shipped = Shipped {
-            name: object.id.name.clone(),
+        Shipped {
+            name: name.to_owned(),
             policy,
             written: false,
             body: None,
@@ -142,91 +213,30 @@ impl Pass<'_> {
             writer: None,
             verdict: None,
             changes: Vec::new(),
-            adopted: self.adopted_definition(&object.id.name),
+            adopted: self.adopted_definition(name),
             forced: false,
-        };
-        let left = |mut shipped: Shipped, why: String| {
-            shipped.verdict = Some(why);
-            Ok(Verdict::Ships(Box::new(shipped), None))
-        };
+        }
+    }
+
+    /// The definition that exists, and whether it says of itself that it was there before. An external one is not read.
+    async fn live_definition(
+        &self,
+        object: &Object,
+        policy: Policy,
+        uid: &str,
+    ) -> Result<Option<(Live, bool)>, Error> {
         if policy == Policy::External {
-            return left(shipped, "External".to_owned());
+            return Ok(None);
         }
-        let live = self.scope.cluster.get(&object.api_version, &object.id).await?;
-        let Some(live) = live else {
-            if !settings.install.or(wishes.install).unwrap_or(true) {
-                return left(shipped, "NotInstalled".to_owned());
-            }
-            self.try_definition(&object).await?;
-            let analysis = crd::introduce(&new);
-            if !analysis.changes.is_empty() {
-                shipped.verdict = Some(analysis.verdict().to_string());
-                shipped.changes = told(&analysis);
-            }
-            shipped.webhook_later = has_webhook(&object.body);
-            return Ok(written(shipped, object, in_manifest));
+        let Some(found) = self.scope.cluster.get(&object.api_version, &object.id).await? else {
+            return Ok(None);
         };
-        if live.live.metadata.deletion_timestamp.is_some() {
-            return Err(cluster::Error::Terminating { id: object.id }.into());
-        }
-        // For good: no record has to know it.
-        shipped.adopted |= plan::is_adopted(live.live.metadata.annotations.as_ref());
-        let body = live.value();
-        let adopt = self.scope.settings.adopt == Adopt::Unowned;
-        let live_policy = Policy::of(&body).unwrap_or_default();
-        let author = self.author(live.live.metadata.annotations.as_ref(), uid).await?;
-        let unknown = matches!(author, Author::Unknown(_));
-        match writer(policy, live_policy, author, adopt) {
-            Writer::Us => shipped.adopted |= unknown,
-            Writer::Another(by) => {
-                // For when it is this one's turn.
-                shipped.body = (policy == Policy::Shared).then_some(object.body);
-                shipped.writer.clone_from(&by);
-                return left(shipped, by.map_or_else(|| "Kept".to_owned(), |by| format!("WrittenBy {by}")));
-            }
-            Writer::Conflict(owner) => {
-                return Err(Error::OwnershipConflict { name: object.id.name, owner });
-            }
-            Writer::NotOwned(helm) => {
-                let holder = helm.map_or(Holder::Unknown, Holder::Helm);
-                return Err(cluster::Error::NotOwned { id: object.id, holder }.into());
-            }
-        }
-        let from_pack = wishes.upgrade.map(|wish| match wish {
-            // A pack can make a release stricter, but not laxer.
-            CrdUpgrade::Force if !self.scope.ctx.policy.trust_pack_crds => CrdUpgrade::Safe,
-            wish => wish,
-        });
-        let strategy = settings.upgrade.or(from_pack).unwrap_or_default();
-        if strategy == CrdUpgrade::Skip {
-            return left(shipped, "Skipped".to_owned());
-        }
-        let old = crd::Definition::from_value(&body)?;
-        let analysis = crd::analyze(&old, &new);
-        if analysis.changes.is_empty() {
-            return Ok(written(shipped, object, in_manifest));
-        }
-        let analysis = self.weigh((&old, &new), &body, analysis)?;
-        let verdict = analysis.verdict();
-        let token = crd::token(&old, &new);
-        weighed.push((object.id.name.clone(), token.clone(), severities(&analysis)));
-        let changes = told(&analysis);
-        shipped.verdict = Some(verdict.to_string());
-        shipped.changes.clone_from(&changes);
-        if crd::strategy::step(strategy, verdict, || token.clone(), &settings.confirm_changes)
-            == crd::strategy::Step::Stop
-        {
-            if lenient {
-                return left(shipped, format!("Kept: {verdict}"));
-            }
-            let token = (verdict != Severity::Blocked).then_some(token);
-            let name = object.id.name;
-            return Ok(Verdict::Stopped(Stopped { name, policy, verdict, changes, token }));
-        }
-        self.try_definition(&object).await?;
-        let confirmed = settings.confirm_changes.contains(&token);
-        shipped.forced = verdict == Severity::Dangerous && !confirmed;
-        Ok(written(shipped, object, in_manifest))
+        let annotations = found.live.metadata.annotations.as_ref();
+        let leaving = found.is_leaving();
+        // Nothing is decided by it then.
+        let author = if leaving { Author::Unknown(None) } else { self.author(annotations, uid).await? };
+        let adopted = !leaving && plan::is_adopted(annotations);
+        Ok(Some((Live { body: found.value(), author, leaving }, adopted)))
     }
 
     /// Whether an earlier revision found it here.
@@ -286,7 +296,7 @@ impl Pass<'_> {
         running: &mut Running,
         definitions: &[usize],
         conversion: bool,
-    ) -> Result<Step, Error> {
+    ) -> Result<steps::Step, Error> {
         let mut held_back: Vec<ObjectId> = Vec::new();
         let objects: Vec<&Object> = definitions.iter().map(|index| &running.parts.objects[*index]).collect();
         let shipped = running.stored.private.as_ref().map(|private| &private.definitions[..]);
@@ -356,7 +366,7 @@ impl Pass<'_> {
         &mut self,
         running: &mut Running,
         entries: &[InventoryEntry],
-    ) -> Result<Step, Error> {
+    ) -> Result<steps::Step, Error> {
         if self.mem.going_of(leaves(running)).is_none() {
             let mut blocked = Vec::new();
             let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
@@ -394,6 +404,35 @@ impl Pass<'_> {
 
 /// Where a definition names its webhook.
 const CONVERSION: &str = "/spec/conversion";
+
+/// A definition that stays as it is.
+fn left(mut shipped: Shipped, why: String) -> Verdict {
+    shipped.verdict = Some(why);
+    Verdict::Ships(Box::new(shipped), None)
+}
+
+/// Why it stays, as a record and the status say it.
+fn word(why: &Left) -> String {
+    match why {
+        Left::External => "External".to_owned(),
+        Left::NotInstalled => "NotInstalled".to_owned(),
+        Left::WrittenByAnother(None) => "Kept".to_owned(),
+        Left::WrittenByAnother(Some(by)) => format!("WrittenBy {by}"),
+        Left::Skipped => "Skipped".to_owned(),
+    }
+}
+
+/// Why a release cannot go on because of a definition.
+pub(crate) fn refused(id: &ObjectId, why: Refusal) -> Error {
+    match why {
+        Refusal::Terminating => cluster::Error::Terminating { id: id.clone() }.into(),
+        Refusal::Conflict(owner) => Error::OwnershipConflict { name: id.name.clone(), owner },
+        Refusal::NotOwned(helm) => {
+            let holder = helm.map_or(Holder::Unknown, Holder::Helm);
+            cluster::Error::NotOwned { id: id.clone(), holder }.into()
+        }
+    }
+}
 
 /// The worst changes first, for people.
 fn told(analysis: &crd::Analysis) -> Vec<String> {

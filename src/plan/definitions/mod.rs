@@ -1,4 +1,6 @@
-//! CustomResourceDefinitions of a pack: which release writes one.
+//! CustomResourceDefinitions of a pack: which release writes one, and what becomes of it.
+
+pub mod course;
 
 use std::collections::BTreeMap;
 
