@@ -209,6 +209,18 @@ impl Stored {
         }
     }
 
+    /// One that was just read, for tests of what is made of it.
+    #[cfg(test)]
+    pub(crate) fn sample(record: Record, private: Option<Private>) -> Self {
+        let provenance = if private.is_some() {
+            Provenance::Ours
+        } else {
+            Provenance::Foreign(codec::Because::NoPrivatePart)
+        };
+        let decoded = Decoded { record, private, provenance, unproved: None, digest: None };
+        Self::new(decoded, &ObjectMeta::default(), Vec::new())
+    }
+
     /// A record of this operator, slim; `None` for every other and for one that cannot be read.
     pub(super) fn sealed(secret: &Secret, parts: &Parts, ring: &KeyRing) -> Option<Box<Self>> {
         let decoded = codec::decode_sealed(secret, parts, ring).ok()??;

@@ -431,3 +431,6 @@ pub(super) fn digests(stored: &Stored) -> (String, String) {
     let manifest = manifest::digest(&serde_json::Value::String(stored.record.manifest.clone()));
     (manifest, manifest::digest(&stored.record.values))
 }
+
+#[cfg(test)]
+mod tests;

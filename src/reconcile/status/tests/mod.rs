@@ -1,0 +1,120 @@
+//! What a status says, as tables: what was found, and each condition with its reason and message.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::release::PackIdentity;
+use crate::storage::samples;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+mod others;
+mod ready;
+
+/// What one pass found. Begins as a release whose first revision is deployed.
+struct Scene {
+    release: Value,
+    head: Head,
+    drift: DriftMemory,
+    pause: DriftPause,
+    invalid: Option<Invalid>,
+    missing: Vec<ObjectId>,
+    plan: Option<PlanStatus>,
+    claimant: Option<&'static str>,
+    no_way_back: Option<&'static str>,
+    waits_to_begin: Option<&'static str>,
+    outcome: Result<Outcome, Error>,
+}
+
+fn record(state: State) -> Head {
+    let mut record = samples::record(3);
+    record.state = state;
+    record.pack =
+        PackIdentity { name: "podinfo".to_owned(), version: "1.2.3".parse().unwrap(), ..record.pack };
+    let mut private = samples::private(3);
+    private.inventory.clear();
+    Head::Ours(Box::new(Stored::sample(record, Some(private))))
+}
+
+fn failed(reason: &str) -> Head {
+    record(State::Failed { reason: reason.to_owned(), recoverable: true, failed_at: at(-5) })
+}
+
+fn decided(operation: Operation, progress: Progress) -> Result<Outcome, Error> {
+    Ok(Outcome { decision: Decision { operation, correct: false, until: None }, progress })
+}
+
+fn held(hold: Hold) -> Result<Outcome, Error> {
+    decided(Operation::Hold(hold), Progress::Nothing)
+}
+
+impl Scene {
+    fn new(head: Head, outcome: Result<Outcome, Error>) -> Self {
+        let release = json!({
+            "apiVersion": "sherpack.io/v1alpha1", "kind": "SherpackRelease",
+            "metadata": {"name": "web", "namespace": "apps", "uid": "6f1c", "generation": 4},
+            "spec": {"pack": {"path": "podinfo"}}
+        });
+        Self {
+            release,
+            head,
+            drift: DriftMemory::default(),
+            pause: DriftPause::Off,
+            invalid: None,
+            missing: Vec::new(),
+            plan: None,
+            claimant: None,
+            no_way_back: None,
+            waits_to_begin: None,
+            outcome,
+        }
+    }
+
+    /// With this spec, status or metadata merged in.
+    fn with(mut self, pointer: &str, value: Value) -> Self {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        self.release.pointer_mut(parent).unwrap()[key] = value;
+        self
+    }
+
+    fn status(&self) -> SherpackReleaseStatus {
+        let release: SherpackRelease = serde_json::from_value(self.release.clone()).unwrap();
+        let facts = Facts {
+            release: &release,
+            head: &self.head,
+            drift: &self.drift,
+            pause: self.pause,
+            invalid: self.invalid.as_ref(),
+            missing: self.missing.clone(),
+            guards: false,
+            tally: &Tally::default(),
+            ended: &[],
+            given_up: &[],
+            claimant: self.claimant,
+            plan: self.plan.as_ref(),
+            waits_to_begin: self.waits_to_begin,
+            no_way_back: self.no_way_back,
+            wanted: None,
+            history_limit: 10,
+            now: at(0),
+        };
+        build(&facts, &self.outcome).0
+    }
+
+    /// One condition: `STATUS REASON: message`.
+    fn says(&self, type_: &str) -> String {
+        let status = self.status();
+        let found = conditions::find(&status.conditions, type_);
+        found.map(|found| format!("{} {}: {}", found.status, found.reason, found.message)).unwrap_or_default()
+    }
+
+    /// Which of Reconciling and Stalled stands.
+    fn companion(&self) -> Option<String> {
+        let status = self.status();
+        let found = status.conditions.iter().find(|one| ["Reconciling", "Stalled"].contains(&&*one.type_));
+        found.map(|one| one.type_.clone())
+    }
+}
