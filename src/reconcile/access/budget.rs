@@ -35,7 +35,7 @@ impl Budget {
     /// whose turn has come are sent to `wake_tx`.
     #[must_use]
     pub fn new(bytes: u64, wake_tx: UnboundedSender<ReleaseKey>) -> Self {
-        let purse = |capacity: u64| Shares { capacity, each: capacity / 2, patience: PATIENCE };
+        let purse = |capacity: u64| Shares { capacity, each: capacity / 2, patience: PATIENCE, lent: false };
         let (bytes, corrections) = (bytes - bytes / 4, purse(bytes / 4));
         Self {
             bytes,

@@ -28,7 +28,7 @@ const PLACES: usize = 4096;
 const NODE: usize = 200;
 /// Packs that are decoded or rendered at a time: each may take a hundred MiB while it lasts. One namespace never has all of
 /// them, for what runs cannot be stopped when another one comes.
-const TURNS: Shares = Shares { capacity: 2, each: 1, patience: Duration::from_secs(10) };
+const TURNS: Shares = Shares { capacity: 2, each: 1, patience: Duration::from_secs(10), lent: true };
 
 /// Where a pack was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -208,7 +208,7 @@ mod tests {
 
     fn turns(patience: Duration) -> (FairTurns, UnboundedReceiver<ReleaseKey>) {
         let (wake_tx, wake_rx) = mpsc::unbounded();
-        (FairTurns::new(Shares { capacity: 2, each: 1, patience }, wake_tx), wake_rx)
+        (FairTurns::new(Shares { capacity: 2, each: 1, patience, lent: true }, wake_tx), wake_rx)
     }
 
     fn key(name: &str) -> ReleaseKey {

@@ -17,6 +17,9 @@ pub(in crate::reconcile) struct Shares {
     pub each: u64,
     /// So long a reservation stands.
     pub patience: Duration,
+    /// What is reserved for a release whose pass has not begun yet is lent to another one of its namespace that asks meanwhile: a
+    /// release that was woken may stand behind hundreds that wait for a worker. For claims of one size only.
+    pub lent: bool,
 }
 
 /// What is taken, what is reserved, and who waits.
@@ -38,6 +41,8 @@ struct Reserved {
     until: Instant,
     /// The pass that runs has asked.
     asked: bool,
+    /// Since when the release waits, if no pass of it runs.
+    absent_since: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -88,6 +93,8 @@ impl FairQueue {
             // It knows better by now what it needs, and it was its turn.
             self.free(&key.namespace, reserved.weight);
             self.stand(key, weight, now, true);
+        } else if self.borrow(key, weight, now) {
+            return Answer::Granted(weight);
         } else {
             self.stand(key, weight, now, false);
         }
@@ -109,7 +116,8 @@ impl FairQueue {
     /// [ends](Self::end).
     pub(in crate::reconcile) fn keep(&mut self, key: &ReleaseKey, weight: u64, now: Instant) {
         self.remove_claim(key);
-        let reserved = Reserved { weight, until: now + self.shares.patience, asked: false };
+        let reserved =
+            Reserved { weight, until: now + self.shares.patience, asked: false, absent_since: None };
         if let Some(before) = self.reserved.insert(key.clone(), reserved) {
             self.free(&key.namespace, before.weight);
         }
@@ -198,16 +206,43 @@ impl FairQueue {
         }
     }
 
+    /// Takes for a release what is reserved for another one of its namespace that has not come for it yet. That one is the next
+    /// in its line; once it has waited for as long as a reservation stands, nothing of it is lent any more.
+    fn borrow(&mut self, key: &ReleaseKey, weight: u64, now: Instant) -> bool {
+        if !self.shares.lent {
+            return false;
+        }
+        let lends = |(of, reserved): (&ReleaseKey, &Reserved)| {
+            let since = reserved.absent_since?;
+            let fits = of.namespace == key.namespace && reserved.weight == weight;
+            (fits && now < since + self.shares.patience).then(|| (of.clone(), since))
+        };
+        let Some((of, since)) = self.reserved.iter().find_map(lends) else { return false };
+        self.reserved.remove(&of);
+        self.remove_claim(key);
+        self.stand(&of, weight, now, true);
+        if let Some(claim) = self.claim(&of) {
+            (claim.since, claim.asked) = (since, false);
+        }
+        // Its namespace has had this turn.
+        let at = self.lines.iter().position(|line| line.namespace == of.namespace);
+        let line = at.and_then(|at| self.lines.remove(at));
+        self.lines.extend(line);
+        self.serve(now);
+        true
+    }
+
     /// Reserves what is free for those that wait: of each namespace the one that waits longest, and the namespaces by turns.
     fn serve(&mut self, now: Instant) {
         while let Some(at) = self.next() {
             let Some(mut line) = self.lines.remove(at) else { return };
-            if let Some(Claim { name, weight, asked, .. }) = line.claims.pop_front() {
+            if let Some(Claim { name, weight, since, asked }) = line.claims.pop_front() {
                 let key = ReleaseKey { namespace: line.namespace.clone(), name };
                 self.total += weight;
                 *self.by_namespace.entry(line.namespace.clone()).or_default() += weight;
                 let until = now + self.shares.patience;
-                self.reserved.insert(key.clone(), Reserved { weight, until, asked });
+                let absent_since = (!asked).then_some(since);
+                self.reserved.insert(key.clone(), Reserved { weight, until, asked, absent_since });
                 self.woken.push(key);
             }
             if !line.claims.is_empty() {

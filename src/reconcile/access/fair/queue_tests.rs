@@ -7,7 +7,7 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn queue(capacity: u64, each: u64) -> (FairQueue, Instant) {
-    (FairQueue::new(Shares { capacity, each, patience: PATIENCE }), Instant::now())
+    (FairQueue::new(Shares { capacity, each, patience: PATIENCE, lent: false }), Instant::now())
 }
 
 fn key(text: &str) -> ReleaseKey {
@@ -69,6 +69,54 @@ fn namespaces_are_served_by_turns_and_the_releases_of_each_in_their_order() {
         before = key(next).namespace;
     }
     assert_eq!(order, ["evil/1", "b/1", "c/1", "evil/2", "b/2", "evil/3"]);
+}
+
+/// One turn, which is lent; `a/1` has it, and `a/2` and `a/3` wait, whose passes have ended.
+fn lending() -> (FairQueue, Instant) {
+    let now = Instant::now();
+    let mut queue = FairQueue::new(Shares { capacity: 1, each: 1, patience: PATIENCE, lent: true });
+    assert_eq!(queue.ask(&key("a/1"), 1, now), Answer::Granted(1));
+    for absent in ["a/2", "a/3"] {
+        assert!(waits(queue.ask(&key(absent), 1, now)));
+        queue.end(&key(absent), now);
+    }
+    queue.give_back("a", 1, now);
+    assert_eq!(woken(&mut queue), ["a/2"]);
+    (queue, now)
+}
+
+#[test]
+fn what_is_reserved_for_a_release_that_has_not_come_is_lent_within_its_namespace() {
+    let (mut queue, now) = lending();
+    assert!(waits(queue.ask(&key("b/1"), 1, now)), "not to another namespace");
+    assert_eq!(queue.ask(&key("a/4"), 1, now), Answer::Granted(1));
+    assert!(waits(queue.ask(&key("a/5"), 1, now)), "it is lent once");
+    assert_eq!(queue.in_use(), 1);
+    queue.give_back("a", 1, now);
+    assert_eq!(woken(&mut queue), ["b/1"], "namespaces take turns all the same");
+    queue.give_back("b", 1, now);
+    queue.forget(&key("b/1"), now);
+    assert_eq!(woken(&mut queue), ["a/2"], "it is still the next of its namespace");
+    assert_eq!(queue.ask(&key("a/2"), 1, now), Answer::Granted(1));
+}
+
+#[test]
+fn a_release_whose_pass_runs_lends_nothing() {
+    let (mut queue, now) = lending();
+    assert_eq!(queue.ask(&key("a/2"), 1, now), Answer::Granted(1));
+    queue.keep(&key("a/2"), 1, now);
+    assert!(waits(queue.ask(&key("a/4"), 1, now)), "it is kept for the rest of its pass");
+}
+
+#[test]
+fn a_release_that_lent_for_as_long_as_it_may_lends_no_more() {
+    let (mut queue, now) = lending();
+    let later = now + PATIENCE - Duration::from_millis(1);
+    assert_eq!(queue.ask(&key("a/4"), 1, later), Answer::Granted(1));
+    let too_late = now + PATIENCE;
+    queue.give_back("a", 1, too_late);
+    assert!(waits(queue.ask(&key("a/5"), 1, too_late)), "else it might never have its turn");
+    assert_eq!(queue.ask(&key("a/2"), 1, too_late), Answer::Granted(1));
 }
 
 #[test]
@@ -241,9 +289,10 @@ proptest! {
 
     #[test]
     fn no_more_is_given_than_there_is_and_nothing_is_lost(
-        acts in acts(), capacity in 1_u64..8, each in 1_u64..8,
+        acts in acts(), capacity in 1_u64..8, each in 1_u64..8, lent in any::<bool>(),
     ) {
-        let (mut queue, mut now) = queue(capacity, each.min(capacity));
+        let shares = Shares { capacity, each: each.min(capacity), patience: PATIENCE, lent };
+        let (mut queue, mut now) = (FairQueue::new(shares), Instant::now());
         let mut taken: VecDeque<(ReleaseKey, u64)> = VecDeque::new();
         for act in acts {
             now += Duration::from_millis(700);
