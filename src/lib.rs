@@ -15,12 +15,12 @@
 //!
 //! Imperative shell: thin IO around the core.
 //!
-//! * [`source`]: where packs come from.
+//! * [`source`]: what packs and values are read and fetched with.
 //! * [`cluster`]: builds the one client; applies, reads and deletes the releases' objects.
 //! * [`storage`]: revision records.
 //! * [`watch`]: metadata watches: wake waiting releases, spot drift.
 //! * [`probe`]: asks what was installed whether it serves, in tasks of their own.
-//! * [`reconcile`]: one pass for one release; its `mod.rs` is the main street.
+//! * [`reconcile`]: one pass for one release; its `mod.rs` is the main street. Its `inputs/sources/` says where packs come from.
 //! * [`operator`]: wiring: controller, events, metrics, server, shutdown.
 //! * [`cli`]: one file per subcommand.
 //!

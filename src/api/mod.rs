@@ -23,15 +23,15 @@ pub use class::Class;
 pub use ignore::{BadRule, FieldPath, IgnoreRule, Segment};
 pub use invalid::Invalid;
 pub use schema::{
-    Adopt, Approval, ArtifactKind, ArtifactSource, Compression, Contended, CrdError, CrdStatus, CrdUninstall,
-    CrdUpgrade, Crds, Dependency, Drift, DriftIgnore, DriftMode, DriftStatus, DriftTarget, DriftedObject,
-    History, HistoryEntry, HistoryStorage, HttpSource, ImmutableFields, Install, InstallFailure, LIST_MAX,
-    LargeRevision, LastHandled, Lock, NAME_MAX, ObjectKey, OciSource, OperationStatus, PackSource,
-    PackStatus, PlanStatus, ReferenceKind, ReleaseReference, RepositorySource, SecretReference,
+    Adopt, Approval, Compression, Contended, CrdError, CrdStatus, CrdUninstall, CrdUpgrade, Crds, Dependency,
+    Drift, DriftIgnore, DriftMode, DriftStatus, DriftTarget, DriftedObject, History, HistoryEntry,
+    HistoryStorage, ImmutableFields, Install, InstallFailure, LIST_MAX, LargeRevision, LastHandled, Lock,
+    NAME_MAX, OperationStatus, PackSource, PackStatus, PlanStatus, ReferenceKind, ReleaseReference,
     SherpackRelease, SherpackReleaseSpec, SherpackReleaseStatus, StrictDrift, Test, Uninstall,
     UninstallPolicy, Upgrade, UpgradeFailure, Values, ValuesReference, WaitingFor, Waves, clip_all, crd,
     crd_yaml,
 };
+pub use settings::sources;
 pub use settings::{
     ActsAs, CrdSettings, DependsOn, DriftPause, Installer, LockOf, LockPolicy, PackFrom, Policy, Requests,
     Settings, Tenancy, TestSettings, UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings, acts_as,

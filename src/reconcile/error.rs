@@ -259,6 +259,23 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Since when is waited for something that is under way, or that has its turn, if that is all.
+    #[must_use]
+    pub(in crate::reconcile) fn fetching_since(&self) -> Option<Instant> {
+        match self {
+            Self::Fetching { since, .. } | Self::Walking { since, .. } | Self::Queued { since } => {
+                Some(*since)
+            }
+            _ => None,
+        }
+    }
+
+    /// What is waited for wakes the release: there is no need to come back.
+    #[must_use]
+    pub(in crate::reconcile) fn wakes(&self) -> bool {
+        matches!(self, Self::Fetching { .. } | Self::Walking { .. } | Self::Queued { .. } | Self::Fetch(_))
+    }
 }
 
 fn listed(stopped: &[Stopped]) -> String {

@@ -1,4 +1,5 @@
-//! Where packs and values come from. Thin IO: bytes in, [`Pack`](crate::pack::Pack) or values out.
+//! What packs and values are read with. Thin IO: bytes in, [`Pack`](crate::pack::Pack) or values out. The sources of
+//! `spec.pack` are in `reconcile/inputs/sources/`.
 //!
 //! May import `cluster` and below. Invariant: a release never reads a file outside of the pack directory, reaches no
 //! address that is the operator's own, and reads no more bytes than [`Limits`](crate::pack::Limits) allow.
@@ -6,7 +7,6 @@
 pub mod cache;
 mod error;
 pub mod http;
-pub mod object;
 pub mod path;
 mod validators;
 pub mod values;

@@ -300,7 +300,8 @@ async fn private_addresses_are_refused_by_the_flag_until_they_are_allowed() {
         h.release(name, http(&format!("http://{host}/web.tgz"))).await;
         let held = h.condition(name, "Ready", "False", Some("SourceForbidden")).await;
         assert_eq!(condition(&held, "Stalled")["status"], "True", "{held}");
-        assert!(message(&held).contains("10.0.0.7") && message(&held).contains("--allow-source"), "{held}");
+        assert!(message(&held).contains(host) && message(&held).contains("--allow-source"), "{held}");
+        assert_eq!(message(&held).contains("10.0.0.7"), host == "10.0.0.7", "{held}");
     }
     assert!(proxy.asked().is_empty());
     h.kill();

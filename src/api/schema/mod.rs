@@ -4,7 +4,7 @@ mod crd;
 mod guard;
 mod operations;
 mod release;
-mod source;
+pub(super) mod source;
 mod status;
 
 pub use crd::{Error as CrdError, crd, crd_yaml};
@@ -17,10 +17,7 @@ pub use operations::{
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
-pub use source::{
-    ArtifactKind, ArtifactSource, Dependency, HttpSource, Lock, ObjectKey, OciSource, PackSource,
-    ReferenceKind, ReleaseReference, RepositorySource, SecretReference, Values, ValuesReference,
-};
+pub use source::{Dependency, Lock, PackSource, ReferenceKind, ReleaseReference, Values, ValuesReference};
 pub use status::{
     Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, NAME_MAX,
     OperationStatus, PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor, clip_all,

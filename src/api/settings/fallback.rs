@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use super::policy::Policy;
-use super::resolved::{
-    HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Settings, TIMEOUT, TestSettings, WaveSettings,
-};
+use super::resolved::{HISTORY_LIMIT, INTERVAL, RETRIES, Settings, TIMEOUT, TestSettings, WaveSettings};
+use super::sources::PackFrom;
 use super::validate::{crd_settings, ignore_rules, requests, strict_managers, uninstall_settings};
 use super::{lock, tenancy};
 use crate::api::{Adopt, Compression, ImmutableFields, LargeRevision, SherpackRelease, UpgradeFailure};
@@ -21,7 +20,7 @@ impl Settings {
             release_name: release.release_name().to_owned(),
             target_namespace: release.target_namespace().to_owned(),
             create_namespace: false,
-            pack: PackFrom::Path(String::new()),
+            pack: PackFrom::nowhere(),
             lock: release.spec.lock.as_ref().and_then(|lock| lock::named(release, lock).ok()),
             values: Value::Null,
             values_from: Vec::new(),

@@ -5,17 +5,19 @@ mod fallback;
 mod lock;
 mod policy;
 mod resolved;
-mod sources;
+pub mod sources;
 mod tenancy;
 mod unsupported;
 mod validate;
+mod values;
 
 pub use dependencies::{DependsOn, dependencies};
 pub use lock::{lock_named, lock_of};
 pub use policy::{ActsAs, LockPolicy, Policy, Tenancy, is_account_name};
 pub use resolved::{
-    CrdSettings, DriftPause, Installer, LockOf, PackFrom, Requests, Settings, TestSettings,
-    UninstallSettings, ValuesFrom, WAVE_TIMEOUT, WaveSettings,
+    CrdSettings, DriftPause, Installer, LockOf, Requests, Settings, TestSettings, UninstallSettings,
+    ValuesFrom, WAVE_TIMEOUT, WaveSettings,
 };
+pub use sources::PackFrom;
 pub use tenancy::acts_as;
 pub use validate::{uninstall_settings, validate};

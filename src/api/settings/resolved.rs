@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::sources::PackFrom;
 use crate::api::{
     ActsAs, Adopt, Approval, Bounded, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode,
     HistoryStorage, IgnoreRule, ImmutableFields, LargeRevision, ReferenceKind, UninstallPolicy,
@@ -34,7 +35,7 @@ pub struct Settings {
     pub target_namespace: String,
     /// Whether that namespace is created when it is missing.
     pub create_namespace: bool,
-    /// Where the pack is; an empty path with `lock`.
+    /// Where the pack is; nowhere with `lock`.
     pub pack: PackFrom,
     /// What is locked instead of installing a pack.
     pub lock: Option<LockOf>,
@@ -138,31 +139,6 @@ impl Installer {
             Self::Sherpack => "Sherpack",
         }
     }
-}
-
-/// Where a pack is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PackFrom {
-    /// An archive in an object of the release's own namespace (not the target's).
-    Object {
-        /// Its kind.
-        kind: ReferenceKind,
-        /// Its name.
-        name: String,
-        /// The key; unset when there is only one.
-        key: Option<String>,
-    },
-    /// An archive behind a URL.
-    Http {
-        /// Absolute, with scheme `http` or `https`, and without credentials.
-        url: String,
-        /// The digest that the archive must have: `sha256:` and 64 hex digits.
-        digest: Option<String>,
-        /// Name of the Secret with credentials, in the release's own namespace.
-        secret: Option<String>,
-    },
-    /// A directory or archive below the operator's pack directory: a relative path without `.` or `..` parts.
-    Path(String),
 }
 
 /// An entry of `spec.valuesFrom`: an object of the release's own namespace.

@@ -1,89 +1,99 @@
-//! Where a pack and its values come from: what of `spec.pack` and `spec.valuesFrom` is valid, and with which operator.
+//! Where a pack comes from: the sources of `spec.pack`, what of each is valid, and with which operator.
+//!
+//! A source has here what the rest of the crate acts on, its line in [`asked`], and the function that checks its field.
 
-use super::resolved::{PackFrom, VALUES_FROM_MAX, VALUES_KEY, ValuesFrom};
-use crate::api::{HttpSource, Invalid, ObjectKey, PackSource, Policy, ReferenceKind, ValuesReference};
+use super::policy::Policy;
+use crate::api::schema::source::{HttpSource, ObjectKey, PackSource};
+use crate::api::{Invalid, ReferenceKind};
 
-/// The supported source that is set; none when it is another one.
-pub(super) fn pack_from(pack: &PackSource, policy: &Policy) -> Result<Option<PackFrom>, Invalid> {
-    let PackSource { config_map, secret, http, repository, oci, artifact, path } = pack;
-    let set = [
-        config_map.is_some(),
-        secret.is_some(),
-        http.is_some(),
-        repository.is_some(),
-        oci.is_some(),
-        artifact.is_some(),
-        path.is_some(),
+/// Where a pack is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PackFrom {
+    Object(FromObject),
+    Http(FromHttp),
+    Path(FromPath),
+}
+
+/// An archive in an object of the release's own namespace (not the target's).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromObject {
+    pub kind: ReferenceKind,
+    pub name: String,
+    /// The key; unset when there is only one.
+    pub key: Option<String>,
+}
+
+/// An archive behind a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromHttp {
+    /// Absolute, with scheme `http` or `https`, and without credentials.
+    pub url: String,
+    /// The digest that the archive must have: `sha256:` and 64 hex digits.
+    pub digest: Option<String>,
+    /// Name of the Secret with credentials, in the release's own namespace.
+    pub secret: Option<String>,
+}
+
+/// A directory or archive below the operator's pack directory: a relative path without `.` or `..` parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromPath(pub String);
+
+impl PackFrom {
+    /// What a release without a pack has: no source finds anything there.
+    pub(super) fn nowhere() -> Self {
+        Self::Path(FromPath(String::new()))
+    }
+}
+
+/// What a source that is set asks for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Asked {
+    Pack(PackFrom),
+    /// The API has this field, and the operator does not support it yet.
+    NotSupported(&'static str),
+}
+
+/// One line for each source, in the order of the schema: what it asks for, or why that is not valid. Given are those
+/// that are set.
+pub(super) fn asked(pack: &PackSource, policy: &Policy) -> Vec<Result<Asked, Invalid>> {
+    // Without `..`: a new source does not compile until it has its line.
+    let PackSource { config_map, secret, http: url, repository, oci, artifact, path: relative } = pack;
+    let lines = [
+        config_map.as_ref().map(|of| object(ReferenceKind::ConfigMap, "spec.pack.configMap.name", of)),
+        secret.as_ref().map(|of| object(ReferenceKind::Secret, "spec.pack.secret.name", of)),
+        url.as_ref().map(http),
+        repository.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.repository"))),
+        oci.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.oci"))),
+        artifact.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.artifact"))),
+        relative.as_ref().map(|relative| path(relative, policy)),
     ];
-    match set.iter().filter(|set| **set).count() {
-        0 => {
-            return Err(Invalid::spec("spec.pack", "no source is set: set one, such as configMap"));
-        }
-        1 => {}
-        more => {
-            let message = format!("{more} sources are set: exactly one must be");
-            return Err(Invalid::spec("spec.pack", message));
-        }
-    }
-    for (kind, field, object) in [
-        (ReferenceKind::ConfigMap, "spec.pack.configMap.name", config_map),
-        (ReferenceKind::Secret, "spec.pack.secret.name", secret),
-    ] {
-        let Some(ObjectKey { name, key }) = object else { continue };
-        if name.is_empty() {
-            return Err(Invalid::spec(field, format!("is empty: name the {}", kind.as_str())));
-        }
-        return Ok(Some(PackFrom::Object { kind, name: name.clone(), key: key.clone() }));
-    }
-    if let Some(http) = http {
-        return http_from(http).map(Some);
-    }
-    let Some(path) = path else { return Ok(None) };
-    if !policy.pack_dir_enabled {
-        return Err(Invalid::spec(
-            "spec.pack.path",
-            "the operator was started without a pack directory: start it with --pack-dir, or use another source",
-        ));
-    }
-    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
-    if !path.split('/').all(plain) {
-        let message = format!(
-            "`{path}` is not a plain relative path: write it below --pack-dir, without `.`, `..` or a leading `/`"
-        );
-        return Err(Invalid::spec("spec.pack.path", message));
-    }
-    Ok(Some(PackFrom::Path(path.clone())))
+    lines.into_iter().flatten().collect()
 }
 
-/// The sources of values, in the order in which they are merged.
-pub(super) fn values_sources(entries: &[ValuesReference]) -> Result<Vec<ValuesFrom>, Invalid> {
-    if entries.len() > VALUES_FROM_MAX {
-        let message =
-            format!("has {} entries, at most {VALUES_FROM_MAX} are allowed: merge some", entries.len());
-        return Err(Invalid::spec("spec.valuesFrom", message));
-    }
-    let mut sources = Vec::with_capacity(entries.len());
-    for (number, entry) in entries.iter().enumerate() {
-        let ValuesReference { kind, name, key, target_path, optional } = entry;
-        let empty = [("name", Some(name)), ("key", key.as_ref()), ("targetPath", target_path.as_ref())];
-        for (field, text) in empty {
-            if text.is_some_and(String::is_empty) {
-                let field = format!("spec.valuesFrom[{number}].{field}");
-                return Err(Invalid::spec(&field, "is empty: set it, or leave an optional one out"));
-            }
+/// What the one source that is set asks for.
+pub(super) fn checked(pack: &PackSource, policy: &Policy) -> Result<Asked, Invalid> {
+    let mut set = asked(pack, policy);
+    match (set.pop(), set.len()) {
+        (None, _) => Err(Invalid::spec("spec.pack", "no source is set: set one, such as configMap")),
+        (Some(only), 0) => only,
+        (Some(_), others) => {
+            let message = format!("{} sources are set: exactly one must be", others + 1);
+            Err(Invalid::spec("spec.pack", message))
         }
-        sources.push(ValuesFrom {
-            kind: *kind,
-            name: name.clone(),
-            key: key.clone().unwrap_or_else(|| VALUES_KEY.to_owned()),
-            target_path: target_path.clone(),
-            optional: optional.unwrap_or(false),
-        });
     }
-    Ok(sources)
 }
 
-fn http_from(http: &HttpSource) -> Result<PackFrom, Invalid> {
+/// The archive in a ConfigMap or Secret. `field` is where its name stands.
+fn object(kind: ReferenceKind, field: &str, object: &ObjectKey) -> Result<Asked, Invalid> {
+    let ObjectKey { name, key } = object;
+    if name.is_empty() {
+        return Err(Invalid::spec(field, format!("is empty: name the {}", kind.as_str())));
+    }
+    Ok(Asked::Pack(PackFrom::Object(FromObject { kind, name: name.clone(), key: key.clone() })))
+}
+
+/// The archive behind a URL.
+fn http(http: &HttpSource) -> Result<Asked, Invalid> {
     let HttpSource { url, digest, secret_ref } = http;
     let rest =
         ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme)).ok_or_else(|| {
@@ -110,5 +120,24 @@ fn http_from(http: &HttpSource) -> Result<PackFrom, Invalid> {
     if secret.as_ref().is_some_and(String::is_empty) {
         return Err(Invalid::spec("spec.pack.http.secretRef.name", "is empty: name the Secret"));
     }
-    Ok(PackFrom::Http { url: url.clone(), digest: digest.clone(), secret })
+    let from = FromHttp { url: url.clone(), digest: digest.clone(), secret };
+    Ok(Asked::Pack(PackFrom::Http(from)))
+}
+
+/// The directory or archive below the pack directory.
+fn path(path: &str, policy: &Policy) -> Result<Asked, Invalid> {
+    if !policy.pack_dir_enabled {
+        return Err(Invalid::spec(
+            "spec.pack.path",
+            "the operator was started without a pack directory: start it with --pack-dir, or use another source",
+        ));
+    }
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
+    if !path.split('/').all(plain) {
+        let message = format!(
+            "`{path}` is not a plain relative path: write it below --pack-dir, without `.`, `..` or a leading `/`"
+        );
+        return Err(Invalid::spec("spec.pack.path", message));
+    }
+    Ok(Asked::Pack(PackFrom::Path(FromPath(path.to_owned()))))
 }

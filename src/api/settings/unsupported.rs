@@ -1,14 +1,16 @@
 //! What the API names and the operator does not do yet.
 //!
-//! [`asked_for`] is the one table. When a feature lands, its line goes and `validate` resolves the field instead.
-//! A value that equals the documented default asks for nothing, so it is let through.
+//! These are sources of `spec.pack`, each with its line in [`sources::asked`]. When a source lands, its line checks the field
+//! instead. A value that equals the documented default asks for nothing, so it is let through.
 
-use crate::api::{PackSource, SherpackRelease, SherpackReleaseSpec};
+use super::policy::Policy;
+use super::sources::{self, Asked};
+use crate::api::{Invalid, SherpackRelease, SherpackReleaseSpec};
 
 /// Paths of everything that the release asks for and that is not built yet, in the order of the schema.
-pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
-    // Everything is destructured without `..`: a new field does not compile until it is in the table or known
-    // to `validate`.
+pub(super) fn asked_for(release: &SherpackRelease, policy: &Policy) -> Vec<&'static str> {
+    // Everything is destructured without `..`: a new field does not compile until it is answered for here or known to
+    // `validate`.
     let SherpackReleaseSpec {
         pack,
         // Resolved by `lock`, which also says what means nothing beside it.
@@ -35,13 +37,13 @@ pub(super) fn asked_for(release: &SherpackRelease) -> Vec<&'static str> {
         history: _,
         approval: _,
     } = &release.spec;
-    let pack = pack.clone().unwrap_or_default();
-    let PackSource { config_map: _, secret: _, http: _, repository, oci, artifact, path: _ } = &pack;
+    let sources = pack.as_ref().map(|pack| sources::asked(pack, policy)).unwrap_or_default();
+    sources.into_iter().filter_map(not_supported).collect()
+}
 
-    let table: [(&'static str, bool); 3] = [
-        ("spec.pack.repository", repository.is_some()),
-        ("spec.pack.oci", oci.is_some()),
-        ("spec.pack.artifact", artifact.is_some()),
-    ];
-    table.into_iter().filter_map(|(path, asked)| asked.then_some(path)).collect()
+fn not_supported(source: Result<Asked, Invalid>) -> Option<&'static str> {
+    match source {
+        Ok(Asked::NotSupported(field)) => Some(field),
+        Ok(Asked::Pack(_)) | Err(_) => None,
+    }
 }

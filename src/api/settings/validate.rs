@@ -11,10 +11,11 @@ use serde_json::Value;
 
 use super::policy::Policy;
 use super::resolved::{
-    CrdSettings, HISTORY_LIMIT, INTERVAL, PackFrom, RETRIES, Requests, Settings, TIMEOUT, TestSettings,
+    CrdSettings, HISTORY_LIMIT, INTERVAL, RETRIES, Requests, Settings, TIMEOUT, TestSettings,
     UninstallSettings, WAVE_TIMEOUT, WaveSettings,
 };
-use super::sources::{pack_from, values_sources};
+use super::sources::{self, Asked, PackFrom};
+use super::values::values_sources;
 use super::{dependencies, lock, tenancy, unsupported};
 use crate::api::bounds::{Bounds, positive};
 use crate::api::names::{
@@ -84,7 +85,7 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     if pack.is_some() == lock.is_some() {
         return Err(Invalid::spec("spec.pack", "set exactly one of spec.pack and spec.lock"));
     }
-    let pack = pack.as_ref().map(|pack| pack_from(pack, policy)).transpose()?.flatten();
+    let pack = pack.as_ref().map(|pack| sources::checked(pack, policy)).transpose()?;
     let lock = lock.as_ref().map(|lock| lock::checked(release, lock)).transpose()?;
     let values_from = values_from.as_deref().unwrap_or_default();
     let values_from = values_sources(values_from)?;
@@ -115,11 +116,12 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let crds = crd_settings(crds.as_ref(), crd_timeout);
 
     let acts_as = tenancy::checked(release, policy)?;
-    refuse_unsupported(release)?;
-    // Every other source is in the table of what is not supported.
-    let pack = pack.or_else(|| lock.as_ref().map(|_| PackFrom::Path(String::new())));
-    let pack =
-        pack.ok_or_else(|| Invalid::spec("spec.pack", "no source is set: set one, such as configMap"))?;
+    refuse_unsupported(release, policy)?;
+    let pack = match pack {
+        Some(Asked::Pack(from)) => from,
+        // Beside a lock there is no pack, and a source that is not supported was refused.
+        Some(Asked::NotSupported(_)) | None => PackFrom::nowhere(),
+    };
     Ok(Settings {
         release_name,
         target_namespace,
@@ -243,8 +245,8 @@ pub(super) fn ignore_rules(
     Ok(rules)
 }
 
-fn refuse_unsupported(release: &SherpackRelease) -> Result<(), Invalid> {
-    let asked = unsupported::asked_for(release);
+fn refuse_unsupported(release: &SherpackRelease, policy: &Policy) -> Result<(), Invalid> {
+    let asked = unsupported::asked_for(release, policy);
     let Some((first, others)) = asked.split_first() else {
         return Ok(());
     };

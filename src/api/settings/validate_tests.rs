@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
+use crate::api::sources::{FromHttp, FromObject, FromPath};
 use crate::api::{
     ActsAs, Adopt, Approval, Class, Compression, DependsOn, DriftMode, DriftPause, ImmutableFields,
     LargeRevision, LockPolicy, ReferenceKind, Tenancy, UninstallPolicy, ValuesFrom,
@@ -49,6 +50,10 @@ fn refusal(release: &SherpackRelease, policy: &Policy) -> Invalid {
     validate(release, policy).expect_err("invalid")
 }
 
+fn in_object(kind: ReferenceKind, name: &str, key: Option<&str>) -> PackFrom {
+    PackFrom::Object(FromObject { kind, name: name.to_owned(), key: key.map(str::to_owned) })
+}
+
 #[test]
 fn a_minimal_release_gets_the_documented_defaults() {
     let expected = Settings {
@@ -56,7 +61,7 @@ fn a_minimal_release_gets_the_documented_defaults() {
         release_name: "web".into(),
         target_namespace: "apps".into(),
         create_namespace: false,
-        pack: PackFrom::Object { kind: ReferenceKind::ConfigMap, name: "web-pack".into(), key: None },
+        pack: in_object(ReferenceKind::ConfigMap, "web-pack", None),
         values: json!({}),
         values_from: Vec::new(),
         depends_on: Vec::new(),
@@ -176,7 +181,7 @@ fn everything_supported_is_taken_over() {
         release_name: "shop".into(),
         target_namespace: "prod".into(),
         create_namespace: true,
-        pack: PackFrom::Path("team/podinfo".into()),
+        pack: PackFrom::Path(FromPath("team/podinfo".into())),
         values: json!({"a": null, "b": {"c": [1]}}),
         values_from: vec![
             ValuesFrom {
@@ -301,7 +306,7 @@ fn all_that_is_not_built_yet_is_named_at_once() {
     let (oci, repository) = (json!({"repository": "oci://x"}), json!({"url": "https://x", "name": "p"}));
     let asks = json!({"oci": oci, "repository": repository});
     release.spec.pack = serde_json::from_value(asks).expect("a pack");
-    let asked = super::unsupported::asked_for(&release);
+    let asked = super::unsupported::asked_for(&release, &NO_DIR);
     assert_eq!(asked, ["spec.pack.repository", "spec.pack.oci"]);
     release.spec.pack = serde_json::from_value(json!({"oci": oci})).expect("a pack");
     let invalid = validate(&release, &NO_DIR).expect_err("it is refused");
@@ -368,8 +373,7 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
 #[test]
 fn a_pack_may_be_in_a_secret() {
     let settings = settings(json!({"pack": {"configMap": null, "secret": {"name": "web", "key": "k"}}}));
-    let kind = ReferenceKind::Secret;
-    assert_eq!(settings.pack, PackFrom::Object { kind, name: "web".into(), key: Some("k".into()) });
+    assert_eq!(settings.pack, in_object(ReferenceKind::Secret, "web", Some("k")));
 }
 
 #[test]
@@ -385,7 +389,7 @@ fn a_pack_path_needs_the_flag_and_stays_below_the_directory() {
     assert_eq!((refused.reason, refused.field.as_str()), (INVALID_SPEC, "spec.pack.path"));
     assert!(refused.message.contains("--pack-dir"), "{refused}");
     for path in ["podinfo", "a/b/podinfo-1.0.0.tgz", "..a", "a..b"] {
-        assert_eq!(validate(&at(path), &DIR).map(|s| s.pack), Ok(PackFrom::Path(path.into())));
+        assert_eq!(validate(&at(path), &DIR).map(|s| s.pack), Ok(PackFrom::Path(FromPath(path.into()))));
     }
     for path in ["", "/etc", "..", "../x", "a/../../x", "a//b", "a/", "./a", "a\\b", "a\0b"] {
         assert_eq!(refusal(&at(path), &DIR).field, "spec.pack.path", "{path:?}");
@@ -433,11 +437,11 @@ fn a_url_is_taken_over_with_its_digest_and_the_name_of_its_secret() {
     let digest = format!("sha256:{}", "0a".repeat(32));
     let whole =
         json!({"url": "https://example.com/web.tgz", "digest": digest, "secretRef": {"name": "login"}});
-    let expected = PackFrom::Http {
+    let expected = PackFrom::Http(FromHttp {
         url: "https://example.com/web.tgz".into(),
         digest: Some(digest),
         secret: Some("login".into()),
-    };
+    });
     assert_eq!(validate(&http(whole), &NO_DIR).map(|settings| settings.pack), Ok(expected));
     for (wrong, field) in [
         (json!({"url": "ftp://example.com/a"}), "spec.pack.http.url"),

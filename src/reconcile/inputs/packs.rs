@@ -1,22 +1,18 @@
 //! Packs as releases refer to them: read once, decoded once, however many releases use them.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedSender;
 
-use crate::api::PackFrom;
-use crate::cluster::{Account, Cluster, Reference, Turns, Unread};
-use crate::pack::{self, Limits, Pack};
+use crate::cluster::{Account, Reference, Turns};
+use crate::pack::{self, Pack};
+use crate::reconcile::Error;
 use crate::reconcile::access::fair::FairTurns;
 use crate::reconcile::access::fair::Shares;
 use crate::reconcile::access::fair::Turn;
-use crate::reconcile::{Context, Error};
 use crate::release::ReleaseKey;
-use crate::source;
-use crate::watch::Seen;
 
 /// Decoded packs kept; the one that was not used for the longest time goes first.
 const KEPT: usize = 64;
@@ -40,25 +36,11 @@ pub(in crate::reconcile) enum Place {
     Archive(String),
 }
 
-/// How new what is known of a source has to be.
-pub(in crate::reconcile) struct Freshness {
-    pub interval: Duration,
-    /// The spec is another one than the status speaks of.
-    pub changed: bool,
-    /// The text of a request that is not acknowledged yet.
-    pub request: Option<String>,
-}
-
-impl Freshness {
-    fn max_age(&self) -> Duration {
-        if self.request.is_some() { Duration::ZERO } else { self.interval }
-    }
-}
-
 /// Decoded packs: one for each content, wherever and however often it was read.
 pub struct Packs {
     kept: Mutex<Kept>,
-    reading: Turns<Place>,
+    /// Reads a place once for all who ask for it at the same moment.
+    pub(in crate::reconcile) reading: Turns<Place>,
     pub(in crate::reconcile) turns: FairTurns,
 }
 
@@ -72,8 +54,8 @@ struct Kept {
 /// What was found at a place.
 pub(in crate::reconcile) struct Found {
     /// resourceVersion of the object; 0 for anything else.
-    version: u64,
-    read_at: Instant,
+    pub(in crate::reconcile) version: u64,
+    pub(in crate::reconcile) read_at: Instant,
     digest: String,
 }
 
@@ -173,127 +155,6 @@ fn weight(pack: &Pack) -> usize {
     2 * files + NODE * (pack::values::nodes(&pack.values) + schema) + compiled + inside
 }
 
-impl Context {
-    /// The pack of a release, whose references are watched already. An object is read again when the watch says that
-    /// it is another one or that is asked for, a path and a URL when what is known is too old.
-    pub(in crate::reconcile) async fn pack(
-        &self,
-        from: &PackFrom,
-        reader: &Cluster,
-        key: &ReleaseKey,
-        fresh: &Freshness,
-    ) -> Result<Arc<Pack>, Error> {
-        if !matches!(from, PackFrom::Http { .. }) {
-            self.fetcher.leave(key);
-        }
-        let (kind, result) = match from {
-            PackFrom::Object { kind, name, key: data_key } => {
-                let reference = Reference::new(*kind, &key.namespace, name);
-                let anyway = fresh.request.is_some();
-                (kind.as_str(), self.in_object(reader, key, reference, data_key.as_deref(), anyway).await)
-            }
-            // Its fetches are counted where they are made.
-            PackFrom::Http { url, digest, secret } => {
-                let (digest, secret) = (digest.as_deref(), secret.as_deref());
-                return self.behind_url(url, digest, secret, reader, key, fresh).await;
-            }
-            PackFrom::Path(path) => ("path", self.below_pack_dir(path, key, fresh.max_age()).await),
-        };
-        match result {
-            Ok((pack, fetched)) => {
-                if fetched {
-                    self.report.fetched(kind, true);
-                }
-                Ok(pack)
-            }
-            Err(error) => {
-                if !matches!(error, Error::Queued { .. }) {
-                    self.report.fetched(kind, false);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    async fn in_object(
-        &self,
-        reader: &Cluster,
-        key: &ReleaseKey,
-        reference: Reference,
-        data_key: Option<&str>,
-        read_anyway: bool,
-    ) -> Result<(Arc<Pack>, bool), Error> {
-        let place = Place::Object(reader.account().cloned(), reference.clone(), data_key.map(str::to_owned));
-        let known = || match self.references.seen(&reference) {
-            Seen::At(version) => Some((self.packs.get(&place, |kept| kept.version == version)?, false)),
-            _ => None,
-        };
-        if let Some(known) = known().filter(|_| !read_anyway) {
-            return Ok(known);
-        }
-        if read_anyway {
-            // Mostly it is as it was, and needs no turn.
-            return self.read_pack(reader, key, reference.clone(), data_key, place.clone(), None).await;
-        }
-        // Before it is read, so that no read is in vain.
-        let turn = Some(self.packs.turn(key).await?);
-        let read = self.read_pack(reader, key, reference.clone(), data_key, place.clone(), turn);
-        self.packs.reading.once(&place, known, read).await
-    }
-
-    async fn read_pack(
-        &self,
-        reader: &Cluster,
-        key: &ReleaseKey,
-        reference: Reference,
-        data_key: Option<&str>,
-        place: Place,
-        turn: Option<Turn>,
-    ) -> Result<(Arc<Pack>, bool), Error> {
-        let contents = match self.read(reader, &reference).await {
-            Ok(Some(contents)) => contents,
-            Ok(None) => return Err(Error::PackObjectNotFound { reference }),
-            Err(Unread { forbidden: true, message }) => {
-                return Err(Error::ReadForbidden { what: format!("the {reference} of spec.pack"), message });
-            }
-            Err(Unread { message, .. }) => return Err(Error::PackObject { reference, message }),
-        };
-        let version = contents.version;
-        if !contents.is_record
-            && let Some(pack) = self.packs.get(&place, |kept| kept.version == version)
-        {
-            return Ok((pack, true));
-        }
-        let turn = match turn {
-            Some(turn) => turn,
-            None => self.packs.turn(key).await?,
-        };
-        let wanted = data_key.map(str::to_owned);
-        let decode =
-            move || source::object::pack_from(&reference, &contents, wanted.as_deref(), &Limits::default());
-        let pack = decoded(turn, decode).await?;
-        Ok((self.packs.put(place, version, pack?), true))
-    }
-
-    async fn below_pack_dir(
-        &self,
-        path: &str,
-        key: &ReleaseKey,
-        max_age: Duration,
-    ) -> Result<(Arc<Pack>, bool), Error> {
-        let place = Place::Path(path.to_owned());
-        if let Some(pack) = self.packs.get(&place, |kept| kept.read_at.elapsed() < max_age) {
-            return Ok((pack, false));
-        }
-        let turn = self.packs.turn(key).await?;
-        let dir = self.pack_dir.clone().unwrap_or_default();
-        let relative = path.to_owned();
-        let load = move || source::path::load(Path::new(&dir), &relative, &Limits::default());
-        let pack = decoded(turn, load).await?;
-        Ok((self.packs.put(place, 0, pack?), true))
-    }
-}
-
 /// Unpacking uses the CPU and files block: neither belongs on an async thread. The turn is kept for the pass, which may have to
 /// render next.
 pub(in crate::reconcile) async fn decoded<T: Send + 'static>(
@@ -309,6 +170,7 @@ pub(in crate::reconcile) async fn decoded<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pack::Limits;
 
     fn pack(content: &str, bytes: usize) -> Pack {
         let text = "apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n";

@@ -1,45 +1,48 @@
-//! What a release refers to besides its own objects, and how that is read.
+//! What a release refers to besides its own objects.
 
 use std::collections::HashSet;
 
-use crate::api::{ActsAs, PackFrom, ReferenceKind, Settings};
-use crate::cluster::{Cluster, Contents, Reference, Referent, Unread};
-use crate::reconcile::Context;
+use crate::api::{ActsAs, Settings};
+use crate::cluster::{Reference, Referent};
+use crate::reconcile::inputs::sources::source;
 use crate::release::ReleaseKey;
 
 /// Everything in the release's own namespace whose change the release has to hear of.
 pub(in crate::reconcile) fn references(settings: &Settings, key: &ReleaseKey) -> HashSet<Reference> {
     let Settings { pack, values_from, acts_as, .. } = settings;
-    let pack = match pack {
-        PackFrom::Object { kind, name, .. } => Some((*kind, name)),
-        PackFrom::Http { secret, .. } => secret.as_ref().map(|name| (ReferenceKind::Secret, name)),
-        PackFrom::Path(_) => None,
-    };
-    let all = pack.into_iter().chain(values_from.iter().map(|from| (from.kind, &from.name)));
-    let all = all.map(|(kind, name)| Reference::new(kind, &key.namespace, name));
+    let pack = source(pack).references(&key.namespace);
+    let values = values_from.iter().map(|from| Reference::new(from.kind, &key.namespace, &from.name));
     let account = match acts_as {
         ActsAs::ServiceAccount(name) => Some(Reference::new(Referent::ServiceAccount, &key.namespace, name)),
         ActsAs::Operator | ActsAs::Nobody => None,
     };
-    all.chain(account).collect()
+    pack.into_iter().chain(values).chain(account).collect()
 }
 
-impl Context {
-    /// Reads an object that the release refers to, as `reader`; `None` when it does not exist.
-    ///
-    /// # Errors
-    /// Why it cannot be read, without anything of its content.
-    pub(in crate::reconcile) async fn read(
-        &self,
-        reader: &Cluster,
-        reference: &Reference,
-    ) -> Result<Option<Contents>, Unread> {
-        let before = self.references.seen(reference);
-        let found = reader.contents(reference).await?;
-        // The watch does not show revision records: nothing that is known of them would stay right.
-        if !found.as_ref().is_some_and(|contents| contents.is_record) {
-            self.references.read(reference, before, found.as_ref().map(|contents| contents.version));
-        }
-        Ok(found)
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::{Policy, SherpackRelease, validate};
+
+    #[test]
+    fn a_release_refers_to_the_objects_of_its_source_of_its_values_and_to_its_account() {
+        let release: SherpackRelease = serde_json::from_value(json!({
+            "apiVersion": "sherpack.io/v1alpha1", "kind": "SherpackRelease",
+            "metadata": {"name": "web", "namespace": "team"},
+            "spec": {
+                "pack": {"http": {"url": "https://example.com/web.tgz", "secretRef": {"name": "login"}}},
+                "targetNamespace": "apps",
+                "valuesFrom": [{"kind": "ConfigMap", "name": "common"}, {"kind": "Secret", "name": "login"}],
+                "serviceAccountName": "deployer",
+            },
+        }))
+        .unwrap();
+        let settings = validate(&release, &Policy::default()).unwrap();
+        let found = references(&settings, &ReleaseKey::of(&release));
+        let mut found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        found.sort();
+        assert_eq!(found, ["ConfigMap team/common", "Secret team/login", "ServiceAccount team/deployer"]);
     }
 }

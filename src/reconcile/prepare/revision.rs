@@ -15,7 +15,7 @@ use crate::plan::{self, Parts, Plan};
 use crate::reconcile::access::fair::Turn;
 use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::inputs::lookup::Seen;
-use crate::reconcile::inputs::packs::Freshness;
+use crate::reconcile::inputs::sources::Freshness;
 use crate::reconcile::operation::run::occasion;
 use crate::reconcile::records::parsed::joined;
 use crate::reconcile::{Error, Pass};

@@ -1,15 +1,15 @@
-//! A pack archive in `binaryData` of a ConfigMap or in `data` of a Secret.
+//! Which entry of an object is the archive: in `binaryData` of a ConfigMap or in `data` of a Secret.
 
-use super::Error;
 use crate::cluster::{Contents, Reference, Referent};
 use crate::pack::{Limits, Pack, read_archive};
+use crate::source::{Error, HIDDEN};
 
 /// The archive in an object and the key under which it stands.
 ///
 /// # Errors
 /// [`Error::NotFound`] when the key, or any entry, is missing; [`Error::Invalid`] when no key was given and there are
 /// several entries, when the entry is text, or when the object is labelled as a revision record.
-pub fn archive<'c>(
+fn archive<'c>(
     reference: &Reference,
     contents: &'c Contents,
     key: Option<&str>,
@@ -21,7 +21,7 @@ pub fn archive<'c>(
         Referent::Secret => ("data", "spec.pack.secret.key"),
     };
     if contents.is_record {
-        return invalid(super::HIDDEN.to_owned());
+        return invalid(HIDDEN.to_owned());
     }
     let mut entries = contents.bytes.iter();
     if let Some(key) = key {
@@ -44,7 +44,7 @@ pub fn archive<'c>(
 ///
 /// # Errors
 /// Those of [`archive`], and [`Error::Pack`] when the bytes are not a pack.
-pub fn pack_from(
+pub(super) fn pack_from(
     reference: &Reference,
     contents: &Contents,
     key: Option<&str>,

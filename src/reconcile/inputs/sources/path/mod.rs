@@ -1,0 +1,66 @@
+//! A directory or archive below the operator's pack directory.
+
+use std::path::Path;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::{LookedUp, Scope, Source};
+use crate::api::sources::FromPath;
+use crate::cluster::Reference;
+use crate::pack::Limits;
+use crate::reconcile::Error;
+use crate::reconcile::inputs::packs::{Place, decoded};
+use crate::source::path::load;
+
+impl Source for FromPath {
+    fn kind(&self) -> &'static str {
+        "path"
+    }
+
+    fn references(&self, _: &str) -> Vec<Reference> {
+        Vec::new()
+    }
+
+    fn look_up<'a>(&'a self, scope: &'a Scope<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
+        below_pack_dir(&self.0, scope).boxed()
+    }
+}
+
+/// Files are not watched, so they are read again when what is known is too old.
+async fn below_pack_dir(path: &str, scope: &Scope<'_>) -> Result<LookedUp, Error> {
+    let place = Place::Path(path.to_owned());
+    let max_age = scope.fresh.max_age();
+    if let Some(pack) = scope.packs.get(&place, |found| found.read_at.elapsed() < max_age) {
+        return Ok(LookedUp { pack, fetched: false });
+    }
+    let turn = scope.packs.turn(scope.key).await?;
+    let dir = scope.pack_dir.map(Path::to_path_buf).unwrap_or_default();
+    let relative = path.to_owned();
+    let pack = decoded(turn, move || load(&dir, &relative, &Limits::default())).await??;
+    Ok(LookedUp { pack: scope.packs.put(place, 0, pack), fetched: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::stand::{Stand, pack, pack_from};
+
+    #[tokio::test]
+    async fn a_path_is_read_once_in_an_interval_and_again_when_that_is_asked_for() {
+        let dir = std::env::temp_dir().join(format!("sherpack-source-path-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("web.tgz"), pack("web")).unwrap();
+        let mut stand = Stand::refusing(404, "NotFound");
+        stand.pack_dir = Some(dir.clone());
+        let from = pack_from(&json!({"path": "web.tgz"}));
+        for (request, fetched) in [(None, true), (None, false), (Some("now"), true)] {
+            let found = stand.look_up(&from, request).await.unwrap();
+            assert_eq!((found.pack.metadata.name.as_str(), found.fetched), ("web", fetched), "{request:?}");
+        }
+        let gone = stand.look_up(&pack_from(&json!({"path": "gone"})), None).await.err().unwrap();
+        assert_eq!(gone.reason(), "SourceNotFound");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
