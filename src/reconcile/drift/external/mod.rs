@@ -34,6 +34,7 @@ use crate::api::{
 };
 use crate::manifest::ObjectId;
 use crate::manifest::managed_fields::Holder;
+use crate::reconcile::access::name_claims::is_strange;
 use crate::reconcile::state::Remembered;
 use crate::reconcile::status::redact::Secrets;
 use crate::reconcile::status::{self, Guarding, Outcome, Progress};
@@ -134,6 +135,10 @@ impl Pass<'_> {
         let mut guard = self.mem.guard.take().unwrap_or_default();
         if guard.lock.as_ref() != Some(&lock) {
             self.let_be(&mut guard, false);
+            if let Some(before) = &guard.lock {
+                self.ctx.names.forget(&self.key);
+                self.ctx.wake_locks(&self.key, before);
+            }
             *guard = Guard { lock: Some(lock.clone()), ..Guard::default() };
         }
         guard.asked.clone_from(&self.settings.ignore);
@@ -158,8 +163,13 @@ impl Pass<'_> {
     /// Looks at the newest revision, and keeps its objects if that is what it asks for.
     async fn take_stance(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<Stance, Error> {
         for _ in 0..TRIES {
-            let taken_by = self.lock_taken_by(lock);
-            if !self.settings.suspend && taken_by.is_none() {
+            let strange = is_strange(&self.settings.acts_as, Some(&self.key.namespace), lock);
+            if strange {
+                // Who else has it is told to nobody who may not read it.
+                self.look_up_as_stranger(lock, guard).await?;
+            }
+            let taken_by = if self.settings.suspend { None } else { self.lock_taken_by(lock) };
+            if !self.settings.suspend && !strange && taken_by.is_none() {
                 self.look_up(lock, guard).await?;
             }
             let nothing = Found::Nothing;
@@ -182,6 +192,26 @@ impl Pass<'_> {
             guard.head = None;
         }
         Err(Error::Undecided)
+    }
+
+    /// [`Pass::look_up`], and what it says of the claim to the lock. A suspended lock claims nothing.
+    async fn look_up_as_stranger(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<(), Error> {
+        let looked = match self.settings.suspend {
+            true => Ok(()),
+            false => self.look_up(lock, guard).await,
+        };
+        let granted = match &looked {
+            Ok(()) => !self.settings.suspend,
+            // There was no answer.
+            Err(error) if error.class() == Class::Retry => return looked,
+            Err(_) => false,
+        };
+        if !granted {
+            // Before others are woken, who may have the objects.
+            self.let_be(guard, false);
+        }
+        self.ctx.settle_lock(&self.key, lock, granted);
+        looked
     }
 
     /// Forgets the objects: when they are locked again, each is looked at. `soon`: that may be any moment.
@@ -215,7 +245,11 @@ impl Pass<'_> {
                 return false;
             }
             match &other.spec.lock {
-                Some(_) => api::lock_of(other).as_ref() == Some(lock) && age(other) < age(self.release),
+                Some(_) => {
+                    api::lock_of(other).as_ref() == Some(lock)
+                        && age(other) < age(self.release)
+                        && self.ctx.lock_counts(other, lock)
+                }
                 None => {
                     lock.installer == Installer::Sherpack
                         && other.metadata.namespace.as_deref() == Some(&*lock.namespace)
@@ -225,7 +259,12 @@ impl Pass<'_> {
             }
         };
         let state = self.ctx.releases.state();
-        state.iter().find(rivals).map(|rival| ReleaseKey::of(rival).to_string())
+        let rival = state.iter().find(rivals)?;
+        let key = ReleaseKey::of(rival);
+        if is_strange(&api::acts_as(rival, &self.ctx.policy), Some(&key.namespace), lock) {
+            self.ctx.contest(&key);
+        }
+        Some(self.ctx.told_of(&key, &self.settings, &self.key))
     }
 
     async fn settle_guard(
