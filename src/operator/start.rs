@@ -21,7 +21,9 @@ use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe, service_networks};
 use crate::pack::Limits;
 use crate::probe::Prober;
-use crate::reconcile::{Budget, Calm, Context, LetGo, Memory, Packs, Rights, Sharing, ValuesKept, Walks};
+use crate::reconcile::{
+    Budget, Calm, Context, LetGo, Memory, NameClaims, Packs, Rights, Sharing, ValuesKept, Walks,
+};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
@@ -86,7 +88,7 @@ pub(super) async fn work(
     let record_watch = RecordWatch::start(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
     for (of, revision, version) in in_files {
         // No watch tells of files.
-        record_watch.wrote(&of, revision, version);
+        record_watch.found(&of, revision, version);
     }
     record_watch.listed().await;
     drop(records_gate);
@@ -129,6 +131,7 @@ pub(super) async fn work(
         record_watch,
         packs: Packs::new(wake_tx.clone()),
         references: ReferenceWatch::new(client, wake_tx, on_restart),
+        names: NameClaims::default(),
         sharing: Sharing::default(),
         walks,
         values: ValuesKept::default(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::api::Api;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -16,18 +16,18 @@ use crate::api::{Bounded, Policy, Settings, SherpackRelease, SherpackReleaseStat
 use crate::cluster::{Cluster, version_of};
 use crate::probe::Prober;
 use crate::reconcile::access::budget::Budget;
+use crate::reconcile::access::name_claims::NameClaims;
 use crate::reconcile::access::review_cache::Rights;
 use crate::reconcile::crds::evidence::Walks;
 use crate::reconcile::crds::shared::Sharing;
 use crate::reconcile::inputs::packs::Packs;
 use crate::reconcile::inputs::values::ValuesKept;
-use crate::reconcile::observe::dependencies::stays_within;
 use crate::reconcile::operation::let_go::LetGo;
 use crate::reconcile::state::Memory;
 use crate::reconcile::state::Remembered;
 use crate::reconcile::status::release_writes::own;
 use crate::reconcile::status::throttle::Calm;
-use crate::release::{Action, Owner, ReleaseKey};
+use crate::release::{Action, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
 use crate::storage::{Stored, Stores};
@@ -44,6 +44,8 @@ pub struct Context {
     pub guards: ObjectWatches,
     pub record_watch: RecordWatch,
     pub references: ReferenceWatch,
+    /// What accounts were answered about names in other namespaces.
+    pub names: NameClaims,
     pub packs: Packs,
     pub values: ValuesKept,
     /// Memory for what passes work with.
@@ -156,15 +158,7 @@ impl Context {
     /// Ends everything that is kept for a release that is gone, and wakes those that waited for its name.
     pub(super) fn forget(&self, key: &ReleaseKey, release: &SherpackRelease) {
         self.forget_key(key);
-        let same = |other: &&Arc<SherpackRelease>| {
-            let same_name = other.release_name() == release.release_name()
-                && other.target_namespace() == release.target_namespace();
-            let locks_it = crate::api::lock_of(other).is_some_and(|lock| lock.name == release.release_name());
-            (same_name || locks_it) && ReleaseKey::of(other) != *key
-        };
-        for waiting in self.releases.state().iter().filter(same) {
-            self.objects.wake(&ReleaseKey::of(waiting));
-        }
+        self.wake_rivals(key, release);
         for sharing in self.sharing.of(key) {
             self.objects.wake(&sharing);
         }
@@ -183,13 +177,12 @@ impl Context {
 
     /// Ends everything that is kept for a release that is not there any more.
     pub fn forget_key(&self, key: &ReleaseKey) {
-        if let Some(lock) = self.memory.lock_of(key) {
-            let same = |other: &&Arc<SherpackRelease>| crate::api::lock_of(other).as_ref() == Some(&lock);
-            for waiting in self.releases.state().iter().filter(same) {
-                self.objects.wake(&ReleaseKey::of(waiting));
-            }
+        let lock = self.memory.lock_of(key);
+        self.record_watch.claim(key, &[]);
+        self.names.forget(key);
+        if let Some(lock) = lock {
+            self.wake_locks(key, &lock);
         }
-        self.record_watch.unclaim(key);
         self.objects.table().forget_all(key);
         self.objects.retain_kinds(key, &std::collections::BTreeSet::new());
         self.guards.table().forget_all(key);
@@ -259,49 +252,6 @@ impl Context {
         let found = own("state", self.api(release).get_metadata_opt(&release.name_any())).await?;
         let same = |found: &ObjectMeta| found.uid == release.metadata.uid && has_finalizer(found);
         Ok(found.is_some_and(|found| same(&found.metadata)))
-    }
-
-    /// Another living release that owns the same target and name: the owner of the newest record, else one that lives
-    /// in its own target before those that come from elsewhere, else the oldest.
-    pub(super) fn name_taken_by(
-        &self,
-        release: &SherpackRelease,
-        settings: &Settings,
-        head_owner: Option<&Owner>,
-    ) -> Option<String> {
-        let me = ReleaseKey::of(release);
-        let age = |release: &SherpackRelease| {
-            let from_elsewhere = release.metadata.namespace.as_deref() != Some(release.target_namespace());
-            let created = release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at);
-            (from_elsewhere, created, release.metadata.uid.clone())
-        };
-        let same = |other: &&Arc<SherpackRelease>| {
-            other.release_name() == settings.release_name
-                && other.target_namespace() == settings.target_namespace
-                && other.spec.lock.is_none()
-                && ReleaseKey::of(other) != me
-                && !self.was_let_go(other)
-        };
-        let state = self.releases.state();
-        let mut rivals: Vec<&Arc<SherpackRelease>> = state.iter().filter(same).collect();
-        rivals.sort_by_key(|rival| age(rival));
-        let owns =
-            |key: &ReleaseKey, owner: &Owner| key.namespace == owner.namespace && key.name == owner.name;
-        let within = stays_within(settings, &me);
-        let told = |rival: &Arc<SherpackRelease>| match ReleaseKey::of(rival) {
-            key if within.is_none_or(|within| key.namespace == within) => key.to_string(),
-            _ => "in another namespace".to_owned(),
-        };
-        if let Some(owner) = head_owner {
-            if owns(&me, owner) {
-                return None;
-            }
-            if let Some(rival) = rivals.iter().find(|rival| owns(&ReleaseKey::of(rival), owner)) {
-                return Some(told(rival));
-            }
-        }
-        let oldest = rivals.first()?;
-        (age(oldest) < age(release)).then(|| told(oldest))
     }
 
     /// The newest record of a name as the start-up list showed it; given once.

@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use access::budget::Budget;
+pub use access::name_claims::NameClaims;
 pub use access::review_cache::Rights;
 pub use context::{Context, Report, Snapshot};
 pub(crate) use crds::definitions::refused;
@@ -138,6 +139,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     }
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
+        ctx.claims_nothing(&release);
         return ctx
             .write_status(&release, &key, &mut mem, status::refused(&release, invalid, now))
             .await
@@ -171,6 +173,7 @@ impl Pass<'_> {
         let asked_before = self.take_requests();
         if let Some(at) = self.mem.retry_at.filter(|at| self.scope.now < *at)
             && !(source_changed || record_changed || sees_again || self.generation_changed())
+            && !self.scope.ctx.names.is_contested(self.scope.key)
             && self.scope.release.metadata.deletion_timestamp.is_none()
             && self.scope.ctx.objects.suspicions(self.scope.key).is_empty()
         {

@@ -8,6 +8,7 @@ pub mod dependents;
 pub mod depends;
 pub mod description;
 pub mod guard;
+pub mod name_claims;
 
 mod hook;
 mod key;

@@ -2,6 +2,7 @@
 //!
 //! Holds a client for watching only; every write is somebody else's.
 
+mod claims;
 mod objects;
 mod records;
 mod references;

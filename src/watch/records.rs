@@ -15,6 +15,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 use tokio::sync::watch;
 
+use super::claims::Claims;
 use super::objects::{OnRestart, lock};
 use crate::api::{HistoryStorage, names};
 use crate::cluster::version_of;
@@ -52,7 +53,7 @@ struct State {
     listing: HashMap<RecordsOf, Known>,
     /// Storages of which a list runs.
     lists: HashSet<HistoryStorage>,
-    claims: HashMap<RecordsOf, ReleaseKey>,
+    claims: Claims,
     /// Records whose parts are heeded too, by the names of their main objects.
     heeded: HashMap<RecordsOf, (u32, String)>,
 }
@@ -131,18 +132,35 @@ impl State {
             .known
             .get(of)
             .is_some_and(|known| known.revisions.is_empty() && !matches!(known.newest, Newest::At { .. }));
-        if gone && !self.claims.contains_key(of) {
+        if gone && !self.claims.has(of) {
             self.known.remove(of);
         }
     }
 
-    fn unclaim(&mut self, release: &ReleaseKey) {
-        let left: Vec<RecordsOf> =
-            self.claims.extract_if(|_, claimant| claimant == release).map(|(of, _)| of).collect();
-        for of in &left {
-            self.heeded.remove(of);
-            self.forget_if_gone(of);
+    fn claim(&mut self, release: &ReleaseKey, names: &[RecordsOf]) {
+        for of in self.claims.set(release, names) {
+            self.heeded.remove(&of);
+            self.forget_if_gone(&of);
         }
+    }
+
+    fn heed(&mut self, of: &RecordsOf, revision: Option<u32>) {
+        match revision {
+            // For nobody nothing has to be made whole.
+            Some(revision) if self.claims.has(of) => {
+                self.heeded.insert(of.clone(), (revision, Record::key_of(&of.stem, revision)));
+            }
+            _ => drop(self.heeded.remove(of)),
+        }
+    }
+
+    /// Takes note of a write by a release; gives the others that are to hear of it: those that name what has a new revision.
+    fn wrote(&mut self, of: &RecordsOf, revision: u32, version: u64, by: &ReleaseKey) -> Vec<ReleaseKey> {
+        let before = self.newest(of);
+        let known = matches!(before, Newest::At { revision: known, .. } if known >= revision);
+        let newer = self.saw(of.clone(), revision, version);
+        let others = self.claims.of(of).filter(|other| newer && !known && *other != by);
+        others.cloned().collect()
     }
 
     fn list_begins(&mut self, storage: HistoryStorage) {
@@ -190,10 +208,11 @@ impl State {
 pub struct RecordWatch {
     state: Arc<Mutex<State>>,
     watches: Vec<(watch::Receiver<bool>, tokio::task::AbortHandle)>,
+    wake_tx: UnboundedSender<ReleaseKey>,
 }
 
 impl RecordWatch {
-    /// Starts the watches; changes wake the release that claims the name.
+    /// Starts the watches; changes wake the releases that claim the name.
     #[must_use]
     pub fn start(client: Client, wake_tx: UnboundedSender<ReleaseKey>, on_restart: OnRestart) -> Self {
         let state: Arc<Mutex<State>> = Arc::default();
@@ -208,7 +227,7 @@ impl RecordWatch {
         let secrets = watched(HistoryStorage::Secret, names::DRIVER_SECRETS, "Secret");
         let config_maps = watched(HistoryStorage::ConfigMap, names::DRIVER_CONFIGMAP, "ConfigMap");
         let watches = vec![secrets.start::<Secret>(client.clone()), config_maps.start::<ConfigMap>(client)];
-        Self { state, watches }
+        Self { state, watches, wake_tx }
     }
 
     /// Waits for the first lists.
@@ -219,27 +238,16 @@ impl RecordWatch {
         }
     }
 
-    /// Says which release the records of `of` belong to.
-    pub fn claim(&self, of: &RecordsOf, release: &ReleaseKey) {
-        lock(&self.state).claims.insert(of.clone(), release.clone());
-    }
-
-    /// Ends the claim of a release.
-    pub fn unclaim(&self, release: &ReleaseKey) {
-        lock(&self.state).unclaim(release);
+    /// Says of which names a release is to hear; of what it claimed before and not now it hears no more. Whether it may hear
+    /// of them is for the caller to know.
+    pub fn claim(&self, release: &ReleaseKey, names: &[RecordsOf]) {
+        lock(&self.state).claim(release, names);
     }
 
     /// Says that somebody's write of a part of this revision is news as well, until told otherwise: it may make a record
     /// whole that could not be read.
     pub fn heed_parts(&self, of: &RecordsOf, revision: Option<u32>) {
-        let mut state = lock(&self.state);
-        match revision {
-            Some(revision) => {
-                let main = Record::key_of(&of.stem, revision);
-                state.heeded.insert(of.clone(), (revision, main));
-            }
-            None => drop(state.heeded.remove(of)),
-        }
+        lock(&self.state).heed(of, revision);
     }
 
     /// The newest record of a name.
@@ -248,9 +256,16 @@ impl RecordWatch {
         lock(&self.state).newest(of)
     }
 
-    /// Takes note of a write of ours, so that its echo is not news.
-    pub fn wrote(&self, of: &RecordsOf, revision: u32, version: u64) {
+    /// Takes note of a record of which no watch tells.
+    pub fn found(&self, of: &RecordsOf, revision: u32, version: u64) {
         lock(&self.state).saw(of.clone(), revision, version);
+    }
+
+    /// Takes note of a write of ours for a release, so that its echo is no news to that one. Others hear of a new revision.
+    pub fn wrote(&self, of: &RecordsOf, revision: u32, version: u64, by: &ReleaseKey) {
+        for other in lock(&self.state).wrote(of, revision, version, by) {
+            let _ = self.wake_tx.unbounded_send(other);
+        }
     }
 
     /// Takes note that we deleted all records of a name of which no watch tells.
@@ -318,7 +333,7 @@ impl Watched {
     ) -> Vec<ReleaseKey> {
         let mut woken = Vec::new();
         let mut state = lock(&self.state);
-        let mut news = |state: &State, of: &RecordsOf| woken.extend(state.claims.get(of).cloned());
+        let mut news = |state: &State, of: &RecordsOf| woken.extend(state.claims.of(of).cloned());
         match event {
             Ok(watcher::Event::Init) => state.list_begins(self.storage),
             Ok(watcher::Event::InitApply(object)) => {

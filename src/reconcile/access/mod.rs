@@ -2,6 +2,7 @@
 
 pub(super) mod budget;
 pub(super) mod fair;
+pub(super) mod name_claims;
 pub(super) mod preflight;
 pub(super) mod records_elsewhere;
 pub(super) mod review_cache;

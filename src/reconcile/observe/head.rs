@@ -1,8 +1,9 @@
 //! What a pass knows before it decides. Reads only what memory and watches do not tell.
 
-use crate::api::{DriftMode, DriftPause, Settings};
+use crate::api::{Class, DriftMode, DriftPause, Settings, reasons};
 use crate::reconcile::access::budget::UNPACKED;
 use crate::reconcile::access::records_elsewhere::HeadAccess;
+use crate::reconcile::state::Remembered;
 use crate::reconcile::{Error, Pass};
 use crate::release::decide;
 use crate::release::decide::{
@@ -19,18 +20,29 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn observe_head(&mut self) -> Result<Option<Error>, Error> {
         self.recall();
         let of = self.records_of();
-        self.scope.ctx.record_watch.claim(&of, self.scope.key);
-        let newest = self.scope.ctx.record_watch.newest(&of);
         let keys = self.scope.ctx.records.keys().changes();
-        let known = self.mem.keys == keys && self.mem.head.as_ref().is_some_and(|(_, at)| *at == newest);
-        if known && self.mem.head_for.as_ref() == Some(&self.scope.settings.acts_as) {
+        let known = |mem: &Remembered, newest: Newest| {
+            mem.keys == keys && mem.head.as_ref().is_some_and(|(_, at)| *at == newest)
+        };
+        let contested = self.scope.ctx.names.is_contested(self.scope.key);
+        let asked = !contested && self.mem.head_for.as_ref() == Some(&self.scope.settings.acts_as);
+        if asked && known(self.mem, self.scope.ctx.record_watch.newest(&of)) {
             return Ok(None);
         }
-        let (there, refused) = match self.may_know_head().await? {
+        if contested {
+            // An answer of a moment ago may be why it still has the name.
+            self.doubt_rights(reasons::FORBIDDEN);
+        }
+        let access = self.may_know_head().await;
+        self.settle_access(&of, &access);
+        let (there, refused) = match access? {
             HeadAccess::Granted => (true, None),
             HeadAccess::Refused(error) => (true, Some(error)),
             HeadAccess::NoNamespace => (false, None),
         };
+        // Only from here on does news wake this release.
+        let newest = self.scope.ctx.record_watch.newest(&of);
+        let known = known(self.mem, newest);
         let newest = if there { newest } else { Newest::None };
         if !known || !there {
             self.read_head(&of, newest).await?;
@@ -41,6 +53,21 @@ impl Pass<'_> {
             self.keep_own_head_only();
         }
         Ok(refused)
+    }
+
+    /// A name counts as claimed, and its records are told of, only with the right to them.
+    fn settle_access(&self, of: &RecordsOf, access: &Result<HeadAccess, Error>) {
+        let (granted, told) = match access {
+            Ok(HeadAccess::Granted) => (true, true),
+            // The first record there is news: then the account is asked.
+            Ok(HeadAccess::NoNamespace) => (false, true),
+            Ok(HeadAccess::Refused(_)) => (false, false),
+            // There was no answer.
+            Err(error) if error.class() == Class::Retry => return,
+            Err(_) => (false, false),
+        };
+        self.scope.ctx.record_watch.claim(self.scope.key, if told { std::slice::from_ref(of) } else { &[] });
+        self.scope.ctx.settle_claim(self.scope.release, granted);
     }
 
     async fn read_head(&mut self, of: &RecordsOf, newest: Newest) -> Result<(), Error> {

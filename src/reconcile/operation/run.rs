@@ -327,7 +327,7 @@ impl Pass<'_> {
         let of = self.records_of();
         self.mem.errors = 0;
         self.knows(stored);
-        self.scope.ctx.record_watch.wrote(&of, stored.record.version, version);
+        self.scope.ctx.record_watch.wrote(&of, stored.record.version, version, self.scope.key);
         self.keep_manifest(stored);
         let newest = crate::watch::Newest::At { revision: stored.record.version, version };
         self.mem.head = Some((Head::Ours(Box::new(stored.clone().slim())), newest));

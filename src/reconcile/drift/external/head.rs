@@ -7,8 +7,10 @@
 use std::collections::HashSet;
 
 use super::Guard;
-use crate::api::{ActsAs, HistoryStorage, Installer, LockOf, PackStatus};
+use crate::api::{ActsAs, HistoryStorage, Installer, LockOf, PackStatus, reasons};
 use crate::cluster::{Reference, Referent};
+use crate::plan::rights::{Right, describe};
+use crate::reconcile::access::preflight::right;
 use crate::reconcile::{Error, Pass};
 use crate::release::guard::Found;
 use crate::storage::{
@@ -71,6 +73,7 @@ impl Pass<'_> {
     /// Something is to be done that was not when the last try failed.
     pub(super) fn has_news(&self, lock: &LockOf, guard: &Guard) -> bool {
         self.generation_changed()
+            || self.scope.ctx.names.is_contested(self.scope.key)
             || guard.head.as_ref().is_some_and(|head| head.at != self.told(lock))
             || !self.scope.ctx.guards.suspicions(self.scope.key).is_empty()
     }
@@ -89,14 +92,24 @@ impl Pass<'_> {
         let known = self.scope.release.status.as_ref().and_then(|status| status.revision);
         let known = known.and_then(|revision| u32::try_from(revision).ok());
         let mut revision = guard.head.as_ref().and_then(Head::revision).or(known).unwrap_or(1);
+        let contested = self.scope.ctx.names.is_contested(self.scope.key);
+        if contested {
+            // An answer of a moment ago may be why it still has the lock.
+            self.doubt_rights(reasons::FORBIDDEN);
+        }
         // Twice as soon as the revision is known: what is referred to is known before it is read.
         for _ in 0..super::TRIES {
-            self.refer(lock, revision);
-            self.require_account().await?;
+            if let Err(error) = self.require_account().await {
+                // Of the records it hears when there is somebody who may have them.
+                self.refer_to(HashSet::new(), &[]);
+                return Err(error);
+            }
+            let storages = self.readable_storages(lock).await?;
+            self.refer(lock, revision, &storages);
             let at = self.told(lock);
             // What is not deployed is read in each pass: there is nothing else to do, and passes are rare.
             let still = |head: &Head| head.at == at && head.is_deployed();
-            if guard.head.as_ref().is_some_and(still) && !self.spec_changed() {
+            if guard.head.as_ref().is_some_and(still) && !contested && !self.spec_changed() {
                 return Ok(());
             }
             let head = match lock.installer {
@@ -109,7 +122,7 @@ impl Pass<'_> {
                     }
                     self.read_helm(lock, newest, at, guard).await?
                 }
-                Installer::Sherpack => self.read_sherpack(lock, at, guard).await?,
+                Installer::Sherpack => self.read_sherpack(lock, at, &storages, guard).await?,
             };
             guard.head = Some(head);
             return Ok(());
@@ -117,25 +130,54 @@ impl Pass<'_> {
         Err(Error::Undecided)
     }
 
-    /// Sets what wakes this release.
-    fn refer(&self, lock: &LockOf, revision: u32) {
-        let mut references = HashSet::new();
-        if let ActsAs::ServiceAccount(name) = &self.scope.settings.acts_as {
-            references.insert(Reference::new(Referent::ServiceAccount, &self.scope.key.namespace, name));
+    /// Where a Sherpack tool may keep records that the account may know of. Whether there are any in another namespace is
+    /// not for one that may not read them there.
+    async fn readable_storages(&self, lock: &LockOf) -> Result<Vec<HistoryStorage>, Error> {
+        let account =
+            self.scope.cluster.account().filter(|_| lock.namespace != self.scope.key.namespace).cloned();
+        let (Some(account), Installer::Sherpack) = (account, lock.installer) else {
+            return Ok(STORAGES.to_vec());
+        };
+        // Who may list them knows of each.
+        let needed = |storage: HistoryStorage| {
+            let resource = if storage == HistoryStorage::ConfigMap { "configmaps" } else { "secrets" };
+            right("list", "", resource, Some(&lock.namespace), "")
+        };
+        let all = STORAGES.into_iter().map(needed).collect();
+        let missing: HashSet<Right> =
+            self.scope.ctx.rights.missing(self.scope.cluster, all).await?.all().collect();
+        let storages: Vec<HistoryStorage> =
+            STORAGES.into_iter().filter(|storage| !missing.contains(&needed(*storage))).collect();
+        if storages.is_empty() {
+            self.refer_to(HashSet::new(), &[]);
+            let missing = describe(&[needed(HistoryStorage::Secret)]);
+            return Err(Error::RightsMissing { account, missing });
         }
+        Ok(storages)
+    }
+
+    /// Sets what wakes this release.
+    fn refer(&self, lock: &LockOf, revision: u32, storages: &[HistoryStorage]) {
         match lock.installer {
             Installer::Helm => {
                 // Installed again after it was uninstalled, it begins with 1.
-                for revision in [1, revision, revision.saturating_add(1)] {
-                    references.insert(secret(lock, &helm_key(&lock.name, revision)));
-                }
+                let revisions = [1, revision, revision.saturating_add(1)];
+                let secrets = revisions.map(|revision| secret(lock, &helm_key(&lock.name, revision)));
+                self.refer_to(HashSet::from(secrets), &[]);
             }
             Installer::Sherpack => {
-                for storage in STORAGES {
-                    self.scope.ctx.record_watch.claim(&records_of(lock, storage), self.scope.key);
-                }
+                let names: Vec<RecordsOf> =
+                    storages.iter().map(|storage| records_of(lock, *storage)).collect();
+                self.refer_to(HashSet::new(), &names);
             }
         }
+    }
+
+    fn refer_to(&self, mut references: HashSet<Reference>, records: &[RecordsOf]) {
+        if let ActsAs::ServiceAccount(name) = &self.scope.settings.acts_as {
+            references.insert(Reference::new(Referent::ServiceAccount, &self.scope.key.namespace, name));
+        }
+        self.scope.ctx.record_watch.claim(self.scope.key, records);
         self.scope.ctx.references.refer(self.scope.key, references);
     }
 
@@ -176,10 +218,16 @@ impl Pass<'_> {
         })
     }
 
-    async fn read_sherpack(&self, lock: &LockOf, at: Told, guard: &mut Guard) -> Result<Head, Error> {
+    async fn read_sherpack(
+        &self,
+        lock: &LockOf,
+        at: Told,
+        storages: &[HistoryStorage],
+        guard: &mut Guard,
+    ) -> Result<Head, Error> {
         let Told::Records(newest) = at else { return Ok(Head::nothing(at)) };
         for (storage, before) in STORAGES.into_iter().zip(newest) {
-            if before == Newest::None {
+            if before == Newest::None || !storages.contains(&storage) {
                 continue;
             }
             let of = records_of(lock, storage);

@@ -34,6 +34,7 @@ use crate::api::{
 };
 use crate::manifest::ObjectId;
 use crate::manifest::managed_fields::Holder;
+use crate::reconcile::access::name_claims::is_strange;
 use crate::reconcile::context::Scope;
 use crate::reconcile::state::Remembered;
 use crate::reconcile::status::redact::Secrets;
@@ -123,6 +124,10 @@ impl Pass<'_> {
         let mut guard = self.mem.guard.take().unwrap_or_default();
         if guard.lock.as_ref() != Some(&lock) {
             self.let_be(&mut guard, false);
+            if let Some(before) = &guard.lock {
+                self.scope.ctx.names.forget(self.scope.key);
+                self.scope.ctx.wake_locks(self.scope.key, before);
+            }
             *guard = Guard { lock: Some(lock.clone()), ..Guard::default() };
         }
         guard.asked.clone_from(&self.scope.settings.ignore);
@@ -147,8 +152,13 @@ impl Pass<'_> {
     /// Looks at the newest revision, and keeps its objects if that is what it asks for.
     async fn take_stance(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<Stance, Error> {
         for _ in 0..TRIES {
-            let taken_by = self.lock_taken_by(lock);
-            if !self.scope.settings.suspend && taken_by.is_none() {
+            let strange = is_strange(&self.scope.settings.acts_as, Some(&self.scope.key.namespace), lock);
+            if strange {
+                // Who else has it is told to nobody who may not read it.
+                self.look_up_as_stranger(lock, guard).await?;
+            }
+            let taken_by = if self.scope.settings.suspend { None } else { self.lock_taken_by(lock) };
+            if !self.scope.settings.suspend && !strange && taken_by.is_none() {
                 self.look_up(lock, guard).await?;
             }
             let nothing = Found::Nothing;
@@ -171,6 +181,26 @@ impl Pass<'_> {
             guard.head = None;
         }
         Err(Error::Undecided)
+    }
+
+    /// [`Pass::look_up`], and what it says of the claim to the lock. A suspended lock claims nothing.
+    async fn look_up_as_stranger(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<(), Error> {
+        let looked = match self.scope.settings.suspend {
+            true => Ok(()),
+            false => self.look_up(lock, guard).await,
+        };
+        let granted = match &looked {
+            Ok(()) => !self.scope.settings.suspend,
+            // There was no answer.
+            Err(error) if error.class() == Class::Retry => return looked,
+            Err(_) => false,
+        };
+        if !granted {
+            // Before others are woken, who may have the objects.
+            self.let_be(guard, false);
+        }
+        self.scope.ctx.settle_lock(self.scope.key, lock, granted);
+        looked
     }
 
     /// Forgets the objects: when they are locked again, each is looked at. `soon`: that may be any moment.
@@ -204,7 +234,11 @@ impl Pass<'_> {
                 return false;
             }
             match &other.spec.lock {
-                Some(_) => api::lock_of(other).as_ref() == Some(lock) && age(other) < age(self.scope.release),
+                Some(_) => {
+                    api::lock_of(other).as_ref() == Some(lock)
+                        && age(other) < age(self.scope.release)
+                        && self.scope.ctx.lock_counts(other, lock)
+                }
                 None => {
                     lock.installer == Installer::Sherpack
                         && other.metadata.namespace.as_deref() == Some(&*lock.namespace)
@@ -214,7 +248,12 @@ impl Pass<'_> {
             }
         };
         let state = self.scope.ctx.releases.state();
-        state.iter().find(rivals).map(|rival| ReleaseKey::of(rival).to_string())
+        let rival = state.iter().find(rivals)?;
+        let key = ReleaseKey::of(rival);
+        if is_strange(&api::acts_as(rival, &self.scope.ctx.policy), Some(&key.namespace), lock) {
+            self.scope.ctx.contest(&key);
+        }
+        Some(self.scope.ctx.told_of(&key, self.scope.settings, self.scope.key))
     }
 
     async fn settle_guard(

@@ -1,0 +1,268 @@
+//! The names of other namespaces that releases take: what their accounts were answered, and who is kept from them.
+//!
+//! Only a release that acts as an account and names another namespace is remembered here, so of others nothing is kept.
+//! No answer comes without a pass. Whoever is kept from a name therefore contests it: the release that has it asks again
+//! in a pass of its own, and when it is refused, the others are woken.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::api::{self, ActsAs, LockOf, Settings, SherpackRelease};
+use crate::reconcile::observe::dependencies::stays_within;
+use crate::reconcile::{Context, has_finalizer, records_of};
+use crate::release::name_claims::{Answer, Claimant, Named, Weight, held_by, weight};
+use crate::release::{Owner, ReleaseKey};
+
+/// What accounts were answered about names in other namespaces.
+#[derive(Default)]
+pub struct NameClaims {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The last answers: whether granted, and for which lock if it is one.
+    answers: HashMap<ReleaseKey, (bool, Option<LockOf>)>,
+    /// Releases that keep another one from a name, and have not asked since.
+    contested: HashSet<ReleaseKey>,
+}
+
+impl State {
+    /// Takes note of an answer; `true`: others may have the name now, or have it no more.
+    fn settle(&mut self, key: &ReleaseKey, granted: bool, lock: Option<&LockOf>) -> bool {
+        let contested = self.contested.remove(key);
+        let before = self.answers.insert(key.clone(), (granted, lock.cloned()));
+        let had = before.filter(|(_, of)| of.as_ref() == lock).map(|(granted, _)| granted);
+        match lock {
+            // A lock takes hold with the answer, one of an older release too.
+            Some(_) => had != Some(granted) || (contested && !granted),
+            None => !granted && (contested || had == Some(true)),
+        }
+    }
+}
+
+impl NameClaims {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, key: &ReleaseKey) -> Answer {
+        match self.state().answers.get(key) {
+            None => Answer::Unasked,
+            Some((true, _)) => Answer::Granted,
+            Some((false, _)) => Answer::Refused,
+        }
+    }
+
+    fn has_lock(&self, key: &ReleaseKey, lock: &LockOf) -> bool {
+        self.state().answers.get(key).is_some_and(|(granted, of)| *granted && of.as_ref() == Some(lock))
+    }
+
+    /// Whether a release keeps another one from its name, and has not asked since.
+    pub(in crate::reconcile) fn is_contested(&self, key: &ReleaseKey) -> bool {
+        self.state().contested.contains(key)
+    }
+
+    pub(in crate::reconcile) fn forget(&self, key: &ReleaseKey) {
+        let mut state = self.state();
+        state.answers.remove(key);
+        state.contested.remove(key);
+    }
+}
+
+impl Context {
+    /// Takes note of what the account of a release was answered about the records that it names elsewhere.
+    pub(in crate::reconcile) fn settle_claim(&self, release: &SherpackRelease, granted: bool) {
+        if asked_about(&acts_as(self, release), release) {
+            let key = ReleaseKey::of(release);
+            let news = self.names.state().settle(&key, granted, None);
+            if news {
+                self.wake_rivals(&key, release);
+            }
+        }
+    }
+
+    /// The same of a release of which nothing is asked: it takes nothing.
+    pub(in crate::reconcile) fn claims_nothing(&self, release: &SherpackRelease) {
+        self.settle_claim(release, false);
+    }
+
+    /// Takes note of what the account of a release was answered about the records that it locks.
+    pub(in crate::reconcile) fn settle_lock(&self, key: &ReleaseKey, lock: &LockOf, granted: bool) {
+        let news = self.names.state().settle(key, granted, Some(lock));
+        if news {
+            self.wake_locks(key, lock);
+        }
+    }
+
+    /// Wakes the releases that name or lock what this one names.
+    pub(in crate::reconcile) fn wake_rivals(&self, key: &ReleaseKey, release: &SherpackRelease) {
+        let same = |other: &&Arc<SherpackRelease>| {
+            let same_name = other.release_name() == release.release_name()
+                && other.target_namespace() == release.target_namespace();
+            let locks_it = api::lock_of(other).is_some_and(|lock| lock.name == release.release_name());
+            (same_name || locks_it) && ReleaseKey::of(other) != *key
+        };
+        for waiting in self.releases.state().iter().filter(same) {
+            self.objects.wake(&ReleaseKey::of(waiting));
+        }
+    }
+
+    /// Wakes the other releases with this lock.
+    pub(in crate::reconcile) fn wake_locks(&self, key: &ReleaseKey, lock: &LockOf) {
+        let same = |other: &&Arc<SherpackRelease>| {
+            api::lock_of(other).as_ref() == Some(lock) && ReleaseKey::of(other) != *key
+        };
+        for waiting in self.releases.state().iter().filter(same) {
+            self.objects.wake(&ReleaseKey::of(waiting));
+        }
+    }
+
+    /// Another living release that has the same target and name by the better claim, as it may be told. It has to ask again
+    /// whether its account may keep the records.
+    pub(in crate::reconcile) fn name_taken_by(
+        &self,
+        release: &SherpackRelease,
+        settings: &Settings,
+        head_owner: Option<&Owner>,
+    ) -> Option<String> {
+        let key = ReleaseKey::of(release);
+        let same = |other: &&Arc<SherpackRelease>| {
+            other.release_name() == settings.release_name
+                && other.target_namespace() == settings.target_namespace
+                && other.spec.lock.is_none()
+                && ReleaseKey::of(other) != key
+                && !self.was_let_go(other)
+        };
+        let state = self.releases.state();
+        let rivals: Vec<Claimant> =
+            state.iter().filter(same).map(|rival| claimant(rival, self.weight_of(rival, settings))).collect();
+        let holder = held_by(&claimant(release, Weight::Full), &rivals, head_owner)?;
+        let of_holder = state.iter().find(|rival| ReleaseKey::of(rival) == holder.key);
+        if of_holder.is_some_and(|rival| asked_about(&acts_as(self, rival), rival)) {
+            self.contest(&holder.key);
+        }
+        Some(self.told_of(&holder.key, settings, &key))
+    }
+
+    /// How a release may be told of another one.
+    pub(in crate::reconcile) fn told_of(
+        &self,
+        other: &ReleaseKey,
+        settings: &Settings,
+        key: &ReleaseKey,
+    ) -> String {
+        match stays_within(settings, key) {
+            Some(within) if other.namespace != within => "in another namespace".to_owned(),
+            _ => other.to_string(),
+        }
+    }
+
+    /// Whether a release that locks the same counts: what acts as an account has to have read the records before.
+    pub(in crate::reconcile) fn lock_counts(&self, other: &SherpackRelease, lock: &LockOf) -> bool {
+        !is_strange(&acts_as(self, other), other.metadata.namespace.as_deref(), lock)
+            || self.names.has_lock(&ReleaseKey::of(other), lock)
+    }
+
+    /// Has a release ask once more whether its account may have what it keeps another one from.
+    pub(in crate::reconcile) fn contest(&self, key: &ReleaseKey) {
+        if self.names.state().contested.insert(key.clone()) {
+            self.objects.wake(key);
+        }
+    }
+
+    fn weight_of(&self, rival: &SherpackRelease, settings: &Settings) -> Weight {
+        let theirs = Settings::without_spec(rival, &self.policy);
+        // Nothing of ours is left of one that only another finalizer holds.
+        let over = rival.metadata.deletion_timestamp.is_some() && !has_finalizer(&rival.metadata);
+        let answer = match over {
+            true => Answer::Refused,
+            false if !self.policy.selects(rival) => Answer::NotAsked,
+            false => self.names.answer(&ReleaseKey::of(rival)),
+        };
+        weight(&Named {
+            acts_as_operator: theirs.acts_as == ActsAs::Operator,
+            at_home: rival.metadata.namespace.as_deref() == Some(&*settings.target_namespace),
+            same_records: records_of(&theirs) == records_of(settings),
+            keeps_at_home: rival.metadata.namespace.as_deref() == Some(&*theirs.history_namespace),
+            answer,
+        })
+    }
+}
+
+/// Whether the account of a release that locks records is asked about them before anything is told.
+pub(in crate::reconcile) fn is_strange(acts_as: &ActsAs, namespace: Option<&str>, lock: &LockOf) -> bool {
+    *acts_as != ActsAs::Operator && namespace != Some(&*lock.namespace)
+}
+
+fn acts_as(ctx: &Context, release: &SherpackRelease) -> ActsAs {
+    api::acts_as(release, &ctx.policy)
+}
+
+/// Whether the account of a release is asked about its records; see
+/// [`records_elsewhere`](crate::reconcile::access::records_elsewhere).
+fn asked_about(acts_as: &ActsAs, release: &SherpackRelease) -> bool {
+    *acts_as != ActsAs::Operator && release.metadata.namespace.as_deref() != Some(release.history_namespace())
+}
+
+fn claimant(release: &SherpackRelease, weight: Weight) -> Claimant {
+    Claimant {
+        key: ReleaseKey::of(release),
+        from_elsewhere: release.metadata.namespace.as_deref() != Some(release.target_namespace()),
+        created: release.metadata.creation_timestamp.as_ref().map(|Time(at)| *at),
+        uid: release.metadata.uid.clone(),
+        weight,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Installer;
+
+    fn key() -> ReleaseKey {
+        ReleaseKey { namespace: "evil".to_owned(), name: "s".to_owned() }
+    }
+
+    fn lock(name: &str) -> LockOf {
+        LockOf { installer: Installer::Helm, namespace: "apps".to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn others_are_woken_when_a_name_that_was_held_or_contested_is_free() {
+        // What was answered before, whether it was contested, the answer, and whether others are woken.
+        let rows = [
+            (None, false, false, false),
+            (None, true, false, true),
+            (Some(true), false, false, true),
+            (Some(false), false, false, false),
+            (Some(true), true, true, false),
+            (None, true, true, false),
+        ];
+        for (before, contested, granted, woken) in rows {
+            let mut state = State::default();
+            before.map(|before| state.settle(&key(), before, None));
+            if contested {
+                state.contested.insert(key());
+            }
+            assert_eq!(state.settle(&key(), granted, None), woken, "{before:?} {contested} {granted}");
+            assert!(state.contested.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_lock_counts_as_what_it_was_answered_about() {
+        let names = NameClaims::default();
+        assert!(!names.has_lock(&key(), &lock("db")), "nothing was asked");
+        assert!(names.state().settle(&key(), true, Some(&lock("db"))));
+        assert!(names.has_lock(&key(), &lock("db")) && !names.has_lock(&key(), &lock("web")));
+        assert!(!names.state().settle(&key(), true, Some(&lock("db"))));
+        // It names something else now.
+        assert!(names.state().settle(&key(), false, Some(&lock("web"))));
+        assert!(!names.has_lock(&key(), &lock("db")) && !names.has_lock(&key(), &lock("web")));
+        names.forget(&key());
+        assert!(names.state().answers.is_empty());
+    }
+}
