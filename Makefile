@@ -81,11 +81,14 @@ clean-cluster: cluster-stop ## end it and throw away the binaries of the control
 	rm -rf target/devcluster
 
 .PHONY: lint fmt crds docs deny
-lint: components ## format and lints, as `make test` does first
+lint: components ## format, lints and links of the code's documentation, as `make test` does first
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 	@# The stage is no part of `cargo test`, so `--all-targets` leaves it out.
 	cargo clippy --test stage -- -D warnings
+	@# A link that leads nowhere is found only here; of what is private and of what is public, because either may link to the other.
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 
 fmt: components ## format the code
 	cargo fmt

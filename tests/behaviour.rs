@@ -10,6 +10,7 @@ mod behaviour {
     mod approval;
     mod bounds;
     mod cli;
+    mod cli_flags;
     mod corpus;
     mod crash_chunked;
     mod crash_engine;
@@ -19,6 +20,7 @@ mod behaviour {
     mod crowd;
     mod definitions;
     mod definitions_ladder;
+    mod definitions_wishes;
     mod deletion;
     mod depends_on;
     mod deploy;
@@ -63,6 +65,7 @@ mod behaviour {
     mod name_claims;
     mod own_crd;
     mod ownership;
+    mod pack_yaml;
     mod pending_records;
     mod people;
     mod people_asking;
@@ -105,6 +108,7 @@ mod behaviour {
         mod leader_woken_late;
     }
     mod turns;
+    mod uninstall_wait;
     mod unsupported;
     mod values_from;
     mod waits;

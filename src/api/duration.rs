@@ -1,6 +1,6 @@
 //! Durations as Kubernetes users write them: Go's notation, `1h30m`, `90s`, `300ms`, `1.5s`.
 //!
-//! Invariant: `parse(&format(d)) == Ok(d)` for every duration that [`parse`] accepts, and what [`format`]
+//! Invariant: `parse(&format(d)) == Ok(d)` for every duration that [`parse`] accepts, and what [`format()`]
 //! writes matches [`PATTERN`], the schema pattern of every duration field.
 
 use std::time::Duration;

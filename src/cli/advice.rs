@@ -59,6 +59,14 @@ pub(super) fn advice(reason: &str, about: &About) -> Advice {
     Advice { why, command: next.command(about) }
 }
 
+/// The page of the reasons, as it stands in the repository.
+const PAGE: &str = "docs/reference/reasons.md";
+
+/// Where the documentation tells about a reason; `None` for one of a newer operator, of which this documentation knows nothing.
+pub(super) fn page(reason: &str) -> Option<String> {
+    known(reason).map(|_| format!("{PAGE}#{}", reason.to_lowercase()))
+}
+
 /// Why a release with this reason does not get on, for the reference; `None` for a reason without an advice.
 #[cfg(test)]
 pub(crate) fn way_out(reason: &str) -> Option<&'static str> {

@@ -41,6 +41,14 @@ fn every_reason_has_an_advice_of_its_own() {
     all.extend(of_errors);
     let without: Vec<&String> = all.iter().filter(|reason| known(reason).is_none()).collect();
     assert!(without.is_empty(), "no advice for {without:?}: add them to `known`");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let written = std::fs::read_to_string(root.join(PAGE)).unwrap();
+    for reason in all {
+        let heading = format!("\n### {reason}\n");
+        assert!(written.contains(&heading), "{PAGE} has no {reason}");
+        assert_eq!(page(&reason), Some(format!("{PAGE}#{}", reason.to_lowercase())));
+    }
+    assert_eq!(page("FromTheFuture"), None);
 }
 
 #[test]

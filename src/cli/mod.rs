@@ -104,7 +104,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Reads a command line; the first argument is how the program was called: as [`PLUGIN_FILE`] it is a plugin of
+    /// Reads a command line; the first argument is how the program was called: as `PLUGIN_FILE` it is a plugin of
     /// kubectl. Help, and whatever cannot be read, ends the process.
     #[must_use]
     pub fn from_arguments(arguments: impl IntoIterator<Item = OsString>) -> Self {

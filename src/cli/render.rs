@@ -51,7 +51,7 @@ pub(super) struct Args {
     /// File with values, laid on the defaults of the pack; may be repeated, the last one wins.
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// One value, laid on everything else: a.b=c; `\.` is a dot in a key, a[0] a list item. `true`,
+    /// One value, laid on everything else: a.b=c; `\.` is a dot in a key, `a[0]` a list item. `true`,
     /// `false`, `null` (removes the key) and plain integers are typed, everything else is text.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::advice::{About, Advice, advice};
+use super::advice::{About, Advice, advice, page};
 use super::answer::{Answer, Failure, Format, finish, pretty};
 use super::cluster::{Target, on_runtime};
 use super::list::state;
@@ -42,7 +42,7 @@ async fn status(args: &Args, tool: &'static str) -> Result<Answer, Failure> {
             pretty(&json!({
                 "namespace": place.namespace, "name": place.name, "generation": release.metadata.generation,
                 "deleting": release.metadata.deletion_timestamp.is_some(), "status": release.status,
-                "next": {"why": why, "command": command},
+                "next": {"why": why, "command": command, "docs": docs(&release)},
             }))
         }
     };
@@ -105,7 +105,8 @@ fn text(release: &SherpackRelease, tool: &'static str, now: Timestamp) -> String
         let _ = write!(text, "\n{}", columns(["WAITING FOR", "STATE", "SINCE", "WHY"], &rows));
     }
     let Advice { why, command } = next(release, tool);
-    let _ = write!(text, "\nNext: {why}\n  {}\n", clean(&command));
+    let docs = docs(release).map(|page| format!("Docs: {page}\n")).unwrap_or_default();
+    let _ = write!(text, "\n{docs}Next: {why}\n  {}\n", clean(&command));
     text
 }
 
@@ -176,6 +177,12 @@ pub(super) fn next(release: &SherpackRelease, tool: &'static str) -> Advice {
     let target_namespace = release.target_namespace().to_owned();
     let account = release.spec.service_account_name.clone();
     advice(&reason, &About { tool, namespace, name, target_namespace, account, object, dependency })
+}
+
+/// What the documentation says of the reason for which a release is not Ready.
+fn docs(release: &SherpackRelease) -> Option<String> {
+    let status = release.status.as_ref().filter(|_| !is_ready(release))?;
+    page(&blocking(release, status).0)
 }
 
 /// Reason and message of what a person should look at first.

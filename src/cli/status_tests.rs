@@ -50,10 +50,24 @@ Ready      Unknown  Progressing  60s    upgrading to revision 4
 WAITING FOR          STATE           SINCE  WHY
 Deployment apps/web  InProgress 1/3  5s     1 of 3 ready
 
+Docs: docs/reference/reasons.md#progressing
 Next: it is being worked on: follow it
   sherpack-operator wait web -n apps
 ";
     assert_eq!(shown(json!({}), status), expected);
+}
+
+#[test]
+fn what_is_not_ready_names_the_documentation_of_its_reason() {
+    let shown = |status: &str, reason: &str| {
+        let ready = condition("Ready", status, reason, "");
+        shown(json!({}), json!({"observedGeneration": 2, "conditions": [ready]}))
+    };
+    let late = shown("False", "HealthTimeout");
+    assert!(late.contains("\nDocs: docs/reference/reasons.md#healthtimeout\nNext: "), "{late}");
+    for fine in [shown("True", "InstallSucceeded"), shown("False", "FromTheFuture")] {
+        assert!(!fine.contains("Docs:"), "{fine}");
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The one Kubernetes client of the process: how it is configured and what happens to each request.
 //!
 //! From the caller to the wire:
-//! [`deadline`] (no call lasts longer than [`DEADLINE`]) > [`retry`] (three short tries of what is
-//! safe to repeat) > [`pause`] (nothing is sent again before the time in a `Retry-After`) > [`guard`] (nothing is sent
-//! without [`Permission`]) > [`count`] (every try is told to an [`ApiObserver`]) > the test seam > kube's own stack
+//! `deadline` (no call lasts longer than [`DEADLINE`]) > `retry` (three short tries of what is
+//! safe to repeat) > `pause` (nothing is sent again before the time in a `Retry-After`) > `guard` (nothing is sent
+//! without [`Permission`]) > `count` (every try is told to an [`ApiObserver`]) > the test seam > kube's own stack
 //! (authentication, headers, connection pool).
 //!
 //! kube's default retry is switched off: it repeats POST too, so that a create may answer

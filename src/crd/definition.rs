@@ -59,7 +59,7 @@ impl Definition {
     /// Reads a document.
     ///
     /// Lenient: what the server would refuse is no error here, because two such documents can be compared all the same; see
-    /// [`Definition::admissible`].
+    /// [`admissible`](super::admissible()).
     ///
     /// # Errors
     /// It is no definition of apiextensions.k8s.io/v1, has no spec with versions, or is too deep or too large.

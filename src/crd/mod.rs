@@ -1,10 +1,10 @@
 //! CustomResourceDefinitions: what a change of one means for objects and clients that exist.
 //!
-//! May import `pack`, `manifest` and `api`. Pure. Invariants: [`analyze`] of a definition with itself finds nothing; nothing that differs in
+//! May import `pack`, `manifest` and `api`. Pure. Invariants: [`analyze()`] of a definition with itself finds nothing; nothing that differs in
 //! meaning is silent; whatever comes in, the work is linear in its size and bounded.
 //!
 //! * [`Definition`]: a document, read leniently, with the server's defaults.
-//! * [`analyze`]: two definitions to an ordered list of [`Change`]s, each with a [`Kind`], a path, a [`Severity`] and a message.
+//! * [`analyze()`]: two definitions to an ordered list of [`Change`]s, each with a [`Kind`], a path, a [`Severity`] and a message.
 //! * [`admissible`]: whether the server would take a definition at all.
 //! * [`placement`]: where the definitions of a pack stand.
 //! * [`policy`]: who writes a definition, and whether it is deleted.

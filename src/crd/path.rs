@@ -113,7 +113,7 @@ pub(super) enum Part {
     Each,
 }
 
-/// A place in an object, or with [`Part::Each`] many places: `.spec.ports[*].name`.
+/// A place in an object, or with `Part::Each` many places: `.spec.ports[*].name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Field(pub(super) Vec<Part>);
 

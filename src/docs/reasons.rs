@@ -113,7 +113,7 @@ pub(super) fn page() -> String {
     }
     let mut body = String::from(
         "One word for each cause, the same in the condition, the Event and the label `reason` of the metrics. `sherpack-operator status \
-         RELEASE` ends with the command that helps next.\n",
+         RELEASE` names the section of a release that is not Ready, and ends with the command that helps next.\n",
     );
     for (reason, mut texts) in all {
         texts.dedup();

@@ -14,7 +14,7 @@ pub struct InventoryEntry {
     /// `metadata.uid`; `None` until the apply has answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// [`digest`](super::digest) of the applied body.
+    /// [`digest`](super::digest()) of the applied body.
     pub digest: String,
     /// Revision in which the body last changed; part of the marker that each apply carries.
     pub changed_in: u32,

@@ -1,6 +1,6 @@
 //! One Kubernetes object as data: YAML, identity, normal form, order, digest, fingerprint, inventory, adoption.
 //!
-//! May import `api` only. Invariant: an [`Object`] is normalised, so two bodies with equal [`digest`] are the same
+//! May import `api` only. Invariant: an [`Object`] is normalised, so two bodies with equal [`digest()`] are the same
 //! desired state, and applying one twice changes nothing.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -7,7 +7,7 @@ use crate::api::names;
 
 /// One Kubernetes object as a manifest gives it.
 ///
-/// Invariant: `body` is normalised (see [`normalise`]) and agrees with `id` and `api_version`.
+/// Invariant: `body` is normalised (see [`normalise()`]) and agrees with `id` and `api_version`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
     /// Which object.

@@ -62,7 +62,7 @@ async fn look(client: &Client, config: &Config) -> Result<Result<KeyRing, String
     }
 }
 
-/// What [`keep`] works with.
+/// What [`Keeper::keep`] works with.
 pub(super) struct Keeper {
     pub(super) client: Client,
     pub(super) namespace: String,

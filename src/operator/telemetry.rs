@@ -33,7 +33,7 @@ pub struct BadLevel {
 /// Makes `level` and `format` hold for the whole process. Later calls change nothing.
 ///
 /// # Errors
-/// `level` cannot be read; see [`directives`].
+/// `level` cannot be read; see `directives`.
 pub fn install(format: Format, level: &str) -> Result<(), BadLevel> {
     let filter = filter(level)?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::values::{self, Step};
 
-/// Layers above the defaults, at most: one bit of a [`Sources`] each.
+/// Layers above the defaults, at most: one bit of a `Sources` each.
 pub const LAYERS_MAX: usize = 60;
 
 /// Scalars, lists and objects of all layers together.

@@ -148,6 +148,23 @@ const DEPENDENCY_KEYS: &[&str] =
     &["name", "version", "repository", "enabled", "condition", "resolve", "tags", "alias", "crds"];
 const ENGINE_KEYS: &[&str] = &["strict"];
 const CRDS_KEYS: &[&str] = &["install", "upgrade", "uninstall", "waitReady", "waitTimeout"];
+const CRDS_UPGRADE_KEYS: &[&str] = &["enabled", "strategy"];
+const CRDS_UNINSTALL_KEYS: &[&str] = &["keep"];
+const DEPENDENCY_CRDS_KEYS: &[&str] = &["import", "waitReady"];
+
+/// The keys of each section of `Pack.yaml`, by the path of the section.
+#[cfg(test)]
+pub(crate) const SECTIONS: [(&str, &[&str]); 9] = [
+    ("", ROOT_KEYS),
+    ("metadata", METADATA_KEYS),
+    ("metadata.maintainers", MAINTAINER_KEYS),
+    ("dependencies", DEPENDENCY_KEYS),
+    ("dependencies.crds", DEPENDENCY_CRDS_KEYS),
+    ("engine", ENGINE_KEYS),
+    ("crds", CRDS_KEYS),
+    ("crds.upgrade", CRDS_UPGRADE_KEYS),
+    ("crds.uninstall", CRDS_UNINSTALL_KEYS),
+];
 
 /// Reads `Pack.yaml` of these files.
 pub(super) fn read(files: &Files) -> Result<Definition, Error> {
@@ -206,8 +223,8 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
                 if let Some(map) = item.as_object() {
                     unknown(map, &format!("dependencies[{index}]."), DEPENDENCY_KEYS, &mut warnings);
                     if let Some(crds) = map.get("crds").and_then(Value::as_object) {
-                        let known = &["import", "waitReady"];
-                        unknown(crds, &format!("dependencies[{index}].crds."), known, &mut warnings);
+                        let prefix = format!("dependencies[{index}].crds.");
+                        unknown(crds, &prefix, DEPENDENCY_CRDS_KEYS, &mut warnings);
                     }
                 }
             }
@@ -241,7 +258,7 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
     };
     if let Some(crds) = root.get("crds").and_then(Value::as_object) {
         unknown(crds, "crds.", CRDS_KEYS, &mut warnings);
-        for (key, known) in [("upgrade", &["enabled", "strategy"][..]), ("uninstall", &["keep"])] {
+        for (key, known) in [("upgrade", CRDS_UPGRADE_KEYS), ("uninstall", CRDS_UNINSTALL_KEYS)] {
             if let Some(inner) = crds.get(key).and_then(Value::as_object) {
                 unknown(inner, &format!("crds.{key}."), known, &mut warnings);
             }

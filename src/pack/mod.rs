@@ -30,6 +30,8 @@ use serde_json::Value;
 pub use archive::{read_archive, write_archive};
 pub use definitions::{DefinitionWishes, DependencyDefinitions};
 pub use error::Error;
+#[cfg(test)]
+pub(crate) use metadata::SECTIONS;
 pub use metadata::{Dependency, Kind, Maintainer, Metadata, Resolve};
 pub use path::clean;
 pub use schema::Schema;

@@ -9,7 +9,7 @@ use crate::support::packs::{config_map, with_annotation};
 use crate::support::{Effect, Fault, Harness, Pack};
 
 /// A definition of widgets in a group of the test's own, with these properties of `spec`.
-fn widgets(h: &Harness, properties: &Value) -> Value {
+pub(super) fn widgets(h: &Harness, properties: &Value) -> Value {
     definition(h, &[("v1", true, properties)])
 }
 
@@ -43,7 +43,7 @@ fn group(h: &Harness) -> String {
 }
 
 /// The definition as an object of the cluster.
-fn what(h: &Harness) -> String {
+pub(super) fn what(h: &Harness) -> String {
     format!("CustomResourceDefinition/widgets.{}", group(h))
 }
 
@@ -65,7 +65,7 @@ async fn names(h: &Harness) -> Vec<String> {
 }
 
 /// Somebody else's object, with values for the properties of [`size`].
-async fn make(h: &Harness, name: &str) {
+pub(super) async fn make(h: &Harness, name: &str) {
     let mut widget = widget(h, name);
     widget["spec"]["color"] = json!("blue");
     let object = serde_json::from_value(widget).unwrap();
@@ -76,16 +76,16 @@ fn pack(version: &str, color: &str) -> Pack {
     Pack::new("web", version).object(config_map("settings", json!({"color": color})))
 }
 
-fn shipping(version: &str, color: &str, definition: &Value) -> Pack {
+pub(super) fn shipping(version: &str, color: &str, definition: &Value) -> Pack {
     pack(version, color).file("crds/widgets.yaml", definition.to_string())
 }
 
-fn size() -> Value {
+pub(super) fn size() -> Value {
     json!({"size": {"type": "integer"}, "color": {"type": "string"}})
 }
 
 /// The shape of a definition in the cluster: which properties its first version has.
-async fn properties(h: &Harness) -> Vec<String> {
+pub(super) async fn properties(h: &Harness) -> Vec<String> {
     let live = h.objects.get(&what(h)).await;
     let found = live.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties");
     found.and_then(Value::as_object).map(|all| all.keys().cloned().collect()).unwrap_or_default()

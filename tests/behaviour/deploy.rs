@@ -207,6 +207,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         leader_election: Some(leader_election::quick()),
         default_service_account: None,
         tenancy: sherpack_operator::api::Tenancy::Single,
+        trust_pack_crds: false,
         concurrency: 4,
         drift_ignore: json!([]),
         memory_budget: 128 << 20,

@@ -44,7 +44,8 @@ async fn what_another_sherpack_tool_installed_is_locked_in_its_name() {
     let objects = [config_map("settings", json!({"color": "blue"})), service("web")];
     apply(&h, &objects).await;
     sherpack_installs(&h, 1, State::Deployed, &objects).await;
-    h.release("guard", json!({"lock": {"sherpackRelease": {"name": "shop"}}})).await;
+    let named = json!({"name": "shop", "namespace": "guard-sherpack"});
+    h.release("guard", json!({"lock": {"sherpackRelease": named}})).await;
     h.condition("guard", "Ready", "True", Some("Locked")).await;
     let entries = |object: &Value| {
         let mut entries = object["metadata"]["managedFields"].clone();

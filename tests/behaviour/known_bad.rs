@@ -23,9 +23,9 @@ fn message(release: &Value) -> String {
 }
 
 /// Revision 1 is blue, 2 failed, 3 went back.
-async fn undone(name: &str, upgrade: Value) -> Harness {
+async fn undone(name: &str, more: Value) -> Harness {
     let h = Harness::new(name).await;
-    h.deploy("web", &pack("blue"), json!({"upgrade": upgrade, "timeout": "1s"})).await;
+    h.deploy("web", &pack("blue"), more).await;
     h.pack("web-pack", &stuck("red")).await;
     h.shows_states("web", &["1 superseded", "2 failed", "3 deployed"]).await;
     h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
@@ -43,7 +43,7 @@ async fn two_hours_later(h: &Harness, revision: u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_upgrade_that_was_undone_is_not_tried_again_hours_later() {
-    let h = undone("known-bad-rests", json!({"retries": 0})).await;
+    let h = undone("known-bad-rests", json!({"upgrade": {"retries": 0}, "timeout": "1s"})).await;
     h.stop().await;
     two_hours_later(&h, 3).await;
     h.start();
@@ -60,7 +60,7 @@ async fn a_failed_upgrade_that_was_undone_is_not_tried_again_hours_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_goes_back_to_what_failed_has_nothing_rolled_out() {
-    let h = undone("known-bad-again", json!({"retries": 0})).await;
+    let h = undone("known-bad-again", json!({"upgrade": {"retries": 0}, "timeout": "1s"})).await;
     let states = ["1 superseded", "2 failed", "3 superseded", "4 deployed"];
     h.pack("web-pack", &pack("yellow")).await;
     h.shows_states("web", &states).await;
@@ -86,7 +86,8 @@ async fn a_source_that_goes_back_to_what_failed_has_nothing_rolled_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_tries_are_made_when_they_are_asked_for_and_each_takes_the_place_of_the_one_before() {
-    let h = undone("known-bad-interval", json!({"retries": 0, "retryInterval": "1h"})).await;
+    let more = json!({"upgrade": {"retries": 0, "retryInterval": "1h"}, "timeout": "1s"});
+    let h = undone("known-bad-interval", more).await;
     let held = h.condition("web", "Ready", "False", Some("RetriesExceeded")).await;
     assert!(message(&held).contains("next try at"), "{held}");
     h.stop().await;

@@ -139,7 +139,8 @@ async fn paths_find_keys_items_and_wildcards_and_everything_else_is_locked() {
     let containers = two.pointer_mut("/spec/template/spec/containers").unwrap().as_array_mut().unwrap();
     containers.push(json!({"name": "log", "image": "example.com/log:1", "args": ["--a", "--b"]}));
     let rules = json!([
-        {"target": {"kind": "ConfigMap", "name": "k*"}, "paths": ["/data/color"]},
+        {"target": {"kind": "ConfigMap", "name": "k*", "namespace": "ignore-paths"}, "paths": ["/data/color"]},
+        {"target": {"kind": "ConfigMap", "name": "locked", "namespace": "elsewhere"}, "paths": ["/data/*"]},
         {"target": {"group": "", "labelSelector": "tier in (front)"}, "paths": ["/data/*"]},
         {"target": {"kind": "Deployment"}, "paths": [
             "/spec/template/spec/containers[name=log]/image", "/spec/template/spec/containers[name=log]/args/1",

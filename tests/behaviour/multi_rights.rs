@@ -281,6 +281,7 @@ async fn the_rules_of_multi_tenancy_are_enough_and_none_is_superfluous() {
         leader_election: Some(leader_election::quick()),
         default_service_account: None,
         tenancy: Tenancy::Multi,
+        trust_pack_crds: false,
         concurrency: 4,
         drift_ignore: json!([]),
         memory_budget: 128 << 20,

@@ -138,6 +138,7 @@ async fn the_status_of_a_release_ends_with_the_next_command() {
     h.condition("web", "Ready", "False", Some("Suspended")).await;
     let Ran { out, code, .. } = h.run(&["status", "web"]);
     assert_eq!(code, 1, "it is not Ready");
+    assert!(out.contains("\nDocs: docs/reference/reasons.md#suspended\n"), "{out}");
     assert!(out.ends_with("\n  sherpack-operator resume web -n people-status\n"), "{out}");
     let json = h.run(&["status", "web", "-o", "json"]).json();
     assert_eq!(json["next"]["command"], "sherpack-operator resume web -n people-status");

@@ -191,8 +191,7 @@ async fn what_is_optional_may_come_and_go() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_object_or_key_is_named_and_the_release_goes_on_when_it_comes() {
     let h = Harness::new("values-missing").await;
-    let more =
-        json!({"valuesFrom": [from("ConfigMap", "base"), {"kind": "Secret", "name": "db", "key": "conf"}]});
+    let more = json!({"valuesFrom": [from("ConfigMap", "base"), {"kind": "Secret", "name": "db", "key": "conf", "optional": false}]});
     h.apply("web", &pack(), more).await;
     let held = h.condition("web", "Ready", "False", Some("ValuesNotFound")).await;
     for part in ["spec.valuesFrom[0]", "ConfigMap values-missing/base", "optional"] {

@@ -69,6 +69,7 @@ impl Harness {
             leader_election: None,
             default_service_account: None,
             tenancy: Tenancy::Single,
+            trust_pack_crds: false,
             concurrency: 4,
             drift_ignore: json!([]),
             memory_budget: 128 << 20,

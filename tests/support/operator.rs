@@ -35,6 +35,7 @@ pub struct Settings {
     pub leader_election: Option<Timing>,
     pub default_service_account: Option<String>,
     pub tenancy: Tenancy,
+    pub trust_pack_crds: bool,
     /// How many releases are worked on at once.
     pub concurrency: usize,
     /// Rules of what is left to others, as in `spec.drift.ignore`.
@@ -77,7 +78,7 @@ impl Operator {
             allow_lookup: Vec::new(),
             default_service_account: settings.default_service_account.clone(),
             tenancy: settings.tenancy,
-            trust_pack_crds: false,
+            trust_pack_crds: settings.trust_pack_crds,
             ignore: rules(&settings.drift_ignore),
             memory_budget: settings.memory_budget,
             concurrency: NonZeroUsize::new(settings.concurrency).unwrap(),

@@ -1,7 +1,7 @@
 //! The `SherpackRelease` resource: the top of its schema and the rules of the API server over the whole object.
 //!
 //! Doc comments of fields are what `kubectl explain` shows, so they are written for users. Every optional
-//! field is an `Option`: unset stays unset in the cluster, and [`validate`](super::validate()) gives it its
+//! field is an `Option`: unset stays unset in the cluster, and [`validate`](crate::api::validate()) gives it its
 //! documented default. Nothing here has a schema default except the empty status (see [`super::crd()`]).
 #![allow(unreachable_pub, reason = "KubeSchema repeats the type inside a function")]
 
@@ -200,7 +200,7 @@ pub enum Approval {
 
 impl SherpackRelease {
     /// The name in effect: `spec.releaseName`, else `metadata.name`. Empty when neither is set, which the API
-    /// server does not allow and [`validate`](super::validate()) refuses.
+    /// server does not allow and [`validate`](crate::api::validate()) refuses.
     #[must_use]
     pub fn release_name(&self) -> &str {
         let name = self.spec.release_name.as_deref();

@@ -49,9 +49,9 @@ pub struct Settings {
     pub acts_as: ActsAs,
     /// Nothing is done but deletion.
     pub suspend: bool,
-    /// How often the source is looked up again; at least [`INTERVAL_MIN`](super::INTERVAL_MIN).
+    /// How often the source is looked up again; at least [`INTERVAL_MIN`](crate::api::INTERVAL_MIN).
     pub interval: Duration,
-    /// Bounds one operation; more than zero, at most [`TIMEOUT_MAX`](super::TIMEOUT_MAX).
+    /// Bounds one operation; more than zero, at most [`TIMEOUT_MAX`](crate::api::TIMEOUT_MAX).
     pub timeout: Duration,
     /// Whether a revision is deployed only when its objects are healthy.
     pub wait: bool,

@@ -74,7 +74,7 @@ impl Cluster {
     }
 
     /// Writes annotations on an object that exists, by manager `sherpack-operator`: they are no part of what the release applies.
-    /// Those of [`MARKS`] that it has already stay.
+    /// Those of `MARKS` that it has already stay.
     ///
     /// # Errors
     /// As [`Cluster::apply`].

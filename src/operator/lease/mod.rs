@@ -5,8 +5,8 @@
 //! * This file: reads, writes and watches the Lease, with a client of its own that nothing else delays.
 //!
 //! # Expected flow
-//! [`Lease::acquire`] stands by until the lease is ours. [`Lease::keep`] renews it until it is lost, and then the
-//! process must end: a new one remembers nothing that is not so any more. [`Lease::release`] hands it over.
+//! `Lease::acquire` stands by until the lease is ours. `Lease::keep` renews it until it is lost, and then the
+//! process must end: a new one remembers nothing that is not so any more. `Lease::release` hands it over.
 //!
 //! Imports cluster. Written here and not taken from a library: those that fit this client compare the holder's
 //! timestamps with the own clock, or write without a resourceVersion, and none can be asked before each request.

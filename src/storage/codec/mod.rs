@@ -3,7 +3,7 @@
 //! Owns the bytes: labels, compression, size, the sealed private part. May import `release` and below. Invariants:
 //! what a Secret says is believed only if it agrees with the Secret's own name and namespace; a private part is
 //! believed only with a right MAC over it, over the record beside it, and over the Secret that holds both; nothing
-//! that is read takes more memory than the limits of [`blob`](self::blob) allow.
+//! that is read takes more memory than the limits of `blob` allow.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -2,7 +2,7 @@
 //!
 //! The newest revision is followed; while it is deployed, each of its objects that differs from the manifest is put
 //! back, and in every other state nothing is touched. What is put back is written under the name and in the way in
-//! which the installer itself holds the object (see [`Holder`](crate::manifest::managed_fields::Holder)): so nothing of
+//! which the installer itself holds the object (see [`crate::manifest::managed_fields::Holder`]): so nothing of
 //! ours ever stands on it, and the installer's next upgrade meets no conflict. There is no finalizer, no record, and
 //! nothing to undo when the release goes.
 //!
