@@ -71,8 +71,14 @@ impl Calm {
 
     /// How long an operation goes on before its status says so.
     pub(in crate::reconcile) fn quiet_for(&self) -> Duration {
-        let others = self.operations.load(Ordering::Relaxed).saturating_sub(1);
-        (QUIET_FOR + EACH * others).min(QUIET_AT_MOST)
+        self.quiet_beside(0)
+    }
+
+    /// How long a release waits before its status says so, while so many wait in one queue.
+    pub(in crate::reconcile) fn quiet_beside(&self, queued: usize) -> Duration {
+        let operations = self.operations.load(Ordering::Relaxed).saturating_sub(1);
+        let others = operations.saturating_add(u32::try_from(queued).unwrap_or(u32::MAX));
+        EACH.saturating_mul(others).saturating_add(QUIET_FOR).min(QUIET_AT_MOST)
     }
 }
 
@@ -113,5 +119,11 @@ mod tests {
         assert_eq!(calm.quiet_for(), QUIET_AT_MOST);
         drop((one, hundred, thousands));
         assert_eq!(calm.quiet_for(), QUIET_FOR);
+        assert_eq!(
+            calm.quiet_beside(100),
+            Duration::from_secs(7),
+            "those that wait for a turn count as well"
+        );
+        assert_eq!(calm.quiet_beside(usize::MAX), QUIET_AT_MOST);
     }
 }

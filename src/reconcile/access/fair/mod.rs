@@ -97,6 +97,11 @@ impl FairTurns {
         InPass { turns: self, key: key.clone() }
     }
 
+    /// How many releases wait for their turn.
+    pub(in crate::reconcile) fn waiting(&self) -> usize {
+        self.inner.lock().queue.waiting()
+    }
+
     /// The release is gone.
     pub(in crate::reconcile) fn forget(&self, key: &ReleaseKey) {
         self.inner.change(|state, now| state.queue.forget(key, now));

@@ -183,8 +183,7 @@ impl FairQueue {
     }
 
     /// How many releases wait.
-    #[cfg(test)]
-    fn waiting(&self) -> usize {
+    pub(in crate::reconcile) fn waiting(&self) -> usize {
         self.lines.iter().map(|line| line.claims.len()).sum()
     }
 
