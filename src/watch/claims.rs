@@ -5,8 +5,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::RecordsOf;
+use crate::api::HistoryStorage;
 use crate::release::ReleaseKey;
+
+/// Which records belong together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RecordsOf {
+    pub storage: HistoryStorage,
+    /// Namespace of the records.
+    pub namespace: String,
+    /// What their names have in common: the release's name, and before it its namespace when that is another one.
+    pub stem: String,
+}
 
 /// The claims of all releases, by name and by release.
 #[derive(Debug, Default)]
@@ -58,7 +68,6 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::HistoryStorage;
 
     fn records(stem: &str) -> RecordsOf {
         RecordsOf { storage: HistoryStorage::Secret, namespace: "apps".to_owned(), stem: stem.to_owned() }

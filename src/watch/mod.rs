@@ -11,8 +11,9 @@ mod stream;
 mod table;
 mod trouble;
 
+pub use claims::RecordsOf;
 pub use objects::{ObjectWatches, OnRestart};
-pub use records::{Newest, RecordWatch, RecordsOf};
+pub use records::{Newest, RecordWatch};
 pub use references::{ReferenceWatch, Seen};
 pub use releases::Dependencies;
 pub use table::{Place, Sighting, Subject, Suspicion, Table};

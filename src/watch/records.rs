@@ -15,23 +15,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 use tokio::sync::watch;
 
-use super::claims::Claims;
+use super::claims::{Claims, RecordsOf};
 use super::objects::{OnRestart, lock};
 use crate::api::{HistoryStorage, names};
 use crate::cluster::version_of;
 use crate::release::{Record, ReleaseKey, revision_of};
 
 const PAGE: u32 = 500;
-
-/// Which records belong together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RecordsOf {
-    pub storage: HistoryStorage,
-    /// Namespace of the records.
-    pub namespace: String,
-    /// What their names have in common: the release's name, and before it its namespace when that is another one.
-    pub stem: String,
-}
 
 /// The newest record of a release as the watch knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -173,7 +173,13 @@ async fn of_two_who_may_have_the_records_of_a_name_the_older_has_it_at_every_sta
     let mut spec = older;
     json_patch::merge(&mut spec, &missing);
     release(&ops, trial, "older", spec).await;
-    ops.condition("older", "Ready", "False", Some("SourceNotFound")).await;
+    let older = ops.condition("older", "Ready", "False", Some("SourceNotFound")).await;
+    // The API server counts the age of a release in seconds.
+    let created: jiff::Timestamp = older["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap();
+    eventually("the next second has begun", async || {
+        jiff::Timestamp::now().as_second() > created.as_second()
+    })
+    .await;
     install(&ops, trial, "younger", as_account("other", targets(&h.namespace, "shop"))).await;
     for restart in 0..3 {
         if restart > 0 {
