@@ -1,6 +1,6 @@
 //! Where a pack comes from: the sources of `spec.pack`, what of each is valid, and with which operator.
 //!
-//! A source has here what the rest of the crate acts on, its line in [`asked`], and the function that checks its field.
+//! A source has here what the rest of the crate acts on, its line in `asked`, and the function that checks its field.
 
 use super::policy::Policy;
 use crate::api::schema::source::{HttpSource, ObjectKey, PackSource};
