@@ -129,7 +129,7 @@ pub(super) async fn work(
         objects,
         guards,
         record_watch,
-        packs: Packs::new(wake_tx.clone()),
+        packs: Packs::new(config.concurrency.get(), wake_tx.clone()),
         references: ReferenceWatch::new(client, wake_tx, on_restart),
         names: NameClaims::default(),
         sharing: Sharing::default(),

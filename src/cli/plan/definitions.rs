@@ -96,8 +96,11 @@ fn settled(line: DefinitionLine, would: Would, problem: Problem) -> Next {
 fn skipped(mut line: DefinitionLine, new: Definition, live: Option<&Live>) -> Next {
     let strategy = CrdUpgrade::Skip;
     line.strategy = Some(strategy);
-    let old = live.and_then(|live| Definition::from_value(&live.body).ok());
-    match old.and_then(|old| Change::between(old, new, strategy)) {
+    let Some(Ok(old)) = live.map(|live| Definition::from_value(&live.body)) else {
+        let (reason, message) = why_left(&Left::Skipped);
+        return settled(line, Would::Leave, Problem::new(reason, message));
+    };
+    match Change::between(old, new, strategy) {
         Some(change) => Next::Weigh(Box::new(Weighed { change, line })),
         None => {
             line.would = Would::Unchanged;

@@ -39,9 +39,9 @@ impl Budget {
         let (bytes, corrections) = (bytes - bytes / 4, purse(bytes / 4));
         Self {
             bytes,
-            operations: FairTurns::new(purse(bytes), wake_tx.clone()),
+            operations: FairTurns::new(purse(bytes), 0, wake_tx.clone()),
             correction: corrections.each,
-            corrections: FairTurns::new(corrections, wake_tx),
+            corrections: FairTurns::new(corrections, 0, wake_tx),
         }
     }
 

@@ -30,9 +30,10 @@ struct State {
 }
 
 impl State {
-    /// Takes note of an answer; `true`: others may have the name now, or have it no more.
-    fn settle(&mut self, key: &ReleaseKey, granted: bool, lock: Option<&LockOf>) -> bool {
-        let contested = self.contested.remove(key);
+    /// Takes note of an answer; `true`: others may have the name now, or have it no more. `contested`: it was asked for because
+    /// of that. An answer from before says nothing about it.
+    fn settle(&mut self, key: &ReleaseKey, granted: bool, lock: Option<&LockOf>, contested: bool) -> bool {
+        let contested = contested && self.contested.remove(key);
         let before = self.answers.insert(key.clone(), (granted, lock.cloned()));
         let had = before.filter(|(_, of)| of.as_ref() == lock).map(|(granted, _)| granted);
         match lock {
@@ -74,24 +75,29 @@ impl NameClaims {
 
 impl Context {
     /// Takes note of what the account of a release was answered about the records that it names elsewhere.
-    pub(in crate::reconcile) fn settle_claim(&self, release: &SherpackRelease, granted: bool) {
-        if asked_about(&acts_as(self, release), release) {
-            let key = ReleaseKey::of(release);
-            let news = self.names.state().settle(&key, granted, None);
-            if news {
-                self.wake_rivals(&key, release);
-            }
+    pub(in crate::reconcile) fn settle_claim(
+        &self,
+        release: &SherpackRelease,
+        granted: bool,
+        contested: bool,
+    ) {
+        let key = ReleaseKey::of(release);
+        if !asked_about(&acts_as(self, release), release) {
+            // It may have been another account's before.
+            self.names.forget(&key);
+        } else if self.names.state().settle(&key, granted, None, contested) {
+            self.wake_rivals(&key, release);
         }
     }
 
     /// The same of a release of which nothing is asked: it takes nothing.
     pub(in crate::reconcile) fn claims_nothing(&self, release: &SherpackRelease) {
-        self.settle_claim(release, false);
+        self.settle_claim(release, false, true);
     }
 
     /// Takes note of what the account of a release was answered about the records that it locks.
     pub(in crate::reconcile) fn settle_lock(&self, key: &ReleaseKey, lock: &LockOf, granted: bool) {
-        let news = self.names.state().settle(key, granted, Some(lock));
+        let news = self.names.state().settle(key, granted, Some(lock), true);
         if news {
             self.wake_locks(key, lock);
         }
@@ -103,7 +109,7 @@ impl Context {
             let same_name = other.release_name() == release.release_name()
                 && other.target_namespace() == release.target_namespace();
             let locks_it = api::lock_of(other).is_some_and(|lock| lock.name == release.release_name());
-            (same_name || locks_it) && ReleaseKey::of(other) != *key
+            (same_name || locks_it) && waits_for_names(other) && ReleaseKey::of(other) != *key
         };
         for waiting in self.releases.state().iter().filter(same) {
             self.objects.wake(&ReleaseKey::of(waiting));
@@ -113,7 +119,8 @@ impl Context {
     /// Wakes the other releases with this lock.
     pub(in crate::reconcile) fn wake_locks(&self, key: &ReleaseKey, lock: &LockOf) {
         let same = |other: &&Arc<SherpackRelease>| {
-            api::lock_of(other).as_ref() == Some(lock) && ReleaseKey::of(other) != *key
+            let same = api::lock_of(other).as_ref() == Some(lock);
+            same && waits_for_names(other) && ReleaseKey::of(other) != *key
         };
         for waiting in self.releases.state().iter().filter(same) {
             self.objects.wake(&ReleaseKey::of(waiting));
@@ -192,6 +199,11 @@ impl Context {
     }
 }
 
+/// One that only the finalizer of another controller holds waits for no name: it would wake others in turn.
+fn waits_for_names(release: &SherpackRelease) -> bool {
+    release.metadata.deletion_timestamp.is_none() || has_finalizer(&release.metadata)
+}
+
 /// Whether the account of a release that locks records is asked about them before anything is told.
 pub(in crate::reconcile) fn is_strange(acts_as: &ActsAs, namespace: Option<&str>, lock: &LockOf) -> bool {
     *acts_as != ActsAs::Operator && namespace != Some(&*lock.namespace)
@@ -243,12 +255,39 @@ mod tests {
         ];
         for (before, contested, granted, woken) in rows {
             let mut state = State::default();
-            before.map(|before| state.settle(&key(), before, None));
+            before.map(|before| state.settle(&key(), before, None, false));
             if contested {
                 state.contested.insert(key());
             }
-            assert_eq!(state.settle(&key(), granted, None), woken, "{before:?} {contested} {granted}");
+            assert_eq!(state.settle(&key(), granted, None, true), woken, "{before:?} {contested} {granted}");
             assert!(state.contested.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_answer_from_before_a_contest_does_not_end_it() {
+        let mut state = State::default();
+        state.contested.insert(key());
+        assert!(!state.settle(&key(), false, None, false));
+        assert!(state.contested.contains(&key()));
+        assert!(state.settle(&key(), false, None, true) && state.contested.is_empty());
+    }
+
+    #[test]
+    fn a_release_that_only_another_finalizer_holds_waits_for_no_name() {
+        let going = Some("2026-01-01T00:00:00Z");
+        let rows = [(None, false, true), (None, true, true), (going, true, true), (going, false, false)];
+        for (deleted, ours, waits) in rows {
+            let finalizers = [(ours, api::names::FINALIZER), (true, "foregroundDeletion")];
+            let finalizers: Vec<&str> =
+                finalizers.into_iter().filter(|(there, _)| *there).map(|(_, name)| name).collect();
+            let release: SherpackRelease = serde_json::from_value(serde_json::json!({
+                "apiVersion": "sherpack.io/v1alpha1", "kind": "SherpackRelease",
+                "metadata": {"name": "web", "deletionTimestamp": deleted, "finalizers": finalizers},
+                "spec": {"pack": {"path": "web"}}
+            }))
+            .unwrap();
+            assert_eq!(waits_for_names(&release), waits, "{deleted:?} {ours}");
         }
     }
 
@@ -256,11 +295,11 @@ mod tests {
     fn a_lock_counts_as_what_it_was_answered_about() {
         let names = NameClaims::default();
         assert!(!names.has_lock(&key(), &lock("db")), "nothing was asked");
-        assert!(names.state().settle(&key(), true, Some(&lock("db"))));
+        assert!(names.state().settle(&key(), true, Some(&lock("db")), true));
         assert!(names.has_lock(&key(), &lock("db")) && !names.has_lock(&key(), &lock("web")));
-        assert!(!names.state().settle(&key(), true, Some(&lock("db"))));
+        assert!(!names.state().settle(&key(), true, Some(&lock("db")), true));
         // It names something else now.
-        assert!(names.state().settle(&key(), false, Some(&lock("web"))));
+        assert!(names.state().settle(&key(), false, Some(&lock("web")), true));
         assert!(!names.has_lock(&key(), &lock("db")) && !names.has_lock(&key(), &lock("web")));
         names.forget(&key());
         assert!(names.state().answers.is_empty());

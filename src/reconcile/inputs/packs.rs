@@ -66,10 +66,10 @@ struct Decoded {
 }
 
 impl Packs {
-    /// None yet. The releases whose turn has come to have theirs decoded or rendered are sent to `wake_tx`.
+    /// None yet, for the passes of so many workers. The releases whose turn has come to have theirs decoded or rendered are sent to `wake_tx`.
     #[must_use]
-    pub fn new(wake_tx: UnboundedSender<ReleaseKey>) -> Self {
-        let turns = FairTurns::new(TURNS, wake_tx);
+    pub fn new(workers: usize, wake_tx: UnboundedSender<ReleaseKey>) -> Self {
+        let turns = FairTurns::new(TURNS, workers, wake_tx);
         Self { kept: Mutex::default(), reading: Turns::default(), turns }
     }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn packs() -> Packs {
-        Packs::new(futures::channel::mpsc::unbounded().0)
+        Packs::new(10, futures::channel::mpsc::unbounded().0)
     }
 
     fn kept(packs: &Packs) -> Vec<Place> {

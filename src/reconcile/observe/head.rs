@@ -22,7 +22,10 @@ impl Pass<'_> {
         let of = self.records_of();
         let keys = self.scope.ctx.records.keys().changes();
         let known = |mem: &Remembered, newest: Newest| {
-            mem.keys == keys && mem.head.as_ref().is_some_and(|(_, at)| *at == newest)
+            // Whether one that could not be read has become whole is not told by its version: a part of it may have come back,
+            // and another release may have read it since.
+            let current = |(head, at): &(Head, Newest)| *at == newest && !matches!(head, Head::Unreadable(_));
+            mem.keys == keys && mem.head.as_ref().is_some_and(current)
         };
         let contested = self.scope.ctx.names.is_contested(self.scope.key);
         let asked = !contested && self.mem.head_for.as_ref() == Some(&self.scope.settings.acts_as);
@@ -34,7 +37,7 @@ impl Pass<'_> {
             self.doubt_rights(reasons::FORBIDDEN);
         }
         let access = self.may_know_head().await;
-        self.settle_access(&of, &access);
+        self.settle_access(&of, &access, contested);
         let (there, refused) = match access? {
             HeadAccess::Granted => (true, None),
             HeadAccess::Refused(error) => (true, Some(error)),
@@ -48,7 +51,8 @@ impl Pass<'_> {
             self.read_head(&of, newest).await?;
             self.mem.keys = keys;
         }
-        self.mem.head_for = refused.is_none().then(|| self.scope.settings.acts_as.clone());
+        // Without its namespace nothing was granted: the account is asked again, also about what this release then stores.
+        self.mem.head_for = (there && refused.is_none()).then(|| self.scope.settings.acts_as.clone());
         if refused.is_some() {
             self.keep_own_head_only();
         }
@@ -56,7 +60,7 @@ impl Pass<'_> {
     }
 
     /// A name counts as claimed, and its records are told of, only with the right to them.
-    fn settle_access(&self, of: &RecordsOf, access: &Result<HeadAccess, Error>) {
+    fn settle_access(&self, of: &RecordsOf, access: &Result<HeadAccess, Error>, contested: bool) {
         let (granted, told) = match access {
             Ok(HeadAccess::Granted) => (true, true),
             // The first record there is news: then the account is asked.
@@ -67,7 +71,7 @@ impl Pass<'_> {
             Err(_) => (false, false),
         };
         self.scope.ctx.record_watch.claim(self.scope.key, if told { std::slice::from_ref(of) } else { &[] });
-        self.scope.ctx.settle_claim(self.scope.release, granted);
+        self.scope.ctx.settle_claim(self.scope.release, granted, contested);
     }
 
     async fn read_head(&mut self, of: &RecordsOf, newest: Newest) -> Result<(), Error> {

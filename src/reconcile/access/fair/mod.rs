@@ -15,7 +15,8 @@ use queue::{Answer, FairQueue};
 
 use crate::release::ReleaseKey;
 
-/// So many passes at most wait for their turn where they are: each keeps a worker from the other releases meanwhile.
+/// So many passes at most wait for their turn where they are, and half of the workers at most: each keeps a worker from the
+/// other releases meanwhile.
 const SEATS: usize = 4;
 /// And no longer than this. It is more than the work of an ordinary release takes, so a pass seldom has to come back.
 const SEATED: Duration = Duration::from_millis(50);
@@ -32,7 +33,8 @@ struct Inner {
 
 struct State {
     queue: FairQueue,
-    /// The passes that wait where they are, at most [`SEATS`].
+    /// How many passes may wait where they are.
+    seats: usize,
     seated: HashMap<ReleaseKey, oneshot::Sender<()>>,
     /// A task waits for reservations to expire.
     timed: bool,
@@ -52,9 +54,14 @@ pub(in crate::reconcile) struct InPass<'t> {
 }
 
 impl FairTurns {
-    /// Sends the releases whose turn has come to `wake_tx`.
-    pub(in crate::reconcile) fn new(shares: Shares, wake_tx: UnboundedSender<ReleaseKey>) -> Self {
-        let state = Mutex::new(State { queue: FairQueue::new(shares), seated: HashMap::new(), timed: false });
+    /// For the passes of so many workers. Sends the releases whose turn has come to `wake_tx`.
+    pub(in crate::reconcile) fn new(
+        shares: Shares,
+        workers: usize,
+        wake_tx: UnboundedSender<ReleaseKey>,
+    ) -> Self {
+        let (queue, seats) = (FairQueue::new(shares), SEATS.min(workers / 2));
+        let state = Mutex::new(State { queue, seats, seated: HashMap::new(), timed: false });
         Self { inner: Arc::new(Inner { state, wake_tx }) }
     }
 
@@ -72,8 +79,11 @@ impl FairTurns {
         weight: u64,
     ) -> Result<Turn, Instant> {
         let (answer, seat) = self.inner.change(|state, now| {
+            // A pass that asks for one piece of work after another waits here once.
+            let waited = state.queue.has_asked(key);
             let answer = state.queue.ask(key, weight, now);
-            (answer, matches!(answer, Answer::Waits { .. }).then(|| state.seat(key)).flatten())
+            let seat = matches!(answer, Answer::Waits { .. }) && !waited;
+            (answer, seat.then(|| state.seat(key)).flatten())
         });
         let Some(called) = seat else { return self.turn(key, answer) };
         // Called or not: what counts is what the queue says then.
@@ -148,7 +158,7 @@ impl State {
     fn seat(&mut self, key: &ReleaseKey) -> Option<oneshot::Receiver<()>> {
         // A pass that was cancelled left its seat.
         self.seated.retain(|_, seat| !seat.is_closed());
-        if self.seated.len() >= SEATS {
+        if self.seated.len() >= self.seats {
             return None;
         }
         let (seat, called) = oneshot::channel();
@@ -213,7 +223,7 @@ mod tests {
 
     fn turns(patience: Duration) -> (FairTurns, UnboundedReceiver<ReleaseKey>) {
         let (wake_tx, wake_rx) = mpsc::unbounded();
-        (FairTurns::new(Shares { capacity: 2, each: 1, patience, lent: true }, wake_tx), wake_rx)
+        (FairTurns::new(Shares { capacity: 2, each: 1, patience, lent: true }, 10, wake_tx), wake_rx)
     }
 
     fn key(name: &str) -> ReleaseKey {
@@ -286,6 +296,26 @@ mod tests {
         drop(passes);
         drop(first);
         assert_eq!(wake_rx.try_recv().unwrap(), late[0], "it still stands in the queue");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_waits_where_it_is_once_and_only_while_other_workers_are_free() {
+        let (turns, _wake_rx) = turns(Duration::from_secs(3600));
+        let _first = turns.take(&key("1"), 1).unwrap();
+        let two = key("2");
+        let _pass = turns.in_pass(&two);
+        let began = tokio::time::Instant::now();
+        for _ in 0..5 {
+            assert!(turns.take_soon(&two, 1).await.is_err());
+        }
+        let waited = began.elapsed();
+        assert!(SEATED <= waited && waited < 2 * SEATED, "however many pieces of work it asks for");
+        let shares = Shares { capacity: 1, each: 1, patience: SEATED, lent: true };
+        let alone = FairTurns::new(shares, 1, mpsc::unbounded().0);
+        let _first = alone.take(&key("1"), 1).unwrap();
+        let began = tokio::time::Instant::now();
+        assert!(alone.take_soon(&two, 1).await.is_err());
+        assert_eq!(began.elapsed(), Duration::ZERO, "there is no other worker");
     }
 
     #[tokio::test]

@@ -106,6 +106,12 @@ impl FairQueue {
         Answer::Waits { since: self.claim(key).map_or(now, |claim| claim.since) }
     }
 
+    /// Whether the pass of this release that runs has asked and got nothing.
+    pub(in crate::reconcile) fn has_asked(&self, key: &ReleaseKey) -> bool {
+        let lines = self.lines.iter().filter(|line| line.namespace == key.namespace);
+        lines.flat_map(|line| &line.claims).any(|claim| claim.name == key.name && claim.asked)
+    }
+
     /// What was granted is not needed any more.
     pub(in crate::reconcile) fn give_back(&mut self, namespace: &str, weight: u64, now: Instant) {
         self.free(namespace, weight);

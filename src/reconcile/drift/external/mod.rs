@@ -97,6 +97,12 @@ pub(in crate::reconcile) async fn reconcile(
         settings.ignore = settings.ignore.or_else(|| before?.asked.clone());
         let locked = release.status.as_ref().is_some_and(|status| status.revision.is_some());
         if !locked || settings.ignore.is_none() {
+            if let Some(lock) = &settings.lock
+                && is_strange(&settings.acts_as, Some(&key.namespace), lock)
+            {
+                // What it was granted before keeps no other release from the lock.
+                ctx.settle_lock(&key, lock, false);
+            }
             // Nothing was locked yet, or what is left to others is not known.
             let refused = status::refused(release, invalid, now);
             return ctx.write_status(release, &key, mem, refused).await.map(|_| None);
@@ -153,6 +159,10 @@ impl Pass<'_> {
     async fn take_stance(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<Stance, Error> {
         for _ in 0..TRIES {
             let strange = is_strange(&self.scope.settings.acts_as, Some(&self.scope.key.namespace), lock);
+            if !strange {
+                // As another account it may have been asked.
+                self.scope.ctx.names.forget(self.scope.key);
+            }
             if strange {
                 // Who else has it is told to nobody who may not read it.
                 self.look_up_as_stranger(lock, guard).await?;

@@ -66,7 +66,7 @@ impl Stand {
         Self {
             key: ReleaseKey { namespace: "apps".to_owned(), name: "web".to_owned() },
             reader: Cluster::new(Client::new(answers, "apps")),
-            packs: Packs::new(wake_tx.clone()),
+            packs: Packs::new(10, wake_tx.clone()),
             references: ReferenceWatch::new(Client::new(silent, "apps"), wake_tx.clone(), Arc::new(|_| {})),
             fetcher: Fetcher::new(client, cache, wake_tx, Arc::new(|_| {})),
             pack_dir: None,
