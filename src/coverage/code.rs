@@ -55,6 +55,18 @@ pub(super) fn functions() -> Vec<Function> {
     found
 }
 
+/// Refuses what no test gives, but for what is in `untested`, each with its reason; one that ends in a dot stands for all
+/// below it. A reason that is not needed any more is refused too.
+pub(super) fn demand(what: &str, missing: &[String], untested: &[(&str, &str)]) {
+    let covers = |of: &str, missing: &str| missing == of || (of.ends_with('.') && missing.starts_with(of));
+    let excused = |missing: &String| untested.iter().any(|(of, _)| covers(of, missing));
+    let wrong: Vec<&String> = missing.iter().filter(|missing| !excused(missing)).collect();
+    assert!(wrong.is_empty(), "no behaviour test gives {what}: {wrong:#?}");
+    let needless = untested.iter().filter(|(of, _)| !missing.iter().any(|missing| covers(of, missing)));
+    let needless: Vec<&str> = needless.map(|(of, _)| *of).collect();
+    assert!(needless.is_empty(), "these have tests, so they need no reason: {needless:?}");
+}
+
 /// The functions of one file.
 pub(super) fn of_file(file: &str, text: &str) -> Vec<Function> {
     let mut bodies = Vec::new();

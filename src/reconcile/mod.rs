@@ -28,7 +28,7 @@ pub use access::budget::Budget;
 pub use access::name_claims::NameClaims;
 pub use access::review_cache::Rights;
 pub use context::{Context, Report, Snapshot};
-pub(crate) use crds::definitions::refused;
+pub(crate) use crds::definitions::refused_definition;
 pub use crds::evidence::Walks;
 pub use crds::shared::Sharing;
 pub use drift::reserve::Reserve;

@@ -54,7 +54,7 @@ pub fn weight(named: &Named) -> Weight {
     }
     match named.answer {
         _ if named.keeps_at_home => Weight::Full,
-        // At a start it is not yet known who is refused, and nobody installs over the better claim meanwhile.
+        // After a start no account was asked yet: the better claim counts until the API server refuses it.
         Answer::Granted | Answer::Unasked => Weight::Full,
         Answer::NotAsked => Weight::Sealed,
         Answer::Refused => Weight::None,
@@ -166,10 +166,10 @@ mod tests {
             (old, &[(home, Full)], None, Some("apps")),
             (young, &[(old, Full)], None, Some("ops")),
             (old, &[(young, Full)], None, None),
-            // Who was refused keeps nobody from it, whoever came first.
+            // A release that was refused keeps no other from it, however old it is.
             (young, &[(old, Nothing)], None, None),
             (young, &[(old, Nothing), (home, Full)], None, Some("apps")),
-            // Another shard's is asked about by nobody here.
+            // This process asks for no release of another shard.
             (young, &[(old, Sealed)], None, None),
             (young, &[(old, Sealed)], Some("ops"), Some("ops")),
             // A seal outweighs both, unless its owner was refused.

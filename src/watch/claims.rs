@@ -26,7 +26,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Makes these all the names that a release claims; gives those that nobody claims any more.
+    /// Makes these all the names that a release claims; gives those that no release claims any more.
     pub(super) fn set(&mut self, release: &ReleaseKey, names: &[RecordsOf]) -> Vec<RecordsOf> {
         if self.names.get(release).map_or(&[][..], Vec::as_slice) == names {
             return Vec::new();
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(of(&claims, &web), ["a", "b"]);
         // Once more is no change.
         assert!(claims.set(&key("b"), &[web.clone(), db.clone()]).is_empty());
-        // It names something else: what nobody names any more is told.
+        // It names something else: what no release names any more is told.
         assert_eq!(claims.set(&key("b"), std::slice::from_ref(&web)), std::slice::from_ref(&db));
         assert!(!claims.has(&db) && of(&claims, &web) == ["a", "b"]);
         assert!(claims.set(&key("a"), &[]).is_empty());

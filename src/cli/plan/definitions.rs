@@ -82,7 +82,7 @@ pub(super) fn next(candidate: &Candidate, live: Option<&Live>, rules: &Rules) ->
         }
         Course::Refuse(why) => {
             let would = if matches!(why, Refusal::Conflict(_)) { Would::Stop } else { Would::Refused };
-            let error = reconcile::refused(&object.id, why);
+            let error = reconcile::refused_definition(&object.id, why);
             settled(line, would, Problem::new(error.reason(), &error))
         }
     }

@@ -1,7 +1,7 @@
 //! The names of other namespaces that releases take: what their accounts were answered, and who is kept from them.
 //!
 //! Only a release that acts as an account and names another namespace is remembered here, so of others nothing is kept.
-//! No answer comes without a pass. Whoever is kept from a name therefore contests it: the release that has it asks again
+//! No answer comes without a pass. A release that is kept from a name therefore contests it: the one that has it asks again
 //! in a pass of its own, and when it is refused, the others are woken.
 
 use std::collections::{HashMap, HashSet};

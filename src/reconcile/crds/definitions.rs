@@ -150,7 +150,7 @@ impl Pass<'_> {
                 }
                 Ok(left(shipped, word(&why)))
             }
-            Course::Refuse(why) => Err(refused(&object.id, why)),
+            Course::Refuse(why) => Err(refused_definition(&object.id, why)),
             Course::Create(analysis) => {
                 self.try_definition(&object).await?;
                 if !analysis.changes.is_empty() {
@@ -423,7 +423,7 @@ fn word(why: &Left) -> String {
 }
 
 /// Why a release cannot go on because of a definition.
-pub(crate) fn refused(id: &ObjectId, why: Refusal) -> Error {
+pub(crate) fn refused_definition(id: &ObjectId, why: Refusal) -> Error {
     match why {
         Refusal::Terminating => cluster::Error::Terminating { id: id.clone() }.into(),
         Refusal::Conflict(owner) => Error::OwnershipConflict { name: id.name.clone(), owner },

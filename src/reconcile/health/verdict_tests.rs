@@ -40,7 +40,6 @@ fn failing(since: i64) -> Waiting {
 fn gone() -> Waiting {
     let mut waiting = failing(0);
     waiting.health.message = "deleted".to_owned();
-    waiting.health.status = Status::Failed;
     waiting
 }
 

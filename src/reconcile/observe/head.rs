@@ -63,7 +63,7 @@ impl Pass<'_> {
     fn settle_access(&self, of: &RecordsOf, access: &Result<HeadAccess, Error>, contested: bool) {
         let (granted, told) = match access {
             Ok(HeadAccess::Granted) => (true, true),
-            // The first record there is news: then the account is asked.
+            // The account is asked again in each pass until the namespace is there.
             Ok(HeadAccess::NoNamespace) => (false, true),
             Ok(HeadAccess::Refused(_)) => (false, false),
             // There was no answer.
@@ -90,10 +90,10 @@ impl Pass<'_> {
                 Head::Ours(stored)
             }
             _ => {
-                let Settings { target_namespace, release_name, .. } = self.scope.settings.clone();
+                let Settings { target_namespace, release_name, .. } = self.scope.settings;
                 let (records, claimed) = (self.records_unasked(), self.claimed.is_some());
                 let room = || self.claim(UNPACKED);
-                let read = records.newest_slim(&target_namespace, &release_name, room).await;
+                let read = records.newest_slim(target_namespace, release_name, room).await;
                 if !claimed {
                     // What stays of it is small.
                     self.claimed = None;

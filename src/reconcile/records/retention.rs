@@ -184,9 +184,9 @@ impl Pass<'_> {
     /// be read.
     async fn read_old(&mut self, revision: u32, weight: usize) -> Result<Option<Stored>, Error> {
         let records = self.records().await?;
-        let Settings { target_namespace, release_name, .. } = self.scope.settings.clone();
+        let Settings { target_namespace, release_name, .. } = self.scope.settings;
         let room = || self.claim(weight);
-        match records.get_with(&target_namespace, &release_name, revision, room).await?? {
+        match records.get_with(target_namespace, release_name, revision, room).await?? {
             Head::Ours(stored) | Head::Foreign(stored) => Ok(Some(*stored)),
             Head::None | Head::Unreadable(_) => Ok(None),
         }

@@ -57,12 +57,12 @@ impl Pass<'_> {
         }
         let again = self.come_back(&outcome);
         if let Some(since) = fetching_since(&outcome) {
-            let queued = self.scope.ctx.packs.turns.waiting();
-            let quiet = self.scope.ctx.calm.quiet_beside(queued).saturating_sub(since.elapsed());
             if !self.spec_changed() {
                 // What the status says is still so, and nobody asked for more.
                 return Ok(again.map(|wait| wait.max(FETCHING_AGAIN)));
             }
+            let queued = self.scope.ctx.packs.turns.waiting();
+            let quiet = self.scope.ctx.calm.quiet_beside(queued).saturating_sub(since.elapsed());
             if !quiet.is_zero() {
                 return Ok(Some(again.map_or(quiet, |wait| wait.max(FETCHING_AGAIN).min(quiet))));
             }

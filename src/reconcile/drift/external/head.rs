@@ -100,7 +100,7 @@ impl Pass<'_> {
         // Twice as soon as the revision is known: what is referred to is known before it is read.
         for _ in 0..super::TRIES {
             if let Err(error) = self.require_account().await {
-                // Of the records it hears when there is somebody who may have them.
+                // It hears of the records once an account acts that may have them.
                 self.refer_to(HashSet::new(), &[]);
                 return Err(error);
             }

@@ -159,13 +159,12 @@ impl Pass<'_> {
     async fn take_stance(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<Stance, Error> {
         for _ in 0..TRIES {
             let strange = is_strange(&self.scope.settings.acts_as, Some(&self.scope.key.namespace), lock);
-            if !strange {
+            if strange {
+                // Which other release has it is told only to an account that may read it.
+                self.look_up_as_stranger(lock, guard).await?;
+            } else {
                 // As another account it may have been asked.
                 self.scope.ctx.names.forget(self.scope.key);
-            }
-            if strange {
-                // Who else has it is told to nobody who may not read it.
-                self.look_up_as_stranger(lock, guard).await?;
             }
             let taken_by = if self.scope.settings.suspend { None } else { self.lock_taken_by(lock) };
             if !self.scope.settings.suspend && !strange && taken_by.is_none() {

@@ -44,7 +44,7 @@ pub(in crate::reconcile) trait Source: Send + Sync {
     ///
     /// # Errors
     /// Why there is none. After `Queued` and `Fetching` the release is woken to look again.
-    fn look_up<'a>(&'a self, scope: &'a Scope<'a>) -> BoxFuture<'a, Result<LookedUp, Error>>;
+    fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>>;
 }
 
 /// One line for each source.
@@ -57,9 +57,9 @@ pub(in crate::reconcile) fn source(from: &PackFrom) -> &dyn Source {
 }
 
 /// For which release a pack is looked up, and with what.
-pub(in crate::reconcile) struct Scope<'a> {
+pub(in crate::reconcile) struct LookUp<'a> {
     pub key: &'a ReleaseKey,
-    /// The cluster as whoever acts for the release.
+    /// The cluster as the account that acts for the release.
     pub reader: &'a Cluster,
     pub fresh: &'a Freshness,
     pub packs: &'a Packs,
@@ -68,7 +68,7 @@ pub(in crate::reconcile) struct Scope<'a> {
     pub pack_dir: Option<&'a Path>,
 }
 
-impl Scope<'_> {
+impl LookUp<'_> {
     /// Reads an object that the release refers to; `None` when it does not exist.
     async fn read(&self, reference: &Reference) -> Result<Option<Contents>, Unread> {
         referenced_objects::read(self.references, self.reader, reference).await
@@ -112,8 +112,8 @@ impl Context {
         }
         let Self { packs, references, fetcher, pack_dir, .. } = self;
         let pack_dir = pack_dir.as_deref();
-        let scope = Scope { key, reader, fresh, packs, references, fetcher, pack_dir };
-        let result = source.look_up(&scope).await;
+        let using = LookUp { key, reader, fresh, packs, references, fetcher, pack_dir };
+        let result = source.look_up(&using).await;
         if let Some(succeeded) = counts(source, &result) {
             self.report.fetched(source.kind(), succeeded);
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_up_counts_as_a_fetch_when_the_source_was_read_and_nobody_else_counts_it() {
+    fn a_look_up_counts_as_a_fetch_when_the_source_was_read_and_the_fetcher_does_not_count_it() {
         let found = |fetched| {
             let pack = Arc::new(read_archive(&pack("web"), &crate::pack::Limits::default()).unwrap());
             Ok(LookedUp { pack, fetched })

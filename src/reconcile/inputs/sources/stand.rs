@@ -11,7 +11,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use super::{Freshness, LookedUp, Scope, source};
+use super::{Freshness, LookUp, LookedUp, source};
 use crate::api::{PackFrom, Policy, SherpackRelease, validate};
 use crate::cluster::Cluster;
 use crate::pack::{Files, Limits, write_archive};
@@ -91,7 +91,7 @@ impl Stand {
         };
         let Self { key, reader, packs, references, fetcher, pack_dir, reads: _ } = self;
         let pack_dir = pack_dir.as_deref();
-        source.look_up(&Scope { key, reader, fresh: &fresh, packs, references, fetcher, pack_dir }).await
+        source.look_up(&LookUp { key, reader, fresh: &fresh, packs, references, fetcher, pack_dir }).await
     }
 }
 

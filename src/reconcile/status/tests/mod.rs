@@ -39,6 +39,15 @@ fn record(state: State) -> Head {
     Head::Ours(Box::new(Stored::sample(record, Some(private))))
 }
 
+fn object(group: &str, kind: &str, name: &str) -> ObjectId {
+    let [group, kind, name] = [group, kind, name].map(str::to_owned);
+    ObjectId { group, kind, namespace: Some("apps".to_owned()), name }
+}
+
+fn deployment(name: &str) -> ObjectId {
+    object("apps", "Deployment", name)
+}
+
 fn failed(reason: &str) -> Head {
     record(State::Failed { reason: reason.to_owned(), recoverable: true, failed_at: at(-5) })
 }

@@ -24,23 +24,18 @@ fn health_that_was_not_waited_for_is_not_claimed() {
 fn what_is_known_since_is_told_over_what_was_judged() {
     let healthy = json!([{"type": "Healthy", "status": "True", "reason": "Healthy", "message": "every object is healthy",
         "lastTransitionTime": at(-99)}]);
-    let object = |name: &str| ObjectId {
-        group: String::new(),
-        kind: "ConfigMap".to_owned(),
-        namespace: Some("apps".to_owned()),
-        name: name.to_owned(),
-    };
+    let config_map = |name| object("", "ConfigMap", name);
     let nothing = || decided(Operation::Nothing, Progress::Nothing);
     for (mut scene, missing, says) in [
         (Scene::new(record(State::Deployed), nothing()), vec![], "True Healthy: every object is healthy"),
         (
             Scene::new(record(State::Deployed), nothing()),
-            vec![object("a")],
+            vec![config_map("a")],
             "False ObjectMissing: ConfigMap apps/a is missing: it was deleted, or does not carry the label sherpack.io/release-name any more",
         ),
         (
             Scene::new(record(State::Deployed), nothing()),
-            vec![object("a"), object("b")],
+            vec![config_map("a"), config_map("b")],
             "False ObjectMissing: ConfigMap apps/a (and 1 more) is missing: it was deleted, or does not carry the label sherpack.io/release-name any more",
         ),
         (
@@ -55,7 +50,7 @@ fn what_is_known_since_is_told_over_what_was_judged() {
         ),
         (
             Scene::new(record(State::Deployed), nothing()).with("/metadata/deletionTimestamp", json!(at(-1))),
-            vec![object("a")],
+            vec![config_map("a")],
             "Unknown Uninstalling: the release is being deleted",
         ),
     ] {
@@ -134,12 +129,7 @@ fn a_test_that_failed_is_told_and_makes_a_release_unready_where_the_spec_says_so
 #[test]
 fn drift_is_told_as_it_stands() {
     let drifted = |name: &str, action| crate::reconcile::state::Drifted {
-        id: ObjectId {
-            group: "apps".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: Some("apps".to_owned()),
-            name: name.to_owned(),
-        },
+        id: deployment(name),
         manager: Some("kubectl-edit".to_owned()),
         paths: vec!["spec.replicas".to_owned()],
         action,
@@ -197,12 +187,7 @@ fn drift_is_told_as_it_stands() {
 
 #[test]
 fn an_object_that_two_fight_over_is_named_with_who_and_where() {
-    let id = ObjectId {
-        group: "apps".to_owned(),
-        kind: "Deployment".to_owned(),
-        namespace: Some("apps".to_owned()),
-        name: "web".to_owned(),
-    };
+    let id = deployment("web");
     let mut scene = Scene::new(record(State::Deployed), decided(Operation::Nothing, Progress::Nothing));
     let heat = scene.drift.heat.entry(id.clone()).or_default();
     (0..20).for_each(|second| heat.reverted(at(second - 20)));

@@ -170,15 +170,7 @@ fn an_operation_that_ended_is_told_by_what_it_did() {
 
 #[test]
 fn an_operation_under_way_says_what_it_waits_for_until_when_and_what_it_keeps_from_beginning() {
-    let waited = |name: &str| {
-        let id = ObjectId {
-            group: "apps".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: Some("apps".to_owned()),
-            name: name.to_owned(),
-        };
-        (id, Waiting::unseen("apps/v1", "0 of 1 ready", at(-9)))
-    };
+    let waited = |name: &str| (deployment(name), Waiting::unseen("apps/v1", "0 of 1 ready", at(-9)));
     let run = |action, waiting: Vec<&str>| Run {
         action,
         revision: 3,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::api::ReferenceKind;
 use crate::cluster::{Reference, Unread};
 use crate::reconcile::Error;
-use crate::reconcile::inputs::sources::Scope;
+use crate::reconcile::inputs::sources::LookUp;
 use crate::source;
 use crate::source::http::{Credentials, SourceId, Url};
 use crate::watch::Seen;
@@ -14,20 +14,20 @@ use crate::watch::Seen;
 pub(super) async fn credentials(
     url: Url,
     name: &str,
-    scope: &Scope<'_>,
+    using: &LookUp<'_>,
 ) -> Result<(SourceId, Arc<Credentials>), Error> {
-    let namespace = &scope.key.namespace;
+    let namespace = &using.key.namespace;
     let reference = Reference::new(ReferenceKind::Secret, namespace, name);
     // What one account read is not another one's to use.
-    let account = scope.reader.account().map(|account| format!(" as {account}")).unwrap_or_default();
+    let account = using.reader.account().map(|account| format!(" as {account}")).unwrap_or_default();
     let at = |version: u64| format!("{namespace}/{name}@{version}{account}");
-    if let Seen::At(version) = scope.references.seen(&reference) {
+    if let Seen::At(version) = using.references.seen(&reference) {
         let id = SourceId { url: url.clone(), scope: at(version) };
-        if let Some(credentials) = scope.fetcher.credentials(&id) {
+        if let Some(credentials) = using.fetcher.credentials(&id) {
             return Ok((id, credentials));
         }
     }
-    match scope.read(&reference).await {
+    match using.read(&reference).await {
         Ok(Some(contents)) if contents.is_record => {
             let message = source::HIDDEN.to_owned();
             Err(Error::CredentialsInvalid { reference, message })

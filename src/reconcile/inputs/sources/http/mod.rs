@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{LookedUp, Scope, Source};
+use super::{LookUp, LookedUp, Source};
 use crate::api::ReferenceKind;
 use crate::api::sources::FromHttp;
 use crate::cluster::Reference;
@@ -33,66 +33,66 @@ impl Source for FromHttp {
         true
     }
 
-    fn look_up<'a>(&'a self, scope: &'a Scope<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
-        self.behind_url(scope).boxed()
+    fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
+        self.behind_url(using).boxed()
     }
 }
 
 impl FromHttp {
     /// The pack, if it is known by now. Nothing is waited for: the release is woken.
-    async fn behind_url(&self, scope: &Scope<'_>) -> Result<LookedUp, Error> {
-        let (id, credentials) = match self.identified(scope).await {
+    async fn behind_url(&self, using: &LookUp<'_>) -> Result<LookedUp, Error> {
+        let (id, credentials) = match self.identified(using).await {
             Ok(found) => found,
             Err(error) => {
                 // What URL and credentials were is not to be used any more.
-                scope.fetcher.leave(scope.key);
+                using.fetcher.leave(using.key);
                 return Err(error);
             }
         };
         let ask = Ask {
-            release: scope.key,
+            release: using.key,
             digest: self.digest.as_deref(),
-            interval: scope.fresh.interval,
-            changed: scope.fresh.changed,
-            request: scope.fresh.request.as_deref(),
+            interval: using.fresh.interval,
+            changed: using.fresh.changed,
+            request: using.fresh.request.as_deref(),
         };
         loop {
-            let archive = match scope.fetcher.look(&id, &credentials, &ask).await {
+            let archive = match using.fetcher.look(&id, &credentials, &ask).await {
                 Look::At(archive) => archive,
                 Look::Fetching { since } => return Err(Error::Fetching { url: id.url.to_string(), since }),
                 Look::Failed(error) => return Err(Error::Fetch(error)),
             };
-            if let Some(pack) = fetched(&id, &archive, scope).await? {
+            if let Some(pack) = fetched(&id, &archive, using).await? {
                 return Ok(LookedUp { pack, fetched: false });
             }
             // It was evicted or damaged. The source does not have it any more, so this ends.
-            scope.fetcher.lost(&id, &archive);
+            using.fetcher.lost(&id, &archive);
         }
     }
 
     /// The source that the URL is with the credentials of its Secret, and these.
-    async fn identified(&self, scope: &Scope<'_>) -> Result<(SourceId, Arc<Credentials>), Error> {
+    async fn identified(&self, using: &LookUp<'_>) -> Result<(SourceId, Arc<Credentials>), Error> {
         let url = Url::parse(&self.url)
             .map_err(|why| source::Error::Invalid { what: "spec.pack.http.url".to_owned(), why })?;
         match &self.secret {
             None => Ok((SourceId { url, scope: String::new() }, Arc::default())),
-            Some(name) => credentials(url, name, scope).await,
+            Some(name) => credentials(url, name, using).await,
         }
     }
 }
 
 /// The pack in an archive that the fetcher has; `None`: it has it no more.
-async fn fetched(id: &SourceId, archive: &str, scope: &Scope<'_>) -> Result<Option<Arc<Pack>>, Error> {
+async fn fetched(id: &SourceId, archive: &str, using: &LookUp<'_>) -> Result<Option<Arc<Pack>>, Error> {
     let place = Place::Archive(archive.to_owned());
-    if let Some(pack) = scope.packs.get(&place, |_| true) {
+    if let Some(pack) = using.packs.get(&place, |_| true) {
         return Ok(Some(pack));
     }
-    let (cache, wanted) = (scope.fetcher.cache(), archive.to_owned());
+    let (cache, wanted) = (using.fetcher.cache(), archive.to_owned());
     let decode = move || Some(read_archive(&cache.get(&wanted)?, &Limits::default()));
-    match decoded(scope.packs.turn(scope.key).await?, decode).await? {
-        Some(Ok(pack)) => Ok(Some(scope.packs.put(place, 0, pack))),
+    match decoded(using.packs.turn(using.key).await?, decode).await? {
+        Some(Ok(pack)) => Ok(Some(using.packs.put(place, 0, pack))),
         Some(Err(error)) => {
-            scope.fetcher.rejected(id, scope.key, archive);
+            using.fetcher.rejected(id, using.key, archive);
             Err(Error::Fetch(source::Error::Pack { what: id.url.to_string(), error }))
         }
         None => Ok(None),

@@ -5,7 +5,7 @@ mod archive;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{LookedUp, Scope, Source};
+use super::{LookUp, LookedUp, Source};
 use crate::api::sources::FromObject;
 use crate::cluster::{Reference, Unread};
 use crate::pack::Limits;
@@ -23,8 +23,8 @@ impl Source for FromObject {
         vec![self.reference(namespace)]
     }
 
-    fn look_up<'a>(&'a self, scope: &'a Scope<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
-        self.in_object(scope).boxed()
+    fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
+        self.in_object(using).boxed()
     }
 }
 
@@ -34,38 +34,38 @@ impl FromObject {
     }
 
     /// The object is read again when the watch says that it is another one, or when that is asked for.
-    async fn in_object(&self, scope: &Scope<'_>) -> Result<LookedUp, Error> {
-        let reference = self.reference(&scope.key.namespace);
-        let account = scope.reader.account().cloned();
+    async fn in_object(&self, using: &LookUp<'_>) -> Result<LookedUp, Error> {
+        let reference = self.reference(&using.key.namespace);
+        let account = using.reader.account().cloned();
         let place = Place::Object(account, reference.clone(), self.key.clone());
-        let known = || match scope.references.seen(&reference) {
+        let known = || match using.references.seen(&reference) {
             Seen::At(version) => {
-                let pack = scope.packs.get(&place, |found| found.version == version)?;
+                let pack = using.packs.get(&place, |found| found.version == version)?;
                 Some(LookedUp { pack, fetched: false })
             }
             _ => None,
         };
-        if scope.fresh.request.is_some() {
+        if using.fresh.request.is_some() {
             // Mostly it is as it was, and needs no turn.
-            return self.read(scope, &reference, &place, None).await;
+            return self.read(using, &reference, &place, None).await;
         }
         if let Some(known) = known() {
             return Ok(known);
         }
         // Before it is read, so that no read is in vain.
-        let turn = Some(scope.packs.turn(scope.key).await?);
-        let read = self.read(scope, &reference, &place, turn);
-        scope.packs.reading.once(&place, known, read).await
+        let turn = Some(using.packs.turn(using.key).await?);
+        let read = self.read(using, &reference, &place, turn);
+        using.packs.reading.once(&place, known, read).await
     }
 
     async fn read(
         &self,
-        scope: &Scope<'_>,
+        using: &LookUp<'_>,
         reference: &Reference,
         place: &Place,
         turn: Option<Turn>,
     ) -> Result<LookedUp, Error> {
-        let contents = match scope.read(reference).await {
+        let contents = match using.read(reference).await {
             Ok(Some(contents)) => contents,
             Ok(None) => return Err(Error::PackObjectNotFound { reference: reference.clone() }),
             Err(Unread { forbidden: true, message }) => {
@@ -77,18 +77,18 @@ impl FromObject {
         };
         let version = contents.version;
         if !contents.is_record
-            && let Some(pack) = scope.packs.get(place, |found| found.version == version)
+            && let Some(pack) = using.packs.get(place, |found| found.version == version)
         {
             return Ok(LookedUp { pack, fetched: true });
         }
         let turn = match turn {
             Some(turn) => turn,
-            None => scope.packs.turn(scope.key).await?,
+            None => using.packs.turn(using.key).await?,
         };
         let (from, wanted) = (reference.clone(), self.key.clone());
         let decode = move || archive::pack_from(&from, &contents, wanted.as_deref(), &Limits::default());
         let pack = decoded(turn, decode).await??;
-        Ok(LookedUp { pack: scope.packs.put(place.clone(), version, pack), fetched: true })
+        Ok(LookedUp { pack: using.packs.put(place.clone(), version, pack), fetched: true })
     }
 }
 

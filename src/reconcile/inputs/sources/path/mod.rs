@@ -5,7 +5,7 @@ use std::path::Path;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{LookedUp, Scope, Source};
+use super::{LookUp, LookedUp, Source};
 use crate::api::sources::FromPath;
 use crate::cluster::Reference;
 use crate::pack::Limits;
@@ -22,23 +22,23 @@ impl Source for FromPath {
         Vec::new()
     }
 
-    fn look_up<'a>(&'a self, scope: &'a Scope<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
-        below_pack_dir(&self.0, scope).boxed()
+    fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
+        below_pack_dir(&self.0, using).boxed()
     }
 }
 
 /// Files are not watched, so they are read again when what is known is too old.
-async fn below_pack_dir(path: &str, scope: &Scope<'_>) -> Result<LookedUp, Error> {
+async fn below_pack_dir(path: &str, using: &LookUp<'_>) -> Result<LookedUp, Error> {
     let place = Place::Path(path.to_owned());
-    let max_age = scope.fresh.max_age();
-    if let Some(pack) = scope.packs.get(&place, |found| found.read_at.elapsed() < max_age) {
+    let max_age = using.fresh.max_age();
+    if let Some(pack) = using.packs.get(&place, |found| found.read_at.elapsed() < max_age) {
         return Ok(LookedUp { pack, fetched: false });
     }
-    let turn = scope.packs.turn(scope.key).await?;
-    let dir = scope.pack_dir.map(Path::to_path_buf).unwrap_or_default();
+    let turn = using.packs.turn(using.key).await?;
+    let dir = using.pack_dir.map(Path::to_path_buf).unwrap_or_default();
     let relative = path.to_owned();
     let pack = decoded(turn, move || load(&dir, &relative, &Limits::default())).await??;
-    Ok(LookedUp { pack: scope.packs.put(place, 0, pack), fetched: true })
+    Ok(LookedUp { pack: using.packs.put(place, 0, pack), fetched: true })
 }
 
 #[cfg(test)]
