@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::lru::WeightedLru;
 use super::validators::Validators;
 use crate::manifest::{digest_of, sha256_hex};
 
@@ -30,7 +31,7 @@ const SOURCE_BYTES: u64 = 16 << 10;
 /// Digests remembered of one source.
 const GIVEN: usize = 16;
 /// Without a directory archives are kept in memory, so much of them.
-const MEMORY_BYTES: u64 = 64 << 20;
+const MEMORY_BYTES: usize = 64 << 20;
 /// What a process that died was writing.
 const ABANDONED: Duration = Duration::from_mins(60);
 /// An archive that was used so lately needs no new time stamp.
@@ -80,8 +81,7 @@ pub fn digest(bytes: &[u8]) -> String {
 /// A bounded store of archives. Every method blocks on file IO.
 pub struct Cache {
     disk: Option<Disk>,
-    memory: Mutex<Vec<(String, Vec<u8>)>>,
-    memory_limit: u64,
+    memory: Mutex<WeightedLru<String, Vec<u8>>>,
     archive_limit: u64,
 }
 
@@ -107,7 +107,7 @@ impl Cache {
                 None
             }
         });
-        Self { disk, memory: Mutex::default(), memory_limit: MEMORY_BYTES, archive_limit }
+        Self { disk, memory: Mutex::new(WeightedLru::new(ARCHIVES, MEMORY_BYTES)), archive_limit }
     }
 
     /// Keeps an archive; gives its digest.
@@ -120,12 +120,8 @@ impl Cache {
         });
         if !kept {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.retain(|(known, _)| *known != digest);
-            memory.push((digest.clone(), bytes));
-            let mut total: u64 = memory.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-            while (total > self.memory_limit || memory.len() > ARCHIVES) && memory.len() > 1 {
-                total -= memory.remove(0).1.len() as u64;
-            }
+            let weight = bytes.len();
+            memory.put(digest.clone(), bytes, weight);
         }
         digest
     }
@@ -135,10 +131,7 @@ impl Cache {
         let on_disk = self.disk.as_ref().and_then(|disk| disk.archive(bare(digest), self.archive_limit));
         on_disk.or_else(|| {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            let at = memory.iter().position(|(known, _)| known == digest)?;
-            let used = memory.remove(at);
-            memory.push(used);
-            memory.last().map(|(_, bytes)| bytes.clone())
+            memory.get(digest).map(|bytes| bytes.clone())
         })
     }
 

@@ -146,7 +146,7 @@ fn a_directory_that_others_may_write_is_not_believed() {
 #[test]
 fn without_a_directory_memory_is_bounded() {
     let mut cache = Cache::open(None, 0, 1000);
-    cache.memory_limit = 64;
+    cache.memory = Mutex::new(WeightedLru::new(ARCHIVES, 64));
     let digests: Vec<String> = (0..5_u8).map(|index| cache.put(vec![index; 20])).collect();
     let kept: Vec<bool> = digests.iter().map(|digest| cache.get(digest).is_some()).collect();
     assert_eq!(kept, [false, false, true, true, true]);

@@ -7,6 +7,7 @@
 pub mod cache;
 mod error;
 pub mod http;
+pub mod lru;
 pub mod path;
 mod validators;
 pub mod values;

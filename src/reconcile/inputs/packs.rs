@@ -1,6 +1,5 @@
 //! Packs as releases refer to them: read once, decoded once, however many releases use them.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use crate::reconcile::access::fair::FairTurns;
 use crate::reconcile::access::fair::Shares;
 use crate::reconcile::access::fair::Turn;
 use crate::release::ReleaseKey;
+use crate::source::lru::WeightedLru;
 
 /// Decoded packs kept; the one that was not used for the longest time goes first.
 const KEPT: usize = 64;
@@ -44,11 +44,11 @@ pub struct Packs {
     pub(in crate::reconcile) turns: FairTurns,
 }
 
-#[derive(Default)]
 struct Kept {
-    places: HashMap<Place, Found>,
+    /// In the order in which they were read.
+    places: WeightedLru<Place, Found>,
     /// By the digest of their content.
-    packs: HashMap<String, Decoded>,
+    packs: WeightedLru<String, Arc<Pack>>,
 }
 
 /// What was found at a place.
@@ -59,10 +59,10 @@ pub(in crate::reconcile) struct Found {
     digest: String,
 }
 
-struct Decoded {
-    used_at: Instant,
-    bytes: usize,
-    pack: Arc<Pack>,
+impl Default for Kept {
+    fn default() -> Self {
+        Self { places: WeightedLru::new(PLACES, PLACES), packs: WeightedLru::new(KEPT, KEPT_BYTES) }
+    }
 }
 
 impl Packs {
@@ -80,30 +80,28 @@ impl Packs {
     ) -> Option<Arc<Pack>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let Kept { places, packs } = &mut *kept;
-        let found = places.get(place).filter(|found| fresh(found))?;
-        let decoded = packs.get_mut(&found.digest)?;
-        decoded.used_at = Instant::now();
-        Some(Arc::clone(&decoded.pack))
+        let found = places.peek(place).filter(|found| fresh(found))?;
+        packs.get(&found.digest).map(|pack| Arc::clone(pack))
     }
 
     /// Keeps what was read at a place. The same content that was read elsewhere is given instead, so that all its
     /// users share one pack.
     pub(in crate::reconcile) fn put(&self, place: Place, version: u64, pack: Pack) -> Arc<Pack> {
-        let now = Instant::now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = &mut *kept;
         let digest = pack.digest.clone();
-        let decoded = match kept.packs.remove(&digest) {
-            Some(decoded) => Decoded { used_at: now, ..decoded },
-            None => Decoded { used_at: now, bytes: weight(&pack), pack: Arc::new(pack) },
-        };
-        let shared = Arc::clone(&decoded.pack);
+        let weight = weight(&pack);
+        let shared = kept.packs.remove(&digest).unwrap_or_else(|| Arc::new(pack));
         if let Some(before) = kept.places.remove(&place) {
             kept.drop_if_unused(&before.digest);
         }
-        kept.make_room(decoded.bytes);
-        kept.packs.insert(digest.clone(), decoded);
-        kept.places.insert(place, Found { version, read_at: now, digest });
+        for (gone, _) in kept.packs.put(digest.clone(), Arc::clone(&shared), weight) {
+            kept.places.retain(|_, found| found.digest != gone);
+        }
+        let found = Found { version, read_at: Instant::now(), digest };
+        for (_, gone) in kept.places.put(place, found, 1) {
+            kept.drop_if_unused(&gone.digest);
+        }
         shared
     }
 
@@ -116,27 +114,8 @@ impl Packs {
 impl Kept {
     /// What stands at no place any more is not found any more.
     fn drop_if_unused(&mut self, digest: &str) {
-        if !self.places.values().any(|found| found.digest == digest) {
+        if !self.places.iter().any(|(_, found)| found.digest == digest) {
             self.packs.remove(digest);
-        }
-    }
-
-    /// Room for one more place and one more pack of so many bytes.
-    fn make_room(&mut self, bytes: usize) {
-        let mut total = bytes + self.packs.values().map(|decoded| decoded.bytes).sum::<usize>();
-        while self.packs.len() >= KEPT || total > KEPT_BYTES {
-            let oldest = self.packs.iter().min_by_key(|(_, decoded)| decoded.used_at);
-            let Some(digest) = oldest.map(|(digest, _)| digest.clone()) else { break };
-            let Some(gone) = self.packs.remove(&digest) else { break };
-            total -= gone.bytes;
-            self.places.retain(|_, found| found.digest != digest);
-        }
-        if self.places.len() >= PLACES {
-            let oldest = self.places.iter().min_by_key(|(_, found)| found.read_at);
-            if let Some(place) = oldest.map(|(place, _)| place.clone()) {
-                let gone = self.places.remove(&place);
-                gone.iter().for_each(|found| self.drop_if_unused(&found.digest));
-            }
         }
     }
 }
@@ -191,7 +170,8 @@ mod tests {
     }
 
     fn kept(packs: &Packs) -> Vec<Place> {
-        let mut places: Vec<Place> = packs.kept.lock().unwrap().places.keys().cloned().collect();
+        let mut places: Vec<Place> =
+            packs.kept.lock().unwrap().places.iter().map(|(place, _)| place.clone()).collect();
         places.sort_by_key(|place| format!("{place:?}"));
         places
     }

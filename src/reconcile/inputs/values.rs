@@ -1,8 +1,6 @@
 //! Values as releases refer to them: read and parsed once while nothing changes.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -15,6 +13,7 @@ use crate::reconcile::inputs::packs::decoded;
 use crate::reconcile::{Context, Error, Pass};
 use crate::release::ReleaseKey;
 use crate::source;
+use crate::source::lru::WeightedLru;
 use crate::source::values::{Parsed, content, parse};
 use crate::watch::Seen;
 
@@ -39,64 +38,37 @@ struct Place {
     text: bool,
 }
 
-/// Parsed values by where they were read.
-#[derive(Default)]
+/// Parsed values by where they were read, each with the resourceVersion of its object.
 pub struct ValuesKept {
-    kept: Mutex<AllKept>,
+    kept: Mutex<WeightedLru<Place, (u64, Parsed)>>,
 }
 
-#[derive(Default)]
-struct AllKept {
-    entries: HashMap<Place, Kept>,
-    bytes: usize,
-}
-
-struct Kept {
-    version: u64,
-    used_at: Instant,
-    bytes: usize,
-    parsed: Parsed,
-}
-
-impl AllKept {
-    fn remove(&mut self, place: &Place) {
-        if let Some(gone) = self.entries.remove(place) {
-            self.bytes -= gone.bytes;
-        }
+impl Default for ValuesKept {
+    fn default() -> Self {
+        Self { kept: Mutex::new(WeightedLru::new(KEPT, KEPT_BYTES)) }
     }
 }
 
 impl ValuesKept {
     fn get(&self, place: &Place, version: u64) -> Option<Parsed> {
-        let mut kept = lock(&self.kept);
-        let found = kept.entries.get_mut(place).filter(|found| found.version == version)?;
-        found.used_at = Instant::now();
-        Some(found.parsed.clone())
+        let mut kept = self.lock();
+        let (_, parsed) = kept.get(place).filter(|(found, _)| *found == version)?;
+        Some(parsed.clone())
     }
 
     fn put(&self, place: Place, version: u64, parsed: Parsed) {
-        let bytes = weight(&parsed);
-        let mut kept = lock(&self.kept);
-        kept.remove(&place);
-        while kept.entries.len() >= KEPT || kept.bytes + bytes > KEPT_BYTES {
-            let oldest = kept.entries.iter().min_by_key(|(_, entry)| entry.used_at);
-            let Some(oldest) = oldest.map(|(place, _)| place.clone()) else { break };
-            kept.remove(&oldest);
-        }
-        kept.bytes += bytes;
-        kept.entries.insert(place, Kept { version, used_at: Instant::now(), bytes, parsed });
+        let weight = weight(&parsed);
+        self.lock().put(place, (version, parsed), weight);
     }
 
-    /// Drops what was read of objects that nobody refers to any more.
+    /// Drops what was read of objects that no release refers to any more.
     pub(in crate::reconcile) fn retain(&self, referred: impl Fn(&Reference) -> bool) {
-        let mut kept = lock(&self.kept);
-        kept.entries.retain(|place, _| referred(&place.reference));
-        kept.bytes = kept.entries.values().map(|entry| entry.bytes).sum();
+        self.lock().retain(|place, _| referred(&place.reference));
     }
-}
 
-fn lock(kept: &Mutex<AllKept>) -> MutexGuard<'_, AllKept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, WeightedLru<Place, (u64, Parsed)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// About how much memory they take.
@@ -315,8 +287,8 @@ mod tests {
         for number in 0..KEPT + 5 {
             kept.put(place(&number.to_string()), 1, Parsed::Missing);
         }
-        let inner = lock(&kept.kept);
-        assert_eq!(inner.entries.len(), KEPT);
-        assert_eq!(inner.bytes, 0, "the large ones were the oldest");
+        let inner = kept.lock();
+        assert_eq!(inner.len(), KEPT);
+        assert!(inner.iter().all(|(_, (_, parsed))| weight(parsed) == 0), "the large ones were the oldest");
     }
 }
