@@ -4,10 +4,10 @@
 /// and waiting for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Nobody: the same call may succeed later.
+    /// No one has to act: the same call may succeed later.
     Retry,
     /// The author of the release or of its pack.
     FixSpec,
-    /// Whoever runs the cluster: permissions, missing namespaces, foreign objects.
+    /// The cluster administrator: permissions, missing namespaces, foreign objects.
     FixCluster,
 }

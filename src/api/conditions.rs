@@ -46,7 +46,7 @@ pub enum Standing {
     Retrying,
     /// Held back on purpose (suspended, paused, another tool at work): Ready=False and nothing else.
     Held,
-    /// Nothing moves until somebody changes something: Ready=False, Stalled=True.
+    /// Nothing moves until a user changes something: Ready=False, Stalled=True.
     Stalled,
 }
 

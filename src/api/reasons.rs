@@ -7,13 +7,13 @@ pub mod condition {
     pub const READY: &str = "Ready";
     /// Present while work is being done or a retry will come by itself (kstatus).
     pub const RECONCILING: &str = "Reconciling";
-    /// Present when nothing moves until somebody changes something (kstatus).
+    /// Present when nothing moves until a user changes something (kstatus).
     pub const STALLED: &str = "Stalled";
     /// Outcome of the last install, upgrade or rollback.
     pub const RELEASED: &str = "Released";
     /// Health of the release's objects as they are now.
     pub const HEALTHY: &str = "Healthy";
-    /// Whether somebody else changed what the release manages.
+    /// Whether another user or controller changed what the release manages.
     pub const DRIFTED: &str = "Drifted";
     /// Outcome of the last run of the tests.
     pub const TESTED: &str = "Tested";
@@ -63,7 +63,7 @@ pub const CRD_NOT_READY: &str = "CrdNotReady";
 pub const CRD_BREAKING_CHANGE: &str = "CrdBreakingChange";
 /// A definition belongs to another release.
 pub const OWNERSHIP_CONFLICT: &str = "OwnershipConflict";
-/// A definition would take objects along that nobody agreed to lose.
+/// Deleting a CRD would delete objects, and no user has agreed to that.
 pub const CRD_DELETION_BLOCKED: &str = "CrdDeletionBlocked";
 
 // ---- locks ------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ pub const SERVICE_ACCOUNT_NOT_FOUND: &str = "ServiceAccountNotFound";
 pub const SERVICE_ACCOUNT_REQUIRED: &str = "ServiceAccountRequired";
 /// The release refers to another namespace where the operator does not allow it.
 pub const CROSS_NAMESPACE_REFUSED: &str = "CrossNamespaceRefused";
-/// Whoever acts for the release may not do what is needed.
+/// The account that acts for the release lacks a right that is needed.
 pub const FORBIDDEN: &str = "Forbidden";
 
 // ---- cluster ----------------------------------------------------------------------------------------------
@@ -234,13 +234,13 @@ pub const WATCH_FAILED: &str = "WatchFailed";
 
 /// Everything is as the release says.
 pub const NO_DRIFT: &str = "NoDrift";
-/// Somebody else changed objects, and nothing was put back.
+/// Another user or controller changed objects, and the operator put nothing back.
 pub const DRIFT_DETECTED: &str = "DriftDetected";
-/// Somebody else changed objects, and they were put back.
+/// Another user or controller changed objects, and the operator put them back.
 pub const DRIFT_REVERTED: &str = "DriftReverted";
-/// `drift.mode` is Disabled, so nobody knows.
+/// `drift.mode` is Disabled: the operator does not look for drift.
 pub const DRIFT_DISABLED: &str = "DriftDisabled";
-/// The lock is paused by annotation, so nobody knows.
+/// The lock is paused by annotation: the operator does not look for drift.
 pub const DRIFT_PAUSED: &str = "DriftPaused";
-/// Somebody else changes the same object again and again.
+/// Another field manager changes the same object again and again.
 pub const CONTENDED: &str = "Contended";

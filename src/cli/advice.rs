@@ -128,7 +128,9 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::HOOK_FAILED | r::HOOK_TIMEOUT => {
             ("see what the hook did; its object stays until its result is stored", Next::DescribeObject)
         }
-        r::HOOK_VANISHED => ("somebody deleted the hook while it ran; which hooks there are", Next::Hooks),
+        r::HOOK_VANISHED => {
+            ("a user or controller deleted the hook while it ran; which hooks there are", Next::Hooks)
+        }
         r::HOOK_EXISTS => {
             ("delete what an earlier run left, or change its delete policy", Next::DescribeObject)
         }
@@ -222,7 +224,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         | "StorageUnavailable"
         | "NoRandomness" => ("it is tried again by itself; its events say more", Next::Describe),
         r::FORBIDDEN | "StorageForbidden" => {
-            ("a right is missing: see what whoever acts for it may do", Next::Permissions)
+            ("a right is missing: see what the account that acts for it may do", Next::Permissions)
         }
         r::SERVICE_ACCOUNT_NOT_FOUND => {
             ("create it with its rights, or name another one; there are", Next::ServiceAccounts)
@@ -263,7 +265,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
             ("what it does goes on; the API server's words stand in an Event", Next::Describe)
         }
         "RecordChanged" | "RecordConflict" | "RecordNotWhole" => {
-            ("somebody else writes its records; whose they are", Next::Stale)
+            ("another writer changes its records; which one", Next::Stale)
         }
         "RecordKeyInvalid" => {
             ("restore the Secret that seals revisions; the operator says which", Next::Describe)

@@ -51,7 +51,7 @@ pub(super) fn finish(answer: Result<Answer, Failure>) -> ExitCode {
     }
 }
 
-/// Writes to stdout at once. Whoever closed it hears no more.
+/// Writes to stdout at once. A reader that closed it gets no more.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
@@ -65,12 +65,12 @@ pub(super) fn story(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Asks a person; `otherwise` says what to do where nobody can be asked.
+/// Asks a person; `otherwise` says what to do where no user can be asked.
 pub(super) fn confirm(question: &str, otherwise: &str) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::from(format!("nobody is there to be asked: {otherwise}")));
+        return Err(Failure::from(format!("stdin is no terminal, so no user can be asked: {otherwise}")));
     }
-    // Nowhere is left to ask when stderr is closed; then nobody answers either.
+    // Nowhere is left to ask when stderr is closed; then no answer comes either.
     let _ = write!(std::io::stderr(), "{question} [y/N] ");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);

@@ -124,7 +124,7 @@ pub(super) async fn releases(
     }
 }
 
-/// Nobody counts the requests of a command.
+/// The requests of a command are not counted.
 struct Uncounted;
 
 impl ApiObserver for Uncounted {
@@ -160,7 +160,7 @@ impl Named {
         let api: Api<SherpackRelease> = Api::namespaced(client.clone(), namespace);
         let release = match api.get_opt(name).await {
             Ok(release) => release,
-            // Whoever may read its record can look at it all the same; so can one whose definition is not installed.
+            // A user who may read its record can look at it all the same; so can one whose definition is not installed.
             Err(error) if matches!(status_code(&error), Some(403 | 404)) => None,
             Err(error) => return Err(describe(&error)),
         };

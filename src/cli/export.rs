@@ -73,7 +73,7 @@ pub(super) struct Place {
 
 /// Write all revisions of a release to a file.
 ///
-/// The file holds values and manifests in clear, secrets too, and whoever imports it lets it decide what the operator
+/// The file holds values and manifests in clear, secrets too, and a user who imports it lets it decide what the operator
 /// does: it is made readable for you alone. Objects of the release are not in it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

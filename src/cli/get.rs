@@ -26,7 +26,7 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// The values that the revision was rendered with, defaults of the pack included. Values from Secrets are shown:
-    /// whoever may read the revision record may read them.
+    /// users who may read the revision record may read them.
     Values {
         #[command(flatten)]
         of: Of,

@@ -1,4 +1,4 @@
-//! Whether somebody else writes the spec of a release from Git, and would undo what is changed here.
+//! Whether a GitOps controller writes the spec of a release from Git, and would undo what is changed here.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 

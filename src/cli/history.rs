@@ -60,7 +60,7 @@ async fn history(args: &Args) -> Result<Answer, Failure> {
     };
     let rows = match stored(&place, args, &told).await {
         Ok(rows) => rows,
-        // Whoever may not read records may read the status.
+        // A user who may not read records may read the status.
         Err(failure) if !told.is_empty() => {
             story(&format!("the revisions cannot be read, so this is from the status: {}", failure.message));
             told.iter().rev().map(of_status).collect()

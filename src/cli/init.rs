@@ -62,7 +62,7 @@ fn init(dir: &Path, name: Option<&str>) -> Result<String, String> {
     std::fs::create_dir_all(dir.join("templates")).map_err(|error| failed(dir, error))?;
     for (path, text) in FILES {
         let path = dir.join(path);
-        // Only what was not there: somebody may have been faster.
+        // Only what was not there: another process may have been faster.
         let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
         file.and_then(|mut file| file.write_all(text.replace(NAME, &name).as_bytes()))
             .map_err(|error| failed(&path, error))?;

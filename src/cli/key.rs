@@ -137,7 +137,7 @@ async fn new(args: New) -> Result<Answer, Failure> {
             story(&format!(
                 "Secret {} is missing, and it seals the revisions of releases such as {release}. With a new key each \
                  of them is held as RecordKeyLost: it keeps running and is not locked, upgraded or deleted until \
-                 somebody vouches for its record. What the old key sealed can be read again whenever that is \
+                 a user vouches for its record. What the old key sealed can be read again whenever that is \
                  restored with `key import`. Restore it from a backup if there is one.",
                 place.secret()
             ));
@@ -167,7 +167,7 @@ async fn export(args: Export) -> Result<Answer, Failure> {
     let count = keys.len();
     write(&Keyring { format: FORMAT.to_owned(), keys }, &output)?;
     story(&format!(
-        "{}: {count} keys; whoever has it can speak for the operator: keep it as secret as that",
+        "{}: {count} keys; who has it can write records as the operator: keep it as secret as that",
         output.display()
     ));
     Ok(Answer::default())

@@ -162,7 +162,7 @@ pub(super) fn render_within(
         seed: &args.seed,
         secrets: Source { kept, random: &Sha256::digest(&args.seed).into(), made: None },
         lookup,
-        // Whoever waits at the terminal can end it.
+        // The user at the terminal can end it.
         stop: &Stop::default(),
     };
     let mut rendered = render(pack, &input)?;

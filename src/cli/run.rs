@@ -123,7 +123,7 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_LISTEN", value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
 
-    /// none: anyone may read /metrics, beside /livez. token: over https at --metrics-listen, for whoever shows a bearer token
+    /// none: anyone may read /metrics, beside /livez. token: over https at --metrics-listen, for clients with a bearer token
     /// that the API server knows (TokenReview) and allows to get /metrics (SubjectAccessReview)
     #[arg(long, env = "SHERPACK_METRICS_AUTH", value_enum, default_value = "none")]
     metrics_auth: Auth,
@@ -138,7 +138,7 @@ pub(super) struct Args {
     metrics_listen: SocketAddr,
 
     /// Directory with the certificate of /metrics, tls.crt and tls.key, which may be replaced at any time [default: one that
-    /// is made at the start and that nobody signed]
+    /// is made at the start and self-signed]
     #[arg(long, env = "SHERPACK_METRICS_CERT_DIR", value_name = "DIR")]
     metrics_cert_dir: Option<PathBuf>,
 
@@ -265,7 +265,7 @@ fn config(
         holder,
         worker_threads: _,
     } = args;
-    // Checked even when it is off: whoever turns it on later shall not be surprised.
+    // Checked even when it is off: a user who turns it on later shall not be surprised.
     let timing = Timing::new(
         leader_elect_lease_duration,
         leader_elect_renew_deadline,

@@ -30,7 +30,7 @@ impl Records {
     }
 }
 
-/// A release that somebody's pending revision holds.
+/// A release that a pending revision of another writer holds.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     namespace: String,

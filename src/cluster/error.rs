@@ -54,7 +54,7 @@ pub enum Instead {
     Kept,
     /// Nothing: this release did not make it.
     NotOurs,
-    /// Nothing, because only an operation deletes: somebody else made it what it is.
+    /// Nothing, because only an operation deletes: another writer made it what it is.
     Drifted,
 }
 
@@ -93,14 +93,14 @@ pub enum Holder {
     Release(String),
     /// A Helm release of this name, as far as its annotation says.
     Helm(String),
-    /// Nobody any more: it was to outlive the release that made it.
+    /// No release any more: it was to outlive the release that made it.
     Kept,
     Unknown,
 }
 
 fn holder_phrase(holder: &Holder) -> String {
     let adopt =
-        "set spec.install.adopt to Unowned to take it over, or delete it if nobody needs what it holds";
+        "set spec.install.adopt to Unowned to take it over, or delete it if what it holds is not needed";
     match holder {
         Holder::Release(name) => {
             format!(" but by the SherpackRelease {name}: take it out of one of the two, or rename it there")
@@ -237,7 +237,7 @@ impl Error {
         matches!(self, Self::Api { source, .. } if taken(source))
     }
 
-    /// An apply was refused because a list would have a value twice: somebody changed a key of ours in it.
+    /// An apply was refused because a list would have a value twice: another field manager changed a key of ours in it.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         matches!(self, Self::Api { source, .. } if crowded::is_crowded(source))

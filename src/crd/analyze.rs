@@ -215,7 +215,7 @@ fn storage(old: &Definition, new: &Definition, out: &mut Vec<Change>) {
     let (severity, why) = if lossy || gone {
         (Severity::Dangerous, "nothing converts, and what the new one does not have is dropped")
     } else if !to.served() {
-        (Severity::Dangerous, "nobody can read it")
+        (Severity::Dangerous, "no client can read it")
     } else {
         (Severity::Warning, "no way leads back to a definition without the new one")
     };

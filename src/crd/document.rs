@@ -54,7 +54,7 @@ const OTHERWISE: &[(&str, &str, &str, &str)] = &[
         "RemoveVersion",
         "Dangerous",
         "Blocked when stored, Dangerous when served, else Warning",
-        "the API server refuses to lose a stored version, and nobody misses one that was never served",
+        "the API server refuses to lose a stored version, and no client uses one that was never served",
     ),
     (
         "a version that is no longer served",

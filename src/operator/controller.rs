@@ -49,7 +49,7 @@ pub(super) fn new(
         .with_config(Limits::default().concurrency(concurrency))
 }
 
-/// Leaves out of a release what nobody asks for: all of them are kept in memory.
+/// Leaves out of a release what no code reads: all of them are kept in memory.
 fn slim(release: &mut SherpackRelease, policy: &Policy) {
     release.metadata.managed_fields = None;
     if !policy.selects(release) {
@@ -92,7 +92,7 @@ pub(super) async fn run(
         .for_each(|ended| {
             match ended {
                 Ok(_) => {}
-                // Gone, perhaps by a finalizer that somebody tore off.
+                // Gone, perhaps because a user removed the finalizer.
                 Err(Error::ObjectNotFound(gone)) => {
                     let key = ReleaseKey { namespace: gone.namespace.unwrap_or_default(), name: gone.name };
                     left.leave(&key);

@@ -37,7 +37,7 @@ pub(super) async fn load(client: &Client, config: &Config, gate: &Gate) -> KeyRi
         };
         if said.as_ref() != Some(&problem) {
             tracing::warn!(namespace, "{problem}; trying again");
-            // Anybody may read this, so it names no release.
+            // Every user may read this, so it names no release.
             gate.says(format!(
                 "the key of the revision records in Secret {namespace}/{RECORD_KEY_SECRET}: see the log"
             ));

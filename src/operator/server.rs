@@ -57,7 +57,7 @@ pub struct Gate {
 }
 
 impl Readiness {
-    /// Holds readiness back until the gate is dropped. `name` is shown to whoever asks what is missing.
+    /// Holds readiness back until the gate is dropped. `name` is shown to a client that asks what is missing.
     pub fn gate(&self, name: impl Into<String>) -> Gate {
         let mut waiting = self.lock();
         let number = waiting.next;

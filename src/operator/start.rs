@@ -1,7 +1,7 @@
 //! Brings an operator from a connected client to a running controller, in the order that makes a restart cheap.
 //!
 //! The newest records are listed once and what they expect of their objects is noted before the first kind is
-//! watched: then one list of each kind shows all drift that was made while nobody looked.
+//! watched: then one list of each kind shows all drift that was made while no operator ran.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -112,7 +112,7 @@ pub enum Error {
         "{message}; another tool wrote a newer revision, but what this release had made stands in that record: restore it or the key of the records, or delete it to go on without what it says"
     )]
     RecordDoubtful { message: String },
-    #[error("revision {revision} was changed by somebody else meanwhile")]
+    #[error("revision {revision} was changed by another writer meanwhile")]
     RecordChanged { revision: u32 },
     #[error("no decision was reached: the record changes faster than it can be read")]
     Undecided,
@@ -242,7 +242,7 @@ impl Error {
         }
     }
 
-    /// Somebody else wrote first; nothing is wrong.
+    /// Another writer was first; nothing is wrong.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         match self {

@@ -13,8 +13,8 @@ use crate::cluster::client::is_not_permitted;
 /// A record that can be fetched but not understood is not an error; see [`Head`](super::Head).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody else created or changed the record first. The operation must end; the next pass looks again.
-    #[error("{what}: somebody else wrote this record in the meantime; looking again")]
+    /// Another writer created or changed the record first. The operation must end; the next pass looks again.
+    #[error("{what}: another writer changed this record in the meantime; looking again")]
     Conflict { what: String },
     /// The record that was to be changed is gone.
     #[error(

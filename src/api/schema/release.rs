@@ -78,10 +78,10 @@ pub struct SherpackReleaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack: Option<PackSource>,
 
-    /// Locks a release that somebody else installs, instead of installing a pack: its objects are kept as its newest
+    /// Locks a release that another tool installs, instead of installing a pack: its objects are kept as its newest
     /// revision says while that is deployed, and left alone in every other state. Nothing is ever owned, pruned or
     /// deleted, and deleting this resource leaves no trace on the objects. A resource cannot change between pack and lock.
-    /// Whoever may write the record that is named here decides what is put back: where that is not for everybody to
+    /// Users who may write the record that is named here decide what is put back: where that is not for all of them to
     /// decide, name a service account that may do no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Lock>,
@@ -176,7 +176,7 @@ pub struct SherpackReleaseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crds: Option<Crds>,
 
-    /// What happens when somebody else changes what this release manages.
+    /// What happens when another user or controller changes what this release manages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
 

@@ -164,7 +164,7 @@ pub enum ArtifactKind {
     ExternalArtifact,
 }
 
-/// A release that somebody else installs and this operator guards.
+/// A release that another tool installs and this operator locks.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("has(self.helmRelease) != has(self.sherpackRelease)")
     .message("exactly one of helmRelease and sherpackRelease must be set"))]

@@ -208,7 +208,7 @@ pub struct DriftStatus {
     /// When something was last put back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reverted_at: Option<Time>,
-    /// Objects that somebody else changes again and again; they are put back less often.
+    /// Objects that another field manager changes again and again; they are put back less often.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub contended: Vec<Contended>,
@@ -218,7 +218,7 @@ pub struct DriftStatus {
     pub objects: Vec<DriftedObject>,
 }
 
-/// An object that somebody else changes again and again.
+/// An object that another field manager changes again and again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Contended {
@@ -234,7 +234,7 @@ pub struct Contended {
     pub paths: Vec<String>,
 }
 
-/// An object that somebody else changed.
+/// An object that another field manager changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftedObject {

@@ -59,7 +59,7 @@ pub(super) fn named(release: &SherpackRelease, lock: &Lock) -> Result<LockOf, In
 
 /// The first field that is set although nothing is installed. What is set and ignored would be a promise.
 fn meaningless(spec: &SherpackReleaseSpec) -> Option<&'static str> {
-    // Without `..`: a new field does not compile until somebody decides what it means beside a lock.
+    // Without `..`: a new field does not compile until its meaning is decided beside a lock.
     let SherpackReleaseSpec {
         pack: _,
         lock: _,

@@ -107,7 +107,7 @@ pub struct Settings {
     pub bounded: Vec<Bounded>,
 }
 
-/// A release that somebody else installs.
+/// A release that another tool installs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockOf {
     pub installer: Installer,

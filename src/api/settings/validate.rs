@@ -1,4 +1,4 @@
-//! From what a user wrote to what the operator acts on: parse once, then nobody reads the raw spec again.
+//! From what a user wrote to what the operator acts on: parsed once; no other code reads the raw spec.
 //!
 //! The API server refuses most of this already (schema and CEL); it is checked again because objects can be older
 //! than the rules, and because a few things cannot be said there.
@@ -33,7 +33,7 @@ use crate::api::{
 /// `InvalidSpec` for a value that makes no sense, then `NotSupported` for one that asks for something that is not
 /// built yet; both name the field, and the latter all such fields.
 pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, Invalid> {
-    // Without `..`: a new field does not compile until somebody decides what it means here. `_` marks what
+    // Without `..`: a new field does not compile until its meaning here is decided. `_` marks what
     // `unsupported::asked_for` answers for.
     let SherpackReleaseSpec {
         pack,
@@ -290,7 +290,7 @@ fn checked_target_namespace(release: &SherpackRelease) -> Result<String, Invalid
     Err(Invalid::spec(field, message))
 }
 
-/// Where revisions go. Whoever may write a release must not fill namespaces with them that are not its own.
+/// Where revisions go. A user who may write a release must not fill other namespaces with them.
 fn checked_history_namespace(release: &SherpackRelease, policy: &Policy) -> Result<String, Invalid> {
     let asked = release.spec.history.as_ref().and_then(|history| history.namespace.as_deref());
     let target = release.target_namespace();

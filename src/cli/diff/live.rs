@@ -123,7 +123,7 @@ impl Look<'_> {
         let (fields, live) = (live.managed_fields(), live.value());
         entry.handed_over.extend(self.left_to_others(&object, fields).await?);
         let body = match &wishes {
-            // What is left to others differs for nobody.
+            // What is left to other field managers does not count as a difference.
             Some(wishes) => as_live(&object, wishes, &live, fields),
             None => object.body.clone(),
         };

@@ -177,7 +177,7 @@ const FAMILIES: &[Family] = &[
     Family {
         name: "drift_contended",
         kind: "gauge",
-        help: "Objects of the release that somebody else keeps changing back.",
+        help: "Objects of the release that another field manager keeps changing back.",
         write: |entry, line| line("", "", number(u64::try_from(entry.contended).unwrap_or(u64::MAX))),
     },
 ];

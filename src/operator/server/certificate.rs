@@ -45,7 +45,7 @@ impl std::fmt::Debug for Files {
 }
 
 impl Certificate {
-    /// From `tls.crt` and `tls.key` in the directory; without one, a certificate for `localhost` that nobody signed.
+    /// From `tls.crt` and `tls.key` in the directory; without one, a certificate for `localhost` that is self-signed.
     ///
     /// # Errors
     /// Files that cannot be read, or are no certificate and the key that belongs to it. The text names them.

@@ -20,7 +20,7 @@ const ALLOWED_FOR: Duration = Duration::from_secs(60);
 const DENIED_FOR: Duration = Duration::from_secs(10);
 /// Tokens whose answers are remembered.
 const KNOWN: usize = 256;
-/// Questions to the API server at a time: whoever sends ever new tokens keeps no more of it busy.
+/// Questions to the API server at a time: a client that sends ever new tokens keeps no more of it busy.
 const QUESTIONS: usize = 2;
 
 type Hash = [u8; 32];
@@ -69,7 +69,7 @@ impl Scrapers {
                 if !self.told.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         error = describe(&error),
-                        "nobody may read the metrics: the API server does not say who asks; the operator needs the verb `create` on tokenreviews and subjectaccessreviews"
+                        "no client may read the metrics: the API server does not say whose token it is; the operator needs the verb `create` on tokenreviews and subjectaccessreviews"
                     );
                 }
                 Err((StatusCode::SERVICE_UNAVAILABLE, "the API server does not say who asks\n".to_owned()))
