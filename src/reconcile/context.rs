@@ -27,7 +27,7 @@ use crate::reconcile::state::Memory;
 use crate::reconcile::state::Remembered;
 use crate::reconcile::status::release_writes::own;
 use crate::reconcile::status::throttle::Calm;
-use crate::release::{Action, ReleaseKey};
+use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
 use crate::storage::{Stored, Stores};
@@ -300,6 +300,11 @@ impl<'a> Scope<'a> {
     /// The uid of the release; empty if the API server gave it none.
     pub(in crate::reconcile) fn uid(&self) -> &'a str {
         self.release.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Whether a record with this owner is of this release.
+    pub(in crate::reconcile) fn owns(&self, owner: &Owner) -> bool {
+        owner.namespace == self.key.namespace && owner.name == self.key.name
     }
 
     /// This long after the pass began.

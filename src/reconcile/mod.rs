@@ -39,7 +39,7 @@ pub use inputs::packs::Packs;
 pub use inputs::values::ValuesKept;
 pub(crate) use objects::field_handover::left_to_others;
 pub use operation::let_go::LetGo;
-pub(crate) use prepare::revision::stored_parts;
+pub(crate) use records::parsed::stored_parts;
 pub use state::Memory;
 pub use status::throttle::Calm;
 
@@ -48,9 +48,12 @@ use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
 use crate::release::{Action, ReleaseKey, State};
 use crate::storage::{self, Head};
 use crate::watch::RecordsOf;
+use access::Access;
+use access::budget::Claims;
 use access::fair::Turn;
 use context::Scope;
 use health::Waits;
+use records::{NewestRecord, Records};
 use state::Remembered;
 use status::{Finished, Outcome, Progress};
 
@@ -74,6 +77,23 @@ impl<'a> Pass<'a> {
         Self { scope, mem, decided, claimed: None, secrets: status::redact::Secrets::default() }
     }
 
+    fn access(&self) -> Access<'_> {
+        Access { scope: self.scope }
+    }
+
+    fn claims(&mut self) -> Claims<'_> {
+        Claims { scope: self.scope, claimed: &mut self.claimed }
+    }
+
+    fn newest(&self) -> NewestRecord<'_> {
+        NewestRecord { scope: self.scope, memory: &self.mem.records }
+    }
+
+    fn records(&mut self) -> Records<'_> {
+        let Remembered { records, running, history, backoff, .. } = &mut *self.mem;
+        Records { scope: self.scope, memory: records, running, history, backoff, claimed: &mut self.claimed }
+    }
+
     fn health(&self) -> Waits<'_> {
         Waits { scope: self.scope, secrets: &self.secrets }
     }
@@ -93,7 +113,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     let key = ReleaseKey::of(&release);
     let mut memory = ctx.memory.of(&key);
     let mut mem = Arc::clone(&memory).lock_owned().await;
-    if mem.told.as_ref().is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref()) {
+    if mem.records.told.as_ref().is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref()) {
         // What is remembered is of another release of this name, whose finalizer somebody tore off.
         drop(mem);
         ctx.forget_key(&key);
@@ -168,10 +188,10 @@ impl Pass<'_> {
         let changes = self.scope.ctx.references.changes(self.scope.key);
         let source_changed = std::mem::replace(&mut self.mem.source_changes, changes) != changes;
         let newest = self.scope.ctx.record_watch.newest(&self.records_of());
-        let record_changed = self.mem.head.as_ref().is_some_and(|(_, at)| *at != newest);
-        let sees_again = self.mem.blind && !self.scope.ctx.objects.blind(self.scope.key);
+        let record_changed = self.mem.records.head.as_ref().is_some_and(|(_, at)| *at != newest);
+        let sees_again = self.mem.backoff.blind && !self.scope.ctx.objects.blind(self.scope.key);
         let asked_before = self.take_requests();
-        if let Some(at) = self.mem.retry_at.filter(|at| self.scope.now < *at)
+        if let Some(at) = self.mem.backoff.retry_at.filter(|at| self.scope.now < *at)
             && !(source_changed || record_changed || sees_again || self.generation_changed())
             && !self.scope.ctx.names.is_contested(self.scope.key)
             && self.scope.release.metadata.deletion_timestamp.is_none()
@@ -185,10 +205,10 @@ impl Pass<'_> {
             Ok(Outcome {
                 progress: Progress::Finished(Finished { failure: Some((reason, _)), .. }), ..
             }) => {
-                self.doubt_rights(reason);
+                self.access().doubt_rights(reason);
             }
             Ok(Outcome { progress: Progress::Blocked(error), .. }) | Err(error) => {
-                self.doubt_rights(error.reason());
+                self.access().doubt_rights(error.reason());
             }
             Ok(_) => {}
         }
@@ -219,8 +239,11 @@ impl Pass<'_> {
                 Some(_) => Some(self.observe_deletion().await?),
                 None => None,
             };
-            let taken =
-                self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.head_owner());
+            let taken = self.scope.ctx.name_taken_by(
+                self.scope.release,
+                self.scope.settings,
+                self.newest().head_owner(),
+            );
             let wanted = match (&deletion, &taken) {
                 (None, None) if !self.scope.settings.suspend => Some(self.wanted_as_account().await),
                 _ => {
@@ -256,7 +279,7 @@ impl Pass<'_> {
             }
             if decision.operation == Operation::Remove
                 && !self.removal_goes_on()
-                && self.was_deployed_before(&mut seen).await?
+                && self.records().was_deployed_before(&mut seen).await?
             {
                 decision = decide::decide(&seen);
             }
@@ -269,15 +292,16 @@ impl Pass<'_> {
             let drift_error = if decision.correct { self.correct().await.err() } else { None };
             if goes_on(&decision.operation) {
                 // What begins anew has asked with what it reads.
-                self.require_account().await?;
+                self.access().require_account().await?;
             }
             let progress = match &decision.operation {
                 Operation::Recover | Operation::Interrupt => {
-                    self.end_pending(&decision.operation).await?;
+                    self.records().end_pending(&decision.operation).await?;
                     continue;
                 }
                 Operation::AcceptRecord => {
-                    self.accept_record().await?;
+                    self.records().accept_record().await?;
+                    self.mem.expected_of = None;
                     continue;
                 }
                 Operation::Install { revision, attempt } | Operation::Upgrade { revision, attempt } => {
@@ -301,7 +325,7 @@ impl Pass<'_> {
                     let Some(wanted) = &wanted else {
                         return Err(source_error.unwrap_or(Error::Undecided));
                     };
-                    let revision = self.next_free_revision().await?;
+                    let revision = self.records().next_free_revision().await?;
                     self.launch(wanted, Action::Install, revision, 1, true).await?
                 }
                 Operation::AwaitHook => match self.await_hook().await? {
@@ -400,8 +424,8 @@ impl Pass<'_> {
             Operation::Hold(hold) => !matches!(hold, Hold::Suspended | Hold::ReleaseNameTaken { .. }),
             _ => false,
         };
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return false };
-        rests && self.own_private().is_some() && head.record.state == State::Deployed
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return false };
+        rests && self.newest().own_private().is_some() && head.record.state == State::Deployed
     }
 
     /// An operation could not even begin, so what is deployed stays as it is, and stays locked.
@@ -427,7 +451,8 @@ impl Pass<'_> {
         if let Err(error) = self.observe_head().await {
             return self.settle_refused(invalid, Err(error)).await;
         }
-        let taken = self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.head_owner());
+        let taken =
+            self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.newest().head_owner());
         // Only a person can mend it, and until then nothing takes the place of what failed.
         let mut seen =
             Observation { unreadable: true, rollback_to: None, ..self.observation(None, None, taken) };
@@ -435,7 +460,7 @@ impl Pass<'_> {
         // An operation that has begun goes on to its end with what its record says.
         let outcome = match &decision.operation {
             Operation::Rollback { .. } => self.undo_refused(&mut seen, &decision.operation).await,
-            Operation::Resume => match self.require_account().await {
+            Operation::Resume => match self.access().require_account().await {
                 Ok(()) => self.resume().await,
                 Err(error) => Err(error),
             },

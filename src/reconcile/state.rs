@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 
 use super::status::Refused;
-use crate::api::{ActsAs, Bounded, HistoryEntry, LockOf, PlanStatus, Requests};
+use crate::api::{Bounded, LockOf, PlanStatus, Requests};
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
@@ -15,14 +15,14 @@ use crate::plan::{Parts, Plan};
 use crate::reconcile::drift::external::Guard;
 use crate::reconcile::prepare::successor::Tried;
 use crate::reconcile::records::bulk::Bulk;
-use crate::reconcile::records::manifest_cache::Kept;
+use crate::reconcile::records::{PendingHistory, RecordMemory};
 use crate::reconcile::status::change_summary::Tally;
 use crate::reconcile::status::redact::Known;
 use crate::reconcile::status::throttle::Busy;
 use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
 use crate::release::dependents::Awaited;
-use crate::storage::{Head, Stored};
+use crate::storage::Stored;
 use crate::watch::{Newest, Suspicion};
 
 /// The memory of all releases.
@@ -57,21 +57,9 @@ impl Memory {
 pub struct Remembered {
     /// resourceVersion of the release after our own last write to it.
     pub own_version: u64,
-    /// The newest record, without manifest and values, and what the record watch said when it was read.
-    pub head: Option<(Head, Newest)>,
-    /// As whom the release acted when it was known that the account may have this record.
-    pub head_for: Option<ActsAs>,
-    /// What the keys of the records had changed to when it was read.
-    pub keys: u64,
-    /// The newest state of the newest record that this process has seen: revision and number of writes.
-    pub known: Option<(u32, u64)>,
-    /// What the status said of that in the last pass, and of which uid.
-    pub told: Option<(String, (u32, u64))>,
-    /// The last record of ours that is not the newest any more: in a namespace on its way out it may go before the
-    /// release does.
-    pub departed: Option<Box<Stored>>,
-    /// The manifest of the newest revision, if that is deployed.
-    pub kept: Option<Kept>,
+    pub records: RecordMemory,
+    pub history: PendingHistory,
+    pub backoff: Backoff,
     /// Who holds the release up with a pending revision, and when the record said so.
     pub claimant: Option<(Newest, String)>,
     /// What came from Secrets into the newest revision, if this process rendered it.
@@ -87,20 +75,12 @@ pub struct Remembered {
     pub guard: Option<Box<Guard>>,
     /// What the newest revision failed for.
     pub ailing: Option<Ailing>,
-    /// Passes in a row that ended in an error before any record was made.
-    pub errors: u32,
-    /// Passes in a row that lost a race with another writer.
-    pub conflicts: u32,
     /// Objects that an operation waits for; see [`Remembered::going_of`].
     pub going: Option<Going>,
     /// What an uninstall has left where it is.
     pub stays: BTreeSet<ObjectId>,
     /// The wait of a release that is being deleted for those that depend on it.
     pub awaited: Option<Awaited>,
-    /// The last try failed because a kind could not be watched.
-    pub blind: bool,
-    /// No new try before this time.
-    pub retry_at: Option<Timestamp>,
     /// What was asked for by annotation in the last pass.
     pub requests: Requests,
     /// Durations of the spec that do not count as written, as far as an Event has told it.
@@ -127,10 +107,19 @@ pub struct Remembered {
     pub wanted: Option<String>,
     /// Why what failed cannot be undone.
     pub no_way_back: Option<String>,
-    /// Revisions that were ended without an operation of ours, until the status has told it.
-    pub ended: Vec<HistoryEntry>,
-    /// Revisions that were deleted because they were too many, until the status has told it.
-    pub given_up: Vec<u32>,
+}
+
+/// Errors in a row, and when the next try is made.
+#[derive(Default)]
+pub struct Backoff {
+    /// Passes in a row that ended in an error before any record was made.
+    pub errors: u32,
+    /// Passes in a row that lost a race with another writer.
+    pub conflicts: u32,
+    /// The last try failed because a kind could not be watched.
+    pub blind: bool,
+    /// No new try before this time.
+    pub retry_at: Option<Timestamp>,
 }
 
 /// Objects between two passes that were told to go.
@@ -161,13 +150,6 @@ impl Remembered {
     /// [`Remembered::going_of`], taken out; what is another's is forgotten.
     pub fn take_going(&mut self, of: Leaves) -> Option<Going> {
         self.going.take().filter(|going| going.of == of)
-    }
-
-    /// What is known of the newest record may not be so any more: it is read again.
-    pub fn doubt_head(&mut self) {
-        if let Some((Head::Ours(stored), _)) = self.head.take() {
-            self.departed = Some(stored);
-        }
     }
 }
 

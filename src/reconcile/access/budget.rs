@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use futures::channel::mpsc::UnboundedSender;
 
+use crate::reconcile::Error;
 use crate::reconcile::access::fair::{FairTurns, InPass, Shares, Turn};
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::context::Scope;
 use crate::release::ReleaseKey;
-use crate::storage::{Head, codec::MAX_JSON_BYTES};
+use crate::storage::codec::MAX_JSON_BYTES;
 
 /// Work that takes less is done without a claim.
 const SMALL: u64 = 2 << 20;
@@ -83,13 +84,19 @@ impl Budget {
     }
 }
 
-impl Pass<'_> {
+/// What a pass claims of the memory for manifests and objects.
+pub(in crate::reconcile) struct Claims<'a> {
+    pub scope: Scope<'a>,
+    pub claimed: &'a mut Option<Turn>,
+}
+
+impl Claims<'_> {
     /// Has so many bytes until this pass ends. What needs more than there are works alone.
     ///
     /// # Errors
     /// Others have them: the pass is to end, and the release is woken when they are there for it.
     pub(in crate::reconcile) fn claim(&mut self, weight: usize) -> Result<(), Error> {
-        self.scope.ctx.budget.for_work(self.scope.key, bytes(weight), &mut self.claimed)
+        self.scope.ctx.budget.for_work(self.scope.key, bytes(weight), self.claimed)
     }
 
     /// Has so many bytes to put drift back, until the turn is dropped: out of what the pass has, or of what is for corrections
@@ -97,22 +104,14 @@ impl Pass<'_> {
     ///
     /// # Errors
     /// As for [`claim`](Self::claim).
-    pub(in crate::reconcile) fn claim_to_correct(&self, weight: usize) -> Result<Option<Turn>, Error> {
+    pub(in crate::reconcile) fn to_correct(&self, weight: usize) -> Result<Option<Turn>, Error> {
         self.scope.ctx.budget.to_correct(self.scope.key, bytes(weight), self.claimed.as_ref())
     }
 
     /// Keeps what it has for its next pass, because it waits for something else as well.
-    pub(in crate::reconcile) fn hold_claim(&mut self) {
+    pub(in crate::reconcile) fn hold(&mut self) {
         if let Some(claimed) = self.claimed.take() {
             claimed.hold();
-        }
-    }
-
-    /// What it takes to work with the newest record.
-    pub(in crate::reconcile) fn head_weight(&self) -> usize {
-        match &self.mem.head {
-            Some((Head::Ours(stored) | Head::Foreign(stored), _)) => stored.weight,
-            _ => 0,
         }
     }
 }

@@ -6,3 +6,11 @@ pub(super) mod name_claims;
 pub(super) mod preflight;
 pub(super) mod records_elsewhere;
 pub(super) mod review_cache;
+
+use super::context::Scope;
+
+/// As whom a release is worked on, and what that account may do. Changes nothing of the release.
+#[derive(Clone, Copy)]
+pub(in crate::reconcile) struct Access<'a> {
+    pub scope: Scope<'a>,
+}

@@ -7,8 +7,9 @@
 use crate::api::{ActsAs, Class, HistoryStorage};
 use crate::cluster;
 use crate::plan::rights::Right;
-use crate::reconcile::{Error, Pass};
-use crate::storage::{AnyRecords, Head, Keeping};
+use crate::reconcile::Error;
+use crate::reconcile::access::Access;
+use crate::storage::{AnyRecords, Keeping};
 
 /// All that happens to records while a release lives and when it goes. A release that lacks one of these may begin nothing
 /// there: what it could not end would stay.
@@ -24,16 +25,16 @@ pub(in crate::reconcile) enum HeadAccess {
     Refused(Error),
 }
 
-impl Pass<'_> {
+impl Access<'_> {
     /// The driver, writing where and as this release wants its records written. Fails while the account may not touch
     /// records there.
-    pub(in crate::reconcile) async fn records(&self) -> Result<AnyRecords, Error> {
+    pub(in crate::reconcile) async fn record_store(&self) -> Result<AnyRecords, Error> {
         self.require_rights_to(self.record_resource()).await?;
-        Ok(self.records_unasked())
+        Ok(self.record_store_unasked())
     }
 
-    /// [`Pass::records`] for the one read that keeps nothing which the account may not have; see [`Pass::observe_head`].
-    pub(in crate::reconcile) fn records_unasked(&self) -> AnyRecords {
+    /// [`Access::record_store`] for the one read that keeps nothing which the account may not have.
+    pub(in crate::reconcile) fn record_store_unasked(&self) -> AnyRecords {
         let settings = &self.scope.settings;
         self.scope.ctx.records.of(&Keeping {
             storage: settings.history_storage,
@@ -62,7 +63,7 @@ impl Pass<'_> {
 
     /// Whether the newest record is for the release. Where the account may not have it, the release is told nothing else. One
     /// that is being deleted may still need what it stored itself, so there this is no error.
-    pub(in crate::reconcile) async fn may_know_head(&mut self) -> Result<HeadAccess, Error> {
+    pub(in crate::reconcile) async fn may_know_head(&self) -> Result<HeadAccess, Error> {
         match self.require_rights_to(self.record_resource()).await {
             Ok(()) => Ok(HeadAccess::Granted),
             // It holds no records. Of one that is made meanwhile nothing was asked yet, so nothing is read there.
@@ -73,18 +74,7 @@ impl Pass<'_> {
             Err(error) if self.scope.release.metadata.deletion_timestamp.is_some() => {
                 Ok(HeadAccess::Refused(error))
             }
-            Err(error) => {
-                self.mem.head = None;
-                Err(error)
-            }
-        }
-    }
-
-    /// Forgets a newest record that is not sealed for this release.
-    pub(in crate::reconcile) fn keep_own_head_only(&mut self) {
-        let own = |(head, _): &(Head, _)| head.is_sealed_for(self.scope.key);
-        if !self.mem.head.as_ref().is_some_and(own) {
-            self.mem.head = None;
+            Err(error) => Err(error),
         }
     }
 

@@ -241,7 +241,7 @@ impl Pass<'_> {
 
     /// Whether an earlier revision found it here.
     fn adopted_definition(&self, name: &str) -> bool {
-        let known = self.own_private().into_iter().flat_map(|private| &private.definitions);
+        let known = self.newest().own_private().into_iter().flat_map(|private| &private.definitions);
         known.into_iter().any(|known| known.name == name && known.adopted)
     }
 

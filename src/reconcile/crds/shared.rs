@@ -51,7 +51,7 @@ impl Pass<'_> {
     ///
     /// No new revision and no hook: what the release asks for is the same as before.
     pub(in crate::reconcile) async fn take_over_definitions(&mut self) -> Result<(), Error> {
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(()) };
         let Some(private) = &head.private else { return Ok(()) };
         let left: Vec<(String, String)> = private
             .definitions
@@ -72,8 +72,8 @@ impl Pass<'_> {
         if orphaned.is_empty() && !begun {
             return Ok(());
         }
-        self.require_account().await?;
-        let mut stored = self.read_head_whole().await?;
+        self.access().require_account().await?;
+        let mut stored = self.records().read_head_whole().await?;
         self.secrets.recall_record(self.mem.secrets.as_ref(), &stored);
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         let uid = private.owner.uid.clone();
@@ -100,8 +100,8 @@ impl Pass<'_> {
         private.inventory.extend(next.wanted);
         if !objects.is_empty() {
             // Intent before effect.
-            stored = self.save(&stored, true).await?;
-            self.wrote(&stored);
+            stored = self.records().save(&stored, true).await?;
+            self.records().wrote(&stored);
         }
         self.apply_begun(stored).await
     }
@@ -122,8 +122,8 @@ impl Pass<'_> {
             entry.uid = applied.uid();
             entry.fingerprint.clone_from(&applied.fingerprint);
         }
-        let stored = self.save(&stored, true).await?;
-        self.wrote(&stored);
+        let stored = self.records().save(&stored, true).await?;
+        self.records().wrote(&stored);
         Ok(())
     }
 }

@@ -36,7 +36,8 @@ pub async fn correct(key: &ReleaseKey, ctx: &Context) -> Reserve {
     let at = ObjectRef::<SherpackRelease>::new(&key.name).within(&key.namespace);
     let Some(release) = ctx.releases.get(&at) else { return Reserve::Done };
     let Ok(mut mem) = ctx.memory.of(key).try_lock_owned() else { return Reserve::Busy };
-    let another = mem.told.as_ref().is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref());
+    let another =
+        mem.records.told.as_ref().is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref());
     if another || ctx.was_let_go(&release) || !ctx.policy.selects(&release) {
         return Reserve::Done;
     }
@@ -44,7 +45,7 @@ pub async fn correct(key: &ReleaseKey, ctx: &Context) -> Reserve {
         // The ordinary pass meets it too, and tells it.
         tracing::debug!(release = %key, %error, "drift was not put back beside the ordinary passes");
         if error.is_conflict() {
-            mem.doubt_head();
+            mem.records.doubt_head();
         }
     }
     Reserve::Done
@@ -81,7 +82,8 @@ async fn correct_release(
 impl Pass<'_> {
     async fn correct_only(&mut self) -> Result<(), Error> {
         self.observe_head().await?;
-        let taken = self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.head_owner());
+        let taken =
+            self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.newest().head_owner());
         self.correct_deployed(taken).await
     }
 }

@@ -33,7 +33,7 @@ impl Pass<'_> {
     /// Makes sure that the watches know what the deployed revision left behind. After a restart this is where
     /// drift made meanwhile becomes visible.
     pub(in crate::reconcile) async fn expect_deployed(&mut self) -> Result<(), Error> {
-        let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
+        let Some((Head::Ours(stored), _)) = &self.mem.records.head else { return Ok(()) };
         let revision = stored.record.version;
         let strict_before = self.mem.strict.replace(self.scope.settings.strict.clone());
         if strict_before.is_some_and(|before| before != self.scope.settings.strict) {
@@ -54,7 +54,7 @@ impl Pass<'_> {
         &mut self,
         wanted: &[InventoryEntry],
     ) -> Result<(), Error> {
-        let Some((Head::Ours(stored), _)) = &self.mem.head else { return Ok(()) };
+        let Some((Head::Ours(stored), _)) = &self.mem.records.head else { return Ok(()) };
         if self.mem.expected_of == Some(stored.record.version) {
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl Pass<'_> {
 
     /// Acts on every suspicion of this release. A kind that cannot be watched leaves the others locked.
     pub(in crate::reconcile) async fn correct(&mut self) -> Result<(), Error> {
-        self.require_account().await?;
+        self.access().require_account().await?;
         let watched = self.expect_deployed().await;
         if watched.as_ref().is_err_and(|error| !error.is_blind()) {
             return watched;
@@ -115,7 +115,7 @@ impl Pass<'_> {
     /// Drift is told and not put back: that is asked for, or a person vouched for what the record says and nobody has
     /// proved it.
     fn only_warns(&self) -> bool {
-        let accepted = self.own_private().is_some_and(|private| private.accepted);
+        let accepted = self.newest().own_private().is_some_and(|private| private.accepted);
         self.scope.settings.drift == DriftMode::Warn || accepted
     }
 
@@ -136,17 +136,20 @@ impl Pass<'_> {
         if due.is_empty() {
             return Ok(());
         }
-        let kept = self.kept_objects().await;
+        let kept = self.newest().kept_objects().await;
         let whole = kept.is_none();
         let _room = match &kept {
             Some(_) => None,
-            None => self.claim_to_correct(self.head_weight())?,
+            None => {
+                let weight = self.newest().weight();
+                self.claims().to_correct(weight)?
+            }
         };
         let (stored, objects) = match kept {
             Some(kept) => kept,
             None => {
-                let stored = self.read_head_within().await?;
-                self.keep_manifest(&stored);
+                let stored = self.records().read_head_within().await?;
+                self.records().keep_manifest(&stored);
                 let objects = objects_in(&stored).await?;
                 (stored, objects)
             }
@@ -197,10 +200,10 @@ impl Pass<'_> {
         }
         if changed {
             // What is expected of an object is another now: a restart must know.
-            let mut stored = if whole { stored } else { self.read_head_whole().await? };
+            let mut stored = if whole { stored } else { self.records().read_head_whole().await? };
             stored.private = Some(private);
-            let stored = self.save(&stored, true).await?;
-            self.wrote(&stored);
+            let stored = self.records().save(&stored, true).await?;
+            self.records().wrote(&stored);
         }
         self.mem.drift.error = first_error.as_ref().map(|error| self.secrets.shown(error));
         first_error.map_or(Ok(()), Err)

@@ -16,6 +16,7 @@ use crate::cluster::{self, Applied, Mode};
 use crate::manifest::adoption::{Adopted, Before};
 use crate::manifest::{InventoryEntry, Object, ObjectId, digest_of};
 use crate::plan;
+use crate::reconcile::records::sweep::kept_secret;
 use crate::reconcile::{Error, Pass};
 use crate::storage::Stored;
 
@@ -72,8 +73,8 @@ impl Pass<'_> {
         if stored.private.as_ref() != Some(&next) {
             let mut whole = stored.clone();
             whole.private = Some(next);
-            *stored = self.save(&whole, true).await?;
-            self.wrote(stored);
+            *stored = self.records().save(&whole, true).await?;
+            self.records().wrote(stored);
             self.forget_kept(replaced).await;
         }
         Ok(versions)
@@ -118,9 +119,9 @@ impl Pass<'_> {
                 cluster::Error::AdoptionTooLarge { id: id.clone(), bytes: text.len(), limit: KEPT_MAX };
             return Err(error.into());
         }
-        self.require_rights_to_kept().await?;
+        self.access().require_rights_to_kept().await?;
         let digest = digest_of(&text);
-        let secret = self.kept_secret(&digest);
+        let secret = kept_secret(self.scope.settings, &digest);
         let body = json!({
             "apiVersion": "v1", "kind": "Secret", "type": names::KEPT_TYPE, "immutable": true,
             "metadata": {
@@ -140,8 +141,10 @@ impl Pass<'_> {
 
     /// What was kept; `None` when it is not there any more, or is not what was kept.
     async fn kept(&self, uid: &str, id: &ObjectId, digest: &str) -> Result<Option<Before>, Error> {
-        self.require_rights_to_kept().await?;
-        let Some(secret) = self.scope.ctx.as_operator.get("v1", &self.kept_secret(digest)).await? else {
+        self.access().require_rights_to_kept().await?;
+        let Some(secret) =
+            self.scope.ctx.as_operator.get("v1", &kept_secret(self.scope.settings, digest)).await?
+        else {
             return Ok(None);
         };
         let secret = secret.value();
@@ -152,22 +155,12 @@ impl Pass<'_> {
         Ok(kept.filter(|(of, _)| *of == kept_name(uid, id)).map(|(_, before)| before))
     }
 
-    pub(in crate::reconcile) fn kept_secret(&self, digest: &str) -> ObjectId {
-        let hash: String = digest.trim_start_matches("sha256:").chars().take(20).collect();
-        self.kept_by_name(format!("{}.{}.{hash}", names::KEPT_PREFIX, self.scope.settings.release_name))
-    }
-
-    pub(in crate::reconcile) fn kept_by_name(&self, name: String) -> ObjectId {
-        let namespace = Some(self.scope.settings.history_namespace.clone());
-        ObjectId { group: String::new(), kind: "Secret".to_owned(), namespace, name }
-    }
-
     /// Deletes what need not be kept any more. What stays for an error stays for nothing, and harms nobody.
     pub(in crate::reconcile) async fn forget_kept(&self, digests: Vec<String>) {
         for digest in digests {
-            let id = self.kept_secret(&digest);
+            let id = kept_secret(self.scope.settings, &digest);
             let gone = async {
-                self.require_rights_to_kept().await?;
+                self.access().require_rights_to_kept().await?;
                 let meta = self.scope.ctx.as_operator.metadata("v1", &id).await?;
                 match meta.and_then(|meta| meta.uid) {
                     Some(uid) => Ok(self.scope.ctx.as_operator.delete("v1", &id, &uid).await?),

@@ -119,7 +119,7 @@ impl Pass<'_> {
                     }
                     Ok(done) => {
                         // Something works: an error after it is a first one again.
-                        self.mem.errors = 0;
+                        self.mem.backoff.errors = 0;
                         if let Some(before) = entries.get(&id) {
                             self.mem.tally.applied(revision, before, &done);
                         }
@@ -140,8 +140,8 @@ impl Pass<'_> {
             }
             if let Some((_, error)) = failures.pop_first() {
                 if appeared {
-                    *stored = self.save(stored, true).await?;
-                    self.wrote(stored);
+                    *stored = self.records().save(stored, true).await?;
+                    self.records().wrote(stored);
                 }
                 return Err(error.into());
             }

@@ -53,7 +53,7 @@ impl Pass<'_> {
     pub(in crate::reconcile) fn written_rules(&self) -> Vec<DriftIgnore> {
         match &self.scope.settings.ignore {
             Some(rules) => rules.iter().map(|rule| rule.source.clone()).collect(),
-            None => self.own_private().map(|private| private.ignore.clone()).unwrap_or_default(),
+            None => self.newest().own_private().map(|private| private.ignore.clone()).unwrap_or_default(),
         }
     }
 
@@ -138,14 +138,14 @@ impl Pass<'_> {
         else {
             return Ok(());
         };
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(()) };
         let Some(private) = &head.private else { return Ok(()) };
         let same = rules.iter().map(|rule| &rule.source).eq(&private.ignore);
         if same || private.inventory.iter().all(|entry| entry.ignored.is_empty()) {
             return Ok(());
         }
         let rules = rules.clone();
-        let mut stored = self.read_head_whole().await?;
+        let mut stored = self.records().read_head_whole().await?;
         let objects: BTreeMap<ObjectId, Object> =
             objects_in(&stored).await?.into_iter().map(|object| (object.id.clone(), object)).collect();
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
@@ -174,8 +174,8 @@ impl Pass<'_> {
             private.ignore = rules.iter().map(|rule| rule.source.clone()).collect();
         }
         if changed || first_error.is_none() {
-            let stored = self.save(&stored, true).await?;
-            self.wrote(&stored);
+            let stored = self.records().save(&stored, true).await?;
+            self.records().wrote(&stored);
         }
         first_error.map_or(Ok(()), Err)
     }

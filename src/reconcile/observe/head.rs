@@ -18,25 +18,28 @@ impl Pass<'_> {
     /// what was read before stays in memory and in the status. For a release that is being deleted this gives what the account lacks, and
     /// then only a record that is sealed for the release is known.
     pub(in crate::reconcile) async fn observe_head(&mut self) -> Result<Option<Error>, Error> {
-        self.recall();
+        self.records().recall();
         let of = self.records_of();
         let keys = self.scope.ctx.records.keys().changes();
         let known = |mem: &Remembered, newest: Newest| {
             // Whether one that could not be read has become whole is not told by its version: a part of it may have come back,
             // and another release may have read it since.
             let current = |(head, at): &(Head, Newest)| *at == newest && !matches!(head, Head::Unreadable(_));
-            mem.keys == keys && mem.head.as_ref().is_some_and(current)
+            mem.records.keys == keys && mem.records.head.as_ref().is_some_and(current)
         };
         let contested = self.scope.ctx.names.is_contested(self.scope.key);
-        let asked = !contested && self.mem.head_for.as_ref() == Some(&self.scope.settings.acts_as);
+        let asked = !contested && self.mem.records.head_for.as_ref() == Some(&self.scope.settings.acts_as);
         if asked && known(self.mem, self.scope.ctx.record_watch.newest(&of)) {
             return Ok(None);
         }
         if contested {
             // An answer of a moment ago may be why it still has the name.
-            self.doubt_rights(reasons::FORBIDDEN);
+            self.access().doubt_rights(reasons::FORBIDDEN);
         }
-        let access = self.may_know_head().await;
+        let access = self.access().may_know_head().await;
+        if access.as_ref().is_err_and(|error| error.class() != Class::Retry) {
+            self.mem.records.head = None;
+        }
         self.settle_access(&of, &access, contested);
         let (there, refused) = match access? {
             HeadAccess::Granted => (true, None),
@@ -49,10 +52,10 @@ impl Pass<'_> {
         let newest = if there { newest } else { Newest::None };
         if !known || !there {
             self.read_head(&of, newest).await?;
-            self.mem.keys = keys;
+            self.mem.records.keys = keys;
         }
         // Without its namespace nothing was granted: the account is asked again, also about what this release then stores.
-        self.mem.head_for = (there && refused.is_none()).then(|| self.scope.settings.acts_as.clone());
+        self.mem.records.head_for = (there && refused.is_none()).then(|| self.scope.settings.acts_as.clone());
         if refused.is_some() {
             self.keep_own_head_only();
         }
@@ -86,19 +89,20 @@ impl Pass<'_> {
         let head = match (self.scope.ctx.preloaded(of), newest) {
             (_, Newest::None) => Head::None,
             // What is in doubt is asked for again: the list may be older than what else is known.
-            (Some(stored), newest) if same_record(&stored, newest) && !self.is_outdated(&stored) => {
+            (Some(stored), newest) if same_record(&stored, newest) && !self.newest().is_outdated(&stored) => {
                 Head::Ours(stored)
             }
             _ => {
                 let Settings { target_namespace, release_name, .. } = self.scope.settings;
-                let (records, claimed) = (self.records_unasked(), self.claimed.is_some());
-                let room = || self.claim(UNPACKED);
+                let (records, claimed) = (self.access().record_store_unasked(), self.claimed.is_some());
+                let mut claims = self.claims();
+                let room = || claims.claim(UNPACKED);
                 let read = records.newest_slim(target_namespace, release_name, room).await;
                 if !claimed {
                     // What stays of it is small.
                     self.claimed = None;
                 }
-                self.judged(read??)
+                self.newest().judged(read??)
             }
         };
         let at = match &head {
@@ -113,43 +117,26 @@ impl Pass<'_> {
         let broken = matches!(head, Head::Unreadable(_)).then(|| head.revision()).flatten();
         self.scope.ctx.record_watch.heed_parts(of, broken);
         // The newest record went and an older one is the newest now: it knows nothing of what came after it.
-        let outlived = head.revision().is_some_and(|revision| revision < self.known_revision());
+        let outlived = head.revision().is_some_and(|revision| revision < self.newest().known_revision());
         let head = if outlived { Head::None } else { head };
-        self.mem.doubt_head();
+        self.mem.records.doubt_head();
         if !matches!(head, Head::None) {
-            self.mem.departed = None;
+            self.mem.records.departed = None;
         }
         if let Head::Ours(stored) = &head
-            && stored.private.as_ref().is_some_and(|private| self.owns(&private.owner))
+            && stored.private.as_ref().is_some_and(|private| self.scope.owns(&private.owner))
         {
-            self.knows(stored);
+            self.records().knows(stored);
         }
-        self.mem.head = Some((head.slim(), at));
+        self.mem.records.head = Some((head.slim(), at));
         Ok(())
     }
 
-    /// The newest record with manifest and values, verified again.
-    pub(in crate::reconcile) async fn read_head_whole(&mut self) -> Result<Stored, Error> {
-        self.claim(self.head_weight())?;
-        self.read_head_within().await
-    }
-
-    /// The same for a pass that has the memory for it.
-    pub(in crate::reconcile) async fn read_head_within(&mut self) -> Result<Stored, Error> {
-        let revision = match &self.mem.head {
-            Some((Head::Ours(stored), _)) => stored.record.version,
-            _ => 0,
-        };
-        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
-        let read = self.records().await?.get(namespace, name, revision).await?;
-        match self.judged(read) {
-            Head::Ours(stored) => Ok(*stored),
-            Head::None | Head::Foreign(_) | Head::Unreadable(_) => {
-                // It changed under us: the next pass observes it anew.
-                self.mem.doubt_head();
-                self.mem.running = None;
-                Err(Error::RecordChanged { revision })
-            }
+    /// Forgets a newest record that is not sealed for this release.
+    fn keep_own_head_only(&mut self) {
+        let own = |(head, _): &(Head, _)| head.is_sealed_for(self.scope.key);
+        if !self.mem.records.head.as_ref().is_some_and(own) {
+            self.mem.records.head = None;
         }
     }
 
@@ -169,7 +156,7 @@ impl Pass<'_> {
             unapproved: inputs.as_deref().and_then(|inputs| self.unapproved(inputs)),
             inputs,
             accepted: self.scope.settings.requests.accept_record.clone(),
-            spec: self.spec_of_failures(),
+            spec: self.newest().spec_of_failures(),
             reset_requested: self.request_pending(crate::api::names::RESET_AT),
             paused: settings.paused,
             successor: decide::Successor::Unknown,
@@ -197,17 +184,17 @@ impl Pass<'_> {
     }
 
     fn observed_head(&self) -> decide::Head {
-        match self.mem.head.as_ref().map(|(head, _)| head) {
+        match self.mem.records.head.as_ref().map(|(head, _)| head) {
             None | Some(Head::None) => decide::Head::None { expected: self.record_expected() },
             Some(Head::Unreadable(unreadable)) => {
                 decide::Head::Unreadable { message: unreadable.to_string() }
             }
-            Some(Head::Foreign(stored)) => match self.doubtful(stored) {
+            Some(Head::Foreign(stored)) => match self.newest().doubtful(stored) {
                 Some(doubtful) => decide::Head::Doubtful(doubtful),
                 None => foreign(stored),
             },
             Some(Head::Ours(stored)) => match &stored.private {
-                Some(private) if self.owns(&private.owner) => {
+                Some(private) if self.scope.owns(&private.owner) => {
                     decide::Head::Ours(OurHead::of(stored.record.version, &stored.record.state, private))
                 }
                 // Made for another release of another name: as good as another tool's.
@@ -218,7 +205,7 @@ impl Pass<'_> {
 
     /// Something says that there was a record: our own status, or objects that carry our labels.
     fn record_expected(&self) -> bool {
-        let released = self.known_revision() > 0;
+        let released = self.newest().known_revision() > 0;
         let status = self.scope.release.status.as_ref();
         let removed_by_us = status.and_then(|status| status.operation.as_ref()).is_some_and(|operation| {
             operation.phase.as_deref() == Some(crate::reconcile::operation::uninstall::PHASE_RECORDS)
@@ -229,15 +216,6 @@ impl Pass<'_> {
         let deleting = self.scope.release.metadata.deletion_timestamp.is_some();
         let nothing_left = deleting && tracked && table.all_gone(self.scope.key);
         (released || tracked) && !removed_by_us && !nothing_left
-    }
-
-    /// The newest revision that status or memory speak of; 0 when they speak of none.
-    pub(in crate::reconcile) fn known_revision(&self) -> u32 {
-        self.known().0
-    }
-
-    pub(in crate::reconcile) fn owns(&self, owner: &crate::release::Owner) -> bool {
-        owner.namespace == self.scope.key.namespace && owner.name == self.scope.key.name
     }
 }
 

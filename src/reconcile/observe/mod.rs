@@ -2,7 +2,6 @@
 
 pub(super) mod dependencies;
 pub(super) mod head;
-pub(super) mod past;
 pub(super) mod pending_holder;
 pub(super) mod recovery;
 pub(super) mod requests;

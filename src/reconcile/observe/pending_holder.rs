@@ -12,7 +12,8 @@ impl Pass<'_> {
     /// unknown: there is nothing that waits for it.
     pub(in crate::reconcile) async fn learn_claimant(&mut self, outcome: &Outcome) {
         let held = matches!(outcome.decision.operation, Operation::Hold(Hold::ForeignPending { .. }));
-        let Some((Head::Ours(stored) | Head::Foreign(stored), at)) = self.mem.head.as_ref().filter(|_| held)
+        let Some((Head::Ours(stored) | Head::Foreign(stored), at)) =
+            self.mem.records.head.as_ref().filter(|_| held)
         else {
             self.mem.claimant = None;
             return;

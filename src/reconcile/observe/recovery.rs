@@ -54,7 +54,7 @@ impl Pass<'_> {
 
     /// The next attempt has the wish of now, so that this holds once.
     fn other_wish(&self) -> bool {
-        let Some((head @ Head::Ours(stored), _)) = &self.mem.head else { return false };
+        let Some((head @ Head::Ours(stored), _)) = &self.mem.records.head else { return false };
         let Some(private) = &stored.private else { return false };
         let failed = matches!(stored.record.state, State::Failed { .. }) || private.undone.is_some();
         failed
@@ -64,7 +64,7 @@ impl Pass<'_> {
 
     /// The newest revision if it is ours, failed, and would not have if its objects had become healthy.
     fn failed_for_health(&self) -> Option<u32> {
-        let Some((Head::Ours(stored), _)) = &self.mem.head else { return None };
+        let Some((Head::Ours(stored), _)) = &self.mem.records.head else { return None };
         let State::Failed { reason, .. } = &stored.record.state else { return None };
         let code = reason.split_once(':').map_or(reason.as_str(), |(code, _)| code);
         [reasons::HEALTH_FAILED, reasons::HEALTH_TIMEOUT].contains(&code).then_some(stored.record.version)
@@ -72,7 +72,7 @@ impl Pass<'_> {
 
     /// A process that did not see it fail looks at every object of the revision, once.
     async fn ailing_after_restart(&mut self, revision: u32) -> Result<Ailing, Error> {
-        let stored = self.read_head_whole().await?;
+        let stored = self.records().read_head_whole().await?;
         let inventory = stored.private.as_ref().map(|private| private.inventory.clone()).unwrap_or_default();
         self.watch(&inventory).await?;
         let unseen = |object: &Object| Waiting {

@@ -15,7 +15,7 @@ impl Pass<'_> {
         self.generation_changed()
             || self.request_pending(names::RECONCILE_AT)
             || self.request_pending(names::RESET_AT)
-            || self.accept_pending()
+            || self.newest().accept_pending()
             || self.request_pending(names::TEST_AT)
     }
 
@@ -24,7 +24,7 @@ impl Pass<'_> {
     pub(in crate::reconcile) fn take_requests(&mut self) -> Requests {
         let before = std::mem::replace(&mut self.mem.requests, self.scope.settings.requests.clone());
         if before != self.mem.requests {
-            self.mem.retry_at = None;
+            self.mem.backoff.retry_at = None;
         }
         before
     }

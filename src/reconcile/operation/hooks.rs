@@ -95,7 +95,7 @@ impl Pass<'_> {
     pub(in crate::reconcile) async fn await_hook(&mut self) -> Result<Option<Progress>, Error> {
         self.load_running().await?;
         let Some(mut running) = self.mem.running.take() else { return Ok(None) };
-        if let Err(error) = self.unpack(&mut running).await {
+        if let Err(error) = self.records().unpack(&mut running).await {
             self.keep_running(running);
             return Err(error);
         }
@@ -113,8 +113,8 @@ impl Pass<'_> {
             if let Some(private) = running.stored.private.as_mut() {
                 private.operation = None;
             }
-            let stored = self.save(&running.stored, true).await?;
-            self.wrote(&stored);
+            let stored = self.records().save(&running.stored, true).await?;
+            self.records().wrote(&stored);
             return Ok(None);
         };
         let run = self.run_of(&running, &hook, phase, &attempt);
@@ -239,7 +239,7 @@ impl Pass<'_> {
                     let marks = self.marks(&run.owner_uid);
                     let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
                     if let Created::New(uid) = self.scope.cluster.create(api_version, id, &body).await? {
-                        self.mem.errors = 0;
+                        self.mem.backoff.errors = 0;
                         watch.uid = uid;
                         self.note_run(running, run, &watch).await?;
                     }

@@ -96,11 +96,11 @@ impl Pass<'_> {
         if ended.is_empty() {
             return Ok(());
         }
-        self.unpack(running).await?;
+        self.records().unpack(running).await?;
         let mut next = running.stored.clone();
         if self.record_ends(&mut next, &ended).await? {
-            running.stored = self.save(&next, true).await?;
-            self.wrote(&running.stored);
+            running.stored = self.records().save(&next, true).await?;
+            self.records().wrote(&running.stored);
         }
         self.give_ttl(&mut running.stored).await?;
         let left = unsettled(running.stored.private.as_ref(), &ended);
@@ -113,7 +113,7 @@ impl Pass<'_> {
 
     /// The same for what is deployed: nobody may have waited for its Jobs. Wakes the release when they change.
     pub(in crate::reconcile) async fn settle_deployed_jobs(&mut self) -> Result<(), Error> {
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(()) };
         let all: BTreeSet<ObjectId> = jobs(head.private.as_ref()).map(|entry| entry.id.clone()).collect();
         let due = unsettled(head.private.as_ref(), &all);
         if due.is_empty() {
@@ -129,15 +129,15 @@ impl Pass<'_> {
         if news.is_empty() && !has_no_ttl_yet {
             return Ok(());
         }
-        let mut stored = self.read_head_whole().await?;
+        let mut stored = self.records().read_head_whole().await?;
         self.secrets.recall_record(self.mem.secrets.as_ref(), &stored);
         if self.record_ends(&mut stored, &news).await? {
-            stored = self.save(&stored, true).await?;
-            self.wrote(&stored);
+            stored = self.records().save(&stored, true).await?;
+            self.records().wrote(&stored);
         }
         if self.give_ttl(&mut stored).await? {
-            let stored = self.save(&stored, true).await?;
-            self.wrote(&stored);
+            let stored = self.records().save(&stored, true).await?;
+            self.records().wrote(&stored);
         }
         Ok(())
     }

@@ -39,16 +39,16 @@ impl Pass<'_> {
         if self.past_objects() || nothing_left {
             return;
         }
-        let (ids, whole) = match self.mem.head.as_ref().map(|(head, _)| head) {
+        let (ids, whole) = match self.mem.records.head.as_ref().map(|(head, _)| head) {
             Some(Head::Ours(stored)) => (inventory(stored.private.as_ref()), true),
-            Some(Head::Foreign(_) | Head::Unreadable(_)) => match self.past_records().await {
+            Some(Head::Foreign(_) | Head::Unreadable(_)) => match self.records().past_records().await {
                 Ok(past) => (inventory(past.private.as_ref()), false),
                 Err(error) => {
                     tracing::debug!(release = %self.scope.key, %error, "what stays of the release cannot be read");
                     (Vec::new(), false)
                 }
             },
-            None | Some(Head::None) if self.known_revision() == 0 => return,
+            None | Some(Head::None) if self.newest().known_revision() == 0 => return,
             None | Some(Head::None) => (Vec::new(), false),
         };
         let seen = || self.scope.ctx.objects.table().tracked(self.scope.key).into_iter().collect();

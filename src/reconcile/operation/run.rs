@@ -10,21 +10,23 @@ use jiff::Timestamp;
 
 use crate::api::{Class, conditions, names};
 use crate::manifest::ObjectId;
-use crate::plan::{self, Occasion};
+use crate::plan;
 use crate::reconcile::objects::ownership::Survey;
 use crate::reconcile::objects::ownership::never_applied;
 use crate::reconcile::operation::hooks::operation_phase;
 use crate::reconcile::operation::steps::Step;
 use crate::reconcile::prepare::revision::Prepared;
-use crate::reconcile::records::bulk::Bulk;
+use crate::reconcile::records::bulk::{Bulk, pack};
 use crate::reconcile::records::failures;
 use crate::reconcile::records::parsed::parts_in;
+use crate::reconcile::records::planned::{action_of, plan_of, private};
+use crate::reconcile::records::write::mark_failed;
 use crate::reconcile::state::Ailing;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::status::{self, Finished, Progress};
 use crate::reconcile::{Error, Pass};
-use crate::release::{Action, Operation, OperationPhase, Private, State, description};
+use crate::release::{Operation, OperationPhase, State, description};
 use crate::storage::{Head, Records, Stored};
 
 /// What an API server refuses for this long is refused: it has long known by then who may do what.
@@ -51,8 +53,8 @@ impl Pass<'_> {
         private.adopts = private.has_adopted();
         self.expect_wanted(&private.inventory).await?;
         self.respect_takers(&parts.objects, &found, &mut private).await?;
-        let records = self.records().await?;
-        let before = self.mem.head.take();
+        let records = self.access().record_store().await?;
+        let before = self.mem.records.head.take();
         let stored = match records.create(&record, &private).await {
             Ok(stored) => stored,
             Err(error) => {
@@ -61,23 +63,23 @@ impl Pass<'_> {
                     self.mem.running = None;
                 }
                 // A clear refusal stored nothing: what is known of the newest record still holds.
-                self.mem.head = before.filter(|_| error.class() != Class::Retry);
+                self.mem.records.head = before.filter(|_| error.class() != Class::Retry);
                 return Err(error.into());
             }
         };
-        self.wrote(&stored);
+        self.records().wrote(&stored);
         self.mem.secrets = self.secrets.known(stored.record.version);
         // What ran until now is over, whether it can be written down now or later.
         self.mem.running = None;
         match &before {
             Some((Head::Ours(old), _)) if old.record.state.is_pending() => {
-                self.interrupt(old.record.version).await?;
+                self.records().interrupt(old.record.version).await?;
             }
             Some((Head::Ours(old), _)) if old.record.state != State::Deployed => {
                 // A failed revision is not rewritten any more: this is where it stops being the head.
-                self.records().await?.set_head(&old.meta(), false).await?;
+                self.access().record_store().await?.set_head(&old.meta(), false).await?;
             }
-            Some((Head::Foreign(_), _)) => self.end_left(record.version).await?,
+            Some((Head::Foreign(_), _)) => self.records().end_left(record.version).await?,
             _ => {}
         }
         self.mem.running = Some(self.running(stored, parts, plan, absent));
@@ -102,10 +104,10 @@ impl Pass<'_> {
     /// Makes sure that the operation of the newest record is in memory.
     pub(in crate::reconcile) async fn load_running(&mut self) -> Result<(), Error> {
         if self.mem.running.is_none() {
-            let stored = self.read_head_whole().await?;
+            let stored = self.records().read_head_whole().await?;
             if stored.record.version > 1 && stored.record.state.is_pending() {
                 // The process before may have died when it had stored this and not yet ended what it replaces.
-                self.interrupt(stored.record.version - 1).await?;
+                self.records().interrupt(stored.record.version - 1).await?;
             }
             let parts = parts_in(&stored).await?;
             let plan = plan_of(&stored, &parts)?;
@@ -210,7 +212,7 @@ impl Pass<'_> {
 
     /// Keeps an operation until the next pass, without its bulk.
     pub(in crate::reconcile) fn keep_running(&mut self, mut running: Box<Running>) {
-        Self::pack(&mut running);
+        pack(&mut running);
         self.mem.running = Some(running);
     }
 
@@ -252,8 +254,8 @@ impl Pass<'_> {
                 stored.record.labels.insert(names::DESCRIPTION.to_owned(), told);
             }
         }
-        let stored = self.save(&stored, true).await?;
-        self.wrote(&stored);
+        let stored = self.records().save(&stored, true).await?;
+        self.records().wrote(&stored);
         self.forget_kept(kept).await;
         self.mem.expected_of = Some(stored.record.version);
         self.release_unused_kinds(&stored);
@@ -269,7 +271,7 @@ impl Pass<'_> {
     ) -> Result<Progress, Error> {
         let message = self.secrets.hidden(message);
         let mut running = running;
-        if let Err(error) = self.unpack(&mut running).await {
+        if let Err(error) = self.records().unpack(&mut running).await {
             self.keep_running(running);
             return Err(error);
         }
@@ -283,78 +285,23 @@ impl Pass<'_> {
         self.health().wake_on(&waiting);
         let action = action_of(&stored);
         let revision = stored.record.version;
-        self.mark_failed(&mut stored, format!("{reason}: {message}"));
+        mark_failed(&mut stored, format!("{reason}: {message}"), self.scope.now);
         failures::note(&mut stored, reason, &message, self.scope.now);
-        let mut stored = self.save(&stored, true).await?;
-        self.wrote(&stored);
+        let mut stored = self.records().save(&stored, true).await?;
+        self.records().wrote(&stored);
         self.release_failed_jobs(&mut stored, &waiting).await;
         // Where nothing was waited for yet, nothing is known of the objects.
         let known = !waiting.is_empty();
         self.mem.ailing =
             known.then_some(Ailing { revision, waiting, looked_at: self.scope.now, look_at: None });
-        self.retain_if_possible(revision).await;
-        self.sweep_kept(stored.private.as_ref()).await;
+        self.records().retain_if_possible(revision).await;
+        self.newest().sweep_kept(stored.private.as_ref()).await;
         let (manifest_digest, values_digest) = status::digests(&stored);
         self.scope.ctx.report.operation(self.scope.key, action, "failure", since(started));
         let failure = Some((reason, message));
         let ailing = None;
         Ok(Progress::Finished(Finished { action, revision, failure, ailing, manifest_digest, values_digest }))
     }
-
-    /// Says in a record that its operation has failed for this reason.
-    pub(in crate::reconcile) fn mark_failed(&self, stored: &mut Stored, reason: String) {
-        stored.record.state = State::Failed { reason, recoverable: true, failed_at: self.scope.now };
-        stored.record.updated_at = self.scope.now;
-        if let Some(private) = stored.private.as_mut() {
-            private.operation = None;
-        }
-    }
-
-    /// Writes a changed record. When somebody else wrote it first, whatever we know of it is worthless.
-    pub(in crate::reconcile) async fn save(&mut self, stored: &Stored, head: bool) -> Result<Stored, Error> {
-        let records = self.records().await?;
-        let written = records.update(stored, &stored.record, stored.private.as_ref(), head).await;
-        if written.is_err() {
-            self.mem.doubt_head();
-            self.mem.running = None;
-        }
-        Ok(written?)
-    }
-
-    /// Remembers a record that we wrote, without its bulk.
-    pub(in crate::reconcile) fn wrote(&mut self, stored: &Stored) {
-        let version = stored.resource_version.parse().unwrap_or(0);
-        let of = self.records_of();
-        self.mem.errors = 0;
-        self.knows(stored);
-        self.scope.ctx.record_watch.wrote(&of, stored.record.version, version, self.scope.key);
-        self.keep_manifest(stored);
-        let newest = crate::watch::Newest::At { revision: stored.record.version, version };
-        self.mem.head = Some((Head::Ours(Box::new(stored.clone().slim())), newest));
-    }
-}
-
-/// The steps of the operation that a record is about.
-pub(in crate::reconcile) fn plan_of(stored: &Stored, parts: &plan::Parts) -> Result<plan::Plan, plan::Error> {
-    match (&stored.record.state, private(stored)) {
-        (State::Deployed, _) => Ok(plan::tests(&parts.hooks)),
-        (State::PendingUninstall { .. }, Some(private)) => plan::deletion(
-            parts,
-            &private.inventory,
-            &private.leftovers,
-            &private.definitions.iter().filter(|one| one.deleted).map(|one| &*one.name).collect(),
-            private.last_deployed.is_some(),
-        ),
-        _ => plan::roll_out(parts, occasion(action_of(stored))),
-    }
-}
-
-pub(in crate::reconcile) fn private(stored: &Stored) -> Option<&Private> {
-    stored.private.as_ref()
-}
-
-pub(in crate::reconcile) fn action_of(stored: &Stored) -> Action {
-    private(stored).map_or(Action::Install, |private| private.action)
 }
 
 /// The step that a checkpoint names, if it is one of this plan: another version of the operator may have planned
@@ -371,15 +318,6 @@ fn checkpointed(operation: &Operation, plan: &plan::Plan) -> Option<usize> {
         | plan::Step::Undefine { .. } => false,
     };
     fits.then_some(at)
-}
-
-/// Which hooks belong to an action.
-pub(in crate::reconcile) fn occasion(action: Action) -> Occasion {
-    match action {
-        Action::Install | Action::Uninstall => Occasion::Install,
-        Action::Upgrade => Occasion::Upgrade,
-        Action::Rollback => Occasion::Rollback,
-    }
 }
 
 /// How long an operation took; the clock of the pass is too coarse for one that began in it.

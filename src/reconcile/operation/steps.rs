@@ -61,7 +61,7 @@ impl Pass<'_> {
     async fn go_through(&mut self, running: &mut Running) -> Result<Step, Error> {
         while let Some(step) = running.plan.steps.get(running.at).cloned() {
             if needs_bulk(running) {
-                self.unpack(running).await?;
+                self.records().unpack(running).await?;
             }
             let outcome = match step {
                 plan::Step::Hook { phase, hook } => self.hook(running, phase, hook).await?,
@@ -83,7 +83,7 @@ impl Pass<'_> {
             }
         }
         // What follows writes the record.
-        self.unpack(running).await?;
+        self.records().unpack(running).await?;
         Ok(Step::Done)
     }
 
@@ -229,7 +229,7 @@ impl Pass<'_> {
         operation: Operation,
         result: Option<HookResult>,
     ) -> Result<(), Error> {
-        self.unpack(running).await?;
+        self.records().unpack(running).await?;
         let mut next = running.stored.clone();
         if let Some(private) = next.private.as_mut() {
             let step = u32::try_from(running.at).unwrap_or(u32::MAX);
@@ -240,8 +240,8 @@ impl Pass<'_> {
             let surplus = private.hooks.len().saturating_sub(HOOK_RESULTS);
             private.hooks.drain(..surplus);
         }
-        running.stored = self.save(&next, true).await?;
-        self.wrote(&running.stored);
+        running.stored = self.records().save(&next, true).await?;
+        self.records().wrote(&running.stored);
         running.saved = running.at;
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::storage::Head;
 impl Pass<'_> {
     /// Whether tests of the deployed revision are due: asked for, switched on and not run yet, or begun.
     pub(in crate::reconcile) fn test_wanted(&self) -> bool {
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return false };
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return false };
         let Some(private) = head.private.as_ref().filter(|_| head.record.state == State::Deployed) else {
             return false;
         };
@@ -62,8 +62,8 @@ impl Pass<'_> {
             });
             private.operation = None;
         }
-        let stored = self.save(&running.stored, true).await?;
-        self.wrote(&stored);
+        let stored = self.records().save(&running.stored, true).await?;
+        self.records().wrote(&stored);
         self.release_unused_kinds(&stored);
         Ok(())
     }

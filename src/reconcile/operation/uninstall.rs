@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use crate::api::{Class, HistoryStorage, UninstallPolicy, names, reasons};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
-use crate::reconcile::access::preflight::Left;
 use crate::reconcile::objects::apply::Away;
 use crate::reconcile::operation::steps::Step;
+use crate::reconcile::operation::without_account::Left;
 use crate::reconcile::state::Going;
 use crate::reconcile::state::Leaves;
 use crate::reconcile::state::Running;
@@ -43,14 +43,19 @@ impl Pass<'_> {
         let own_crd_terminating = crd.is_none_or(|meta| meta.deletion_timestamp.is_some());
         let namespace = self.scope.cluster.namespace(&self.scope.settings.target_namespace).await?;
         let namespace_terminating = namespace.is_none_or(|meta| meta.deletion_timestamp.is_some());
-        let account_gone = self.account_gone().await?;
+        let account_gone = self.access().account_gone().await?;
         Ok(Deletion { orphan, own_crd_terminating, namespace_terminating, account_gone })
+    }
+
+    /// The newest revision is being taken away already: what speaks against that was looked at when it began.
+    pub(in crate::reconcile) fn removal_goes_on(&self) -> bool {
+        self.mem.going_of(Leaves { revision: self.newest().revision(), step: None }).is_some()
     }
 
     /// Runs the hooks of a deletion round the deletion of the objects, then deletes the records; returns while something
     /// is still going.
     pub(in crate::reconcile) async fn uninstall(&mut self) -> Result<Progress, Error> {
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(Progress::Gone) };
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(Progress::Gone) };
         if self.past_objects() {
             self.remove_records().await?;
             return Ok(Progress::Gone);
@@ -64,7 +69,7 @@ impl Pass<'_> {
                 return Ok(waits);
             }
             self.mem.running = None;
-            let mut whole = self.read_head_whole().await?;
+            let mut whole = self.records().read_head_whole().await?;
             let timeout = self.scope.settings.uninstall.timeout.as_secs().max(1);
             whole.record.state = State::PendingUninstall { started_at: self.scope.now, timeout };
             whole.record.updated_at = self.scope.now;
@@ -72,8 +77,8 @@ impl Pass<'_> {
                 private.operation = None;
                 self.judge_deletion(&mut private.definitions).await?;
             }
-            let stored = self.save(&whole, true).await?;
-            self.wrote(&stored);
+            let stored = self.records().save(&whole, true).await?;
+            self.records().wrote(&stored);
             self.mem.going = None;
         }
         self.load_running().await?;
@@ -120,9 +125,9 @@ impl Pass<'_> {
             running.stored.record.state = State::Uninstalled;
             running.stored.record.updated_at = self.scope.now;
             empty(&mut running.stored);
-            let stored = self.save(&running.stored, true).await?;
-            self.wrote(&stored);
-            self.sweep_kept(stored.private.as_ref()).await;
+            let stored = self.records().save(&running.stored, true).await?;
+            self.records().wrote(&stored);
+            self.newest().sweep_kept(stored.private.as_ref()).await;
         }
         self.records_go().await
     }
@@ -170,7 +175,7 @@ impl Pass<'_> {
     /// A first install failed for good: its objects go, and the failed revision says what it was.
     pub(in crate::reconcile) async fn remove_failed(&mut self) -> Result<Option<Progress>, Error> {
         let undone = self.undone();
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(None) };
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(None) };
         let Some(private) = head.private.clone() else { return Ok(None) };
         let uid = private.owner.uid;
         let of = Leaves { revision: head.record.version, step: None };
@@ -187,7 +192,7 @@ impl Pass<'_> {
             let started = self.scope.now;
             return Ok(Some(Progress::Uninstalling { started, deadline, late: false, remaining, until }));
         }
-        let mut whole = self.read_head_whole().await?;
+        let mut whole = self.records().read_head_whole().await?;
         if let Some(private) = &whole.private {
             self.delete_hook_objects(private).await?;
         }
@@ -197,9 +202,9 @@ impl Pass<'_> {
         if let Some(private) = whole.private.as_mut() {
             private.undone = undone;
         }
-        let stored = self.save(&whole, true).await?;
-        self.wrote(&stored);
-        self.sweep_kept(stored.private.as_ref()).await;
+        let stored = self.records().save(&whole, true).await?;
+        self.records().wrote(&stored);
+        self.newest().sweep_kept(stored.private.as_ref()).await;
         self.scope.ctx.objects.table().forget_all(self.scope.key);
         self.release_unused_kinds(&stored);
         Ok(None)
@@ -210,7 +215,7 @@ impl Pass<'_> {
     /// Nobody else takes the name while the release is there. Once it is gone, what is kept under the name is somebody
     /// else's, and the watch may not have told us yet: so the API server is asked.
     pub(in crate::reconcile) async fn clear_up_records(&self) -> Result<(), Error> {
-        let gone = matches!(self.mem.head, None | Some((Head::None, _)));
+        let gone = matches!(self.mem.records.head, None | Some((Head::None, _)));
         if !(gone && self.past_objects() && self.scope.ctx.still_ours(self.scope.release).await?) {
             return Ok(());
         }
@@ -224,8 +229,8 @@ impl Pass<'_> {
     /// Deletes the records that are sealed for this release, and tells of the others. Oldest first: as long as the newest is
     /// there, a later process knows what this is about.
     pub(in crate::reconcile) async fn remove_records(&self) -> Result<(), Error> {
-        let records = self.records().await?;
-        self.sweep_all_kept().await?;
+        let records = self.access().record_store().await?;
+        self.newest().sweep_all_kept().await?;
         let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
         let stays = records.remove_all(namespace, name, self.scope.key).await?;
         self.scope.ctx.record_watch.removed(&self.records_of());
@@ -335,12 +340,12 @@ impl Pass<'_> {
     /// Deletes what the release has outside its namespace; gives what stays of it, and why its records do.
     async fn delete_elsewhere(&self) -> Result<(Vec<ObjectId>, Option<String>), Error> {
         let target = Some(self.scope.settings.target_namespace.clone());
-        let head = match &self.mem.head {
+        let head = match &self.mem.records.head {
             Some((Head::Ours(head), _)) => Some(head),
-            _ => self.mem.departed.as_ref(),
+            _ => self.mem.records.departed.as_ref(),
         };
         let private = head.and_then(|head| head.private.clone());
-        let Some(private) = private.filter(|private| self.owns(&private.owner)) else {
+        let Some(private) = private.filter(|private| self.scope.owns(&private.owner)) else {
             // Of what no record tells nothing is deleted.
             let mut tracked = self.scope.ctx.objects.table().tracked(self.scope.key);
             tracked.retain(|id| id.namespace != target);

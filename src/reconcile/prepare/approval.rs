@@ -33,7 +33,7 @@ impl Pass<'_> {
 
     /// What the plan begins from. No two of these are ever the same, whatever is lost between them.
     fn approval_base(&self) -> String {
-        match (self.own_private(), self.mem.head.as_ref().map(|(head, _)| head)) {
+        match (self.newest().own_private(), self.mem.records.head.as_ref().map(|(head, _)| head)) {
             (Some(private), _) => match private.unreachable {
                 None => private.last_deployed.unwrap_or(0).to_string(),
                 lost => format!("{:?} past {lost:?}", private.last_deployed),
@@ -41,7 +41,9 @@ impl Pass<'_> {
             (None, Some(Head::Foreign(stored) | Head::Ours(stored))) => {
                 format!("over {}", stored.record.version)
             }
-            (None, _) if self.known_revision() > 0 => format!("lost {}", self.known_revision()),
+            (None, _) if self.newest().known_revision() > 0 => {
+                format!("lost {}", self.newest().known_revision())
+            }
             (None, _) => "0".to_owned(),
         }
     }
@@ -50,9 +52,9 @@ impl Pass<'_> {
     fn retries_approved(&self, inputs: &str) -> bool {
         let given = self.scope.settings.requests.approve.as_ref();
         let failed = |private: &&Private| private.undone.is_none() && private.inputs == inputs;
-        let Some((Head::Ours(stored), _)) = &self.mem.head else { return false };
+        let Some((Head::Ours(stored), _)) = &self.mem.records.head else { return false };
         let tried = stored.record.state.is_pending() || matches!(stored.record.state, State::Failed { .. });
-        let last = self.own_private().filter(failed);
+        let last = self.newest().own_private().filter(failed);
         given.is_some() && tried && last.is_some_and(|private| private.approved.as_ref() == given)
     }
 
@@ -74,7 +76,7 @@ impl Pass<'_> {
         let (action, revision, attempt, start_over) = match next {
             Operation::Install { revision, attempt } => (Action::Install, *revision, *attempt, false),
             Operation::Upgrade { revision, attempt } => (Action::Upgrade, *revision, *attempt, false),
-            _ => (Action::Install, self.next_free_revision().await?, 1, true),
+            _ => (Action::Install, self.records().next_free_revision().await?, 1, true),
         };
         let prepared = self.prepare(wanted, action, revision, attempt, start_over).await?;
         self.preflight(&prepared).await?;
@@ -97,7 +99,7 @@ impl Pass<'_> {
 
     async fn objects_of(&self, revision: u32) -> Result<Vec<Object>, Error> {
         let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
-        match self.records().await?.get(namespace, name, revision).await? {
+        match self.access().record_store().await?.get(namespace, name, revision).await? {
             Head::Ours(stored) => objects_in(&stored).await,
             // Then everything counts as new, which is the careful side.
             Head::None | Head::Foreign(_) | Head::Unreadable(_) => Ok(Vec::new()),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::{CrdSettings, names};
-use crate::manifest::{self, Object, ObjectId, yaml};
+use crate::manifest::{self, Object, ObjectId};
 use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
@@ -16,14 +16,13 @@ use crate::reconcile::access::fair::Turn;
 use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::inputs::lookup::Seen;
 use crate::reconcile::inputs::sources::Freshness;
-use crate::reconcile::operation::run::occasion;
-use crate::reconcile::records::parsed::joined;
+use crate::reconcile::records::parsed::{joined, webhooks_later};
+use crate::reconcile::records::planned::occasion;
 use crate::reconcile::{Error, Pass};
 use crate::release::{
     Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,
 };
 use crate::render::{self, Rendered, Secrets};
-use crate::storage::Stored;
 
 /// A render that takes longer is abandoned.
 const RENDER_DEADLINE: Duration = Duration::from_secs(30);
@@ -94,10 +93,11 @@ impl Pass<'_> {
         attempt: u32,
         start_over: bool,
     ) -> Result<Prepared, Error> {
-        self.claim(self.mem.prepared_weight)?;
+        let weight = self.mem.prepared_weight;
+        self.claims().claim(weight)?;
         // Before anything is read for it.
-        let turn = self.scope.ctx.packs.turn(self.scope.key).await.inspect_err(|_| self.hold_claim())?;
-        let past = self.past(revision, start_over).await?;
+        let turn = self.scope.ctx.packs.turn(self.scope.key).await.inspect_err(|_| self.claims().hold())?;
+        let past = self.records().past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let Laid { rendered, documents, candidates } =
             self.render(wanted, action, revision, kept, turn).await?;
@@ -150,7 +150,7 @@ impl Pass<'_> {
             notes: rendered.notes,
         };
         let (failures, replaces) =
-            if start_over { Default::default() } else { self.inherited(&wanted.inputs, attempt) };
+            if start_over { Default::default() } else { self.newest().inherited(&wanted.inputs, attempt) };
         let private = Private {
             version: crate::release::PRIVATE_VERSION,
             writes: 1,
@@ -175,7 +175,7 @@ impl Pass<'_> {
             target: None,
             undone: None,
             failures,
-            spec: self.spec_digest(),
+            spec: self.scope.spec_digest(),
             replaces,
             undo_at_once: false,
             immutable_fields: self.scope.settings.immutable_fields,
@@ -187,7 +187,8 @@ impl Pass<'_> {
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
         };
         self.mem.prepared_weight = record.weight();
-        self.claim(self.mem.prepared_weight)?;
+        let weight = self.mem.prepared_weight;
+        self.claims().claim(weight)?;
         let before = (!start_over).then(|| past.objects());
         Ok(Prepared { record, private, parts, plan, before })
     }
@@ -333,11 +334,6 @@ fn definitions(rendered: &mut Rendered) -> Result<(Vec<Value>, Vec<Candidate>), 
     Ok((documents, candidates))
 }
 
-fn webhooks_later(shipped: &[Shipped]) -> std::collections::BTreeSet<ObjectId> {
-    let later = shipped.iter().filter(|shipped| shipped.webhook_later);
-    later.map(|shipped| ObjectId::definition(&shipped.name)).collect()
-}
-
 /// What the manifest of a record holds: everything but the definitions that the record keeps elsewhere.
 fn in_manifest<'o>(objects: &'o [Object], shipped: &'o [Shipped]) -> impl Iterator<Item = &'o Object> {
     let elsewhere = |object: &Object| {
@@ -345,36 +341,6 @@ fn in_manifest<'o>(objects: &'o [Object], shipped: &'o [Shipped]) -> impl Iterat
             && shipped.iter().any(|shipped| shipped.body.is_some() && shipped.name == object.id.name)
     };
     objects.iter().filter(move |object| !elsewhere(object))
-}
-
-/// The objects of a stored manifest, as they were applied.
-pub(in crate::reconcile) fn stored_objects(stored: &Stored) -> Result<Vec<Object>, manifest::Error> {
-    let file = format!("the manifest of revision {}", stored.record.version);
-    let documents = yaml::parse_documents(&stored.record.manifest, &file)?;
-    let shipped: Vec<&Shipped> = stored.private.iter().flat_map(|private| &private.definitions).collect();
-    let elsewhere =
-        shipped.iter().filter(|shipped| shipped.written).filter_map(|shipped| shipped.body.clone());
-    let objects: Vec<Object> =
-        elsewhere.chain(documents).map(Object::from_value).collect::<Result<_, _>>()?;
-    // A rollback may have to leave a definition of its manifest as it is.
-    let left = |object: &Object| shipped.iter().any(|one| !one.written && one.name == object.id.name);
-    Ok(objects.into_iter().filter(|object| !object.id.is_definition() || !left(object)).collect())
-}
-
-/// The objects and hooks of a stored revision.
-pub(crate) fn stored_parts(stored: &Stored) -> Result<Parts, plan::Error> {
-    let mut objects = stored_objects(stored)?;
-    let file = format!("the hooks of revision {}", stored.record.version);
-    for hook in &stored.record.hooks {
-        for document in yaml::parse_documents(&hook.resource, &file)? {
-            objects.push(Object::from_value(document)?);
-        }
-    }
-    let mut parts = plan::split(objects)?;
-    if let Some(private) = &stored.private {
-        parts.webhooks_later = webhooks_later(&private.definitions);
-    }
-    Ok(parts)
 }
 
 /// What a record says of its pack.

@@ -6,9 +6,9 @@ use crate::manifest::{Object, ObjectId};
 use crate::pack::DefinitionWishes;
 use crate::plan::{self, Parts};
 use crate::reconcile::crds::definitions::Candidate;
-use crate::reconcile::operation::run::occasion;
 use crate::reconcile::prepare::revision::Prepared;
 use crate::reconcile::records::parsed::parts_in;
+use crate::reconcile::records::planned::occasion;
 use crate::reconcile::status::{Progress, failure};
 use crate::reconcile::{Error, Pass};
 use crate::release::decide::{self, Observation, RollbackTo};
@@ -23,7 +23,7 @@ impl Pass<'_> {
         seen: &mut Observation,
     ) -> Result<(), Error> {
         let Some(RollbackTo { revision, problem }) = &mut seen.rollback_to else { return Ok(()) };
-        let back = match &self.mem.head {
+        let back = match &self.mem.records.head {
             Some((Head::Ours(head), _)) => {
                 let target = head.private.as_ref().and_then(|private| private.target);
                 head.record.version == *revision || target == Some(*revision)
@@ -69,7 +69,7 @@ impl Pass<'_> {
         let decide::Operation::Rollback { revision, target, attempt } = *operation else {
             return Ok(Progress::Nothing);
         };
-        self.require_account().await?;
+        self.access().require_account().await?;
         if !self.has_way_back(seen, target).await? {
             return Ok(Progress::Nothing);
         }
@@ -79,10 +79,10 @@ impl Pass<'_> {
     /// A revision of ours that was deployed once.
     async fn target(&mut self, revision: u32) -> Result<(Stored, Private), Error> {
         // It is about as large as the newest one; what it really takes is known when it was read.
-        self.claim(self.head_weight())?;
+        self.records().claim_head()?;
         let invalid = |problem: String| Error::RollbackTarget { revision, problem };
         let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
-        let stored = match self.records().await?.get(namespace, name, revision).await? {
+        let stored = match self.access().record_store().await?.get(namespace, name, revision).await? {
             Head::Ours(stored) => *stored,
             Head::None => return Err(invalid("there is no such revision".to_owned())),
             Head::Foreign(stored) => {
@@ -94,9 +94,9 @@ impl Pass<'_> {
             }
             Head::Unreadable(unreadable) => return Err(invalid(unreadable.to_string())),
         };
-        let private = stored.private.clone().filter(|private| self.owns(&private.owner));
+        let private = stored.private.clone().filter(|private| self.scope.owns(&private.owner));
         let private = private.ok_or_else(|| invalid("it belongs to another release".to_owned()))?;
-        self.claim(stored.weight)?;
+        self.claims().claim(stored.weight)?;
         match stored.record.state {
             State::Deployed | State::Superseded => Ok((stored, private)),
             ref state => Err(invalid(format!("it is {}: only what was deployed can be", state.name()))),
@@ -129,13 +129,13 @@ impl Pass<'_> {
             Some(&of_target.secrets),
             parts.objects.iter(),
         );
-        let before = self.own_private().cloned();
+        let before = self.newest().own_private().cloned();
         let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
         let pinned = self.scope.settings.rollback_to == Some(target);
         let definitions =
             self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
         let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
-        let past = self.past(revision, false).await?;
+        let past = self.records().past(revision, false).await?;
         let leftovers = past.leftovers();
         let inventory = past.inventory();
         let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
@@ -182,7 +182,7 @@ impl Pass<'_> {
             target: Some(target),
             undone: if pinned { None } else { self.undone() },
             failures: before.as_ref().map(|private| private.failures.clone()).unwrap_or_default(),
-            spec: self.spec_digest(),
+            spec: self.scope.spec_digest(),
             replaces: Vec::new(),
             undo_at_once: false,
             // What is undone was tried with what it says.
@@ -234,7 +234,7 @@ impl Pass<'_> {
 
     /// What the newest record failed for, or undid before.
     pub(in crate::reconcile) fn undone(&self) -> Option<Undone> {
-        let Some((head @ Head::Ours(stored), _)) = &self.mem.head else { return None };
+        let Some((head @ Head::Ours(stored), _)) = &self.mem.records.head else { return None };
         let private = stored.private.as_ref()?;
         if let Some(undone) = &private.undone {
             return Some(undone.clone());

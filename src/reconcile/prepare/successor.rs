@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::api::{Class, reasons};
+use crate::api::Class;
 use crate::reconcile::prepare::revision::Prepared;
 use crate::reconcile::prepare::revision::Wanted;
 use crate::reconcile::{Error, Pass};
 use crate::release::Action;
 use crate::release::decide::{self, Head as Seen, Observation, Successor};
-use crate::storage::{Head, Records, Stored};
 
 /// What was refused may be taken after this time, when it lies in the cluster and not in the spec.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
@@ -137,41 +136,6 @@ impl Pass<'_> {
             }
             _ => None,
         };
-    }
-
-    /// Ends the pending revisions from `newest` down whose successor is stored. After a crash between the two this is made up for.
-    pub(in crate::reconcile) async fn interrupt(&mut self, newest: u32) -> Result<(), Error> {
-        let mut revision = newest;
-        while revision > 0 && self.interrupt_one(revision).await? {
-            revision -= 1;
-        }
-        if revision < newest {
-            self.retain_if_possible(newest + 1).await;
-        }
-        Ok(())
-    }
-
-    /// Whether this one was pending.
-    async fn interrupt_one(&mut self, revision: u32) -> Result<bool, Error> {
-        let (namespace, name) =
-            (self.scope.settings.target_namespace.clone(), self.scope.settings.release_name.clone());
-        let Head::Ours(stored) = self.records().await?.get(&namespace, &name, revision).await? else {
-            return Ok(false);
-        };
-        if !stored.record.state.is_pending() {
-            return Ok(false);
-        }
-        self.end_interrupted(*stored).await?;
-        Ok(true)
-    }
-
-    /// Ends a pending revision that is not the newest one.
-    pub(in crate::reconcile) async fn end_interrupted(&mut self, mut stored: Stored) -> Result<(), Error> {
-        let reason = format!("{}: other inputs are wanted now", reasons::INTERRUPTED);
-        self.mark_failed(&mut stored, reason);
-        self.save(&stored, false).await?;
-        self.mem.ended.push(crate::reconcile::status::ended(&stored, self.scope.now));
-        Ok(())
     }
 }
 

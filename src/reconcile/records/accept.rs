@@ -6,36 +6,41 @@ use crate::api::{names, reasons};
 use crate::cluster;
 use crate::manifest::InventoryEntry;
 use crate::plan;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::Error;
+use crate::reconcile::records::{NewestRecord, Records};
 use crate::release::{Private, State};
-use crate::storage::{Because, Head, Provenance, Records, Stored};
+use crate::storage::{Because, Head, Provenance, Records as _, Stored};
 
 /// Looks under way for one release.
 const PARALLEL: usize = 8;
 
-impl Pass<'_> {
+impl NewestRecord<'_> {
     /// A request that names the record which is in doubt now.
     pub(in crate::reconcile) fn accept_pending(&self) -> bool {
         let wanted = self.scope.settings.requests.accept_record.as_ref();
-        let Some((Head::Foreign(stored), _)) = self.mem.head.as_ref() else { return false };
+        let Some((Head::Foreign(stored), _)) = self.memory.head.as_ref() else { return false };
         wanted.is_some() && self.doubtful(stored).is_some_and(|doubtful| doubtful.digest.as_ref() == wanted)
     }
+}
 
+impl Records<'_> {
     /// Seals the record that the request names, if it still is that one. Its objects count only as far as they live and
     /// carry this release's own mark: whoever wrote the record could name any object in it.
     pub(in crate::reconcile) async fn accept_record(&mut self) -> Result<(), Error> {
-        self.claim(self.head_weight())?;
-        let revision = self.mem.head.as_ref().and_then(|(head, _)| head.revision()).unwrap_or(0);
+        self.claim_head()?;
+        let revision = self.memory.head.as_ref().and_then(|(head, _)| head.revision()).unwrap_or(0);
         let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
-        let read = self.records().await?.get(namespace, name, revision).await?;
-        let Head::Foreign(mut stored) = self.judged(read) else { return Err(self.record_changed(revision)) };
+        let read = self.access().record_store().await?.get(namespace, name, revision).await?;
+        let Head::Foreign(mut stored) = self.newest().judged(read) else {
+            return Err(self.record_changed(revision));
+        };
         let wanted = self.scope.settings.requests.accept_record.clone();
-        let named = self.doubtful(&stored).and_then(|doubtful| doubtful.digest);
+        let named = self.newest().doubtful(&stored).and_then(|doubtful| doubtful.digest);
         let private = stored.unproved.take().and_then(|unproved| unproved.private);
         let Some(mut private) = private.filter(|_| named.is_some() && named == wanted) else {
             return Err(self.record_changed(revision));
         };
-        let (known, writes) = self.known();
+        let (known, writes) = self.newest().known();
         if stored.record.state.is_pending() && revision == known && private.writes < writes {
             // What became of it since is lost: it may have been deployed.
             private.unreachable = private.unreachable.max(revision.checked_sub(1));
@@ -54,16 +59,16 @@ impl Pass<'_> {
             }
         }
         private.writes = private.writes.max(writes);
-        let written = self.records().await?.update(&stored, &stored.record, Some(&private), true).await;
+        let written =
+            self.access().record_store().await?.update(&stored, &stored.record, Some(&private), true).await;
         let written: Stored = match written {
             Ok(written) => written,
             Err(error) => {
-                self.mem.doubt_head();
+                self.memory.doubt_head();
                 return Err(error.into());
             }
         };
-        self.mem.expected_of = None;
-        self.mem.running = None;
+        *self.running = None;
         self.wrote(&written);
         let note = format!("the record of revision {revision} counts again: somebody vouched for it");
         self.scope.ctx.report.event(self.scope.release, false, reasons::RECORD_ACCEPTED, "Accept", note);
@@ -71,7 +76,7 @@ impl Pass<'_> {
     }
 
     fn record_changed(&mut self, revision: u32) -> Error {
-        self.mem.doubt_head();
+        self.memory.doubt_head();
         Error::RecordChanged { revision }
     }
 

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::plan::Parts;
-use crate::reconcile::operation::run::plan_of;
+use crate::reconcile::Error;
+use crate::reconcile::records::Records;
 use crate::reconcile::records::manifest_cache::LONGEST;
 use crate::reconcile::records::parsed::parts_in;
+use crate::reconcile::records::planned::plan_of;
 use crate::reconcile::state::Running;
-use crate::reconcile::{Error, Pass};
 use crate::release::Record;
 use crate::storage::Stored;
 
@@ -85,26 +86,26 @@ impl Bulk {
     }
 }
 
-impl Pass<'_> {
-    /// Puts the bulk of an operation away, which is about to wait.
-    pub(in crate::reconcile) fn pack(running: &mut Running) {
-        if !matches!(running.bulk, Bulk::Here) {
-            return;
-        }
-        running.bulk = Bulk::of(&running.stored);
-        running.stored.lighten();
-        if !running.stored.carries_all() {
-            running.bulk = Bulk::InRecord;
-        }
-        running.parts = Parts::default();
-        if matches!(running.bulk, Bulk::InRecord) {
-            // The answers of the applies are as large as the objects. What they tell is read again.
-            for id in std::mem::take(&mut running.applied).into_keys() {
-                running.absent.remove(&id);
-            }
+/// Puts the bulk of an operation away, which is about to wait.
+pub(in crate::reconcile) fn pack(running: &mut Running) {
+    if !matches!(running.bulk, Bulk::Here) {
+        return;
+    }
+    running.bulk = Bulk::of(&running.stored);
+    running.stored.lighten();
+    if !running.stored.carries_all() {
+        running.bulk = Bulk::InRecord;
+    }
+    running.parts = Parts::default();
+    if matches!(running.bulk, Bulk::InRecord) {
+        // The answers of the applies are as large as the objects. What they tell is read again.
+        for id in std::mem::take(&mut running.applied).into_keys() {
+            running.absent.remove(&id);
         }
     }
+}
 
+impl Records<'_> {
     /// Has the bulk of an operation in memory, which goes on. Costs a read where the record is large.
     ///
     /// # Errors
@@ -118,7 +119,7 @@ impl Pass<'_> {
             None => {
                 let mut read = self.read_head_whole().await?;
                 if read.resource_version != running.stored.resource_version {
-                    self.mem.doubt_head();
+                    self.memory.doubt_head();
                     return Err(Error::RecordChanged { revision: running.stored.record.version });
                 }
                 let shipped = read.private.iter_mut().flat_map(|private| &mut private.definitions);

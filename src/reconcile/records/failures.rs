@@ -2,28 +2,31 @@
 
 use crate::api::conditions;
 use crate::manifest;
-use crate::reconcile::state::Leaves;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::Error;
+use crate::reconcile::context::Scope;
+use crate::reconcile::records::{NewestRecord, Records};
 use crate::release::decide::{self, Observation};
 use crate::release::{Action, Past, State, Undone};
 use crate::storage::{Head, Stored};
 
-impl Pass<'_> {
+impl Scope<'_> {
     /// Digest of the spec.
     pub(in crate::reconcile) fn spec_digest(&self) -> String {
         // What was read as JSON is written as such.
-        manifest::digest(&serde_json::to_value(&self.scope.release.spec).unwrap_or_default())
+        manifest::digest(&serde_json::to_value(&self.release.spec).unwrap_or_default())
     }
+}
 
-    /// [`Pass::spec_digest`] if anything failed that it is compared with.
+impl NewestRecord<'_> {
+    /// [`Scope::spec_digest`] if anything failed that it is compared with.
     pub(in crate::reconcile) fn spec_of_failures(&self) -> String {
-        let Some((Head::Ours(stored), _)) = &self.mem.head else { return String::new() };
+        let Some((Head::Ours(stored), _)) = &self.memory.head else { return String::new() };
         let failed = matches!(stored.record.state, State::Failed { .. });
         let known = stored
             .private
             .as_ref()
             .is_some_and(|private| private.undone.is_some() || !private.failures.is_empty());
-        if failed || known { self.spec_digest() } else { String::new() }
+        if failed || known { self.scope.spec_digest() } else { String::new() }
     }
 
     /// What an attempt at `inputs` inherits from the newest record: the failures, and the revisions that it takes the
@@ -37,19 +40,12 @@ impl Pass<'_> {
         };
         // The first one after the retries follows on a failure or on the way back from it.
         let one_more = attempt > 1 && interval.is_some() && attempt > allowed.saturating_add(1);
-        let replaces = if one_more { before.tries_of(inputs, self.head_revision()) } else { Vec::new() };
+        let replaces = if one_more { before.tries_of(inputs, self.revision()) } else { Vec::new() };
         (before.failures.clone(), replaces)
     }
+}
 
-    fn head_revision(&self) -> u32 {
-        self.mem.head.as_ref().and_then(|(head, _)| head.revision()).unwrap_or(0)
-    }
-
-    /// The newest revision is being taken away already: what speaks against that was looked at when it began.
-    pub(in crate::reconcile) fn removal_goes_on(&self) -> bool {
-        self.mem.going_of(Leaves { revision: self.head_revision(), step: None }).is_some()
-    }
-
+impl Records<'_> {
     /// Whether any revision of this release was deployed, although the newest record knows of none: then a failed install
     /// is not the first one, and what it applied is not all its own.
     pub(in crate::reconcile) async fn was_deployed_before(

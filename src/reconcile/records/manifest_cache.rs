@@ -1,8 +1,9 @@
 //! The manifest of what is deployed, kept small: what somebody changed is put back without reading the record first.
 
 use crate::manifest::Object;
-use crate::reconcile::Pass;
+
 use crate::reconcile::records::parsed::objects_in;
+use crate::reconcile::records::{NewestRecord, Records};
 use crate::release::State;
 use crate::storage::{Head, Stored};
 
@@ -14,7 +15,7 @@ pub(in crate::reconcile) const LONGEST: usize = 256 << 10;
 const LEVEL: i32 = 3;
 
 /// A manifest in memory.
-pub struct Kept {
+pub(in crate::reconcile) struct Kept {
     revision: u32,
     compressed: Vec<u8>,
     length: usize,
@@ -43,20 +44,22 @@ impl Kept {
     }
 }
 
-impl Pass<'_> {
-    /// Keeps the manifest of a revision that is deployed, and no other.
-    pub(in crate::reconcile) fn keep_manifest(&mut self, stored: &Stored) {
-        self.mem.kept = Kept::of(stored);
-    }
-
+impl NewestRecord<'_> {
     /// The objects of the newest revision, if its manifest is kept; with what the record says of them, but for manifest and values.
     pub(in crate::reconcile) async fn kept_objects(&self) -> Option<(Stored, Vec<Object>)> {
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return None };
-        let kept = self.mem.kept.as_ref().filter(|kept| kept.revision == head.record.version)?;
+        let Some((Head::Ours(head), _)) = &self.memory.head else { return None };
+        let kept = self.memory.manifest.as_ref().filter(|kept| kept.revision == head.record.version)?;
         let mut stored = (**head).clone();
         stored.record.manifest = kept.manifest()?;
         let objects = objects_in(&stored).await.ok()?;
         Some((stored, objects))
+    }
+}
+
+impl Records<'_> {
+    /// Keeps the manifest of a revision that is deployed, and no other.
+    pub(in crate::reconcile) fn keep_manifest(&mut self, stored: &Stored) {
+        self.memory.manifest = Kept::of(stored);
     }
 }
 

@@ -6,5 +6,99 @@ pub(super) mod failures;
 pub(super) mod known;
 pub(super) mod manifest_cache;
 pub(super) mod parsed;
+pub(super) mod past;
+pub(super) mod pending;
+pub(super) mod planned;
+pub(super) mod read;
 pub(super) mod retention;
 pub(super) mod sweep;
+pub(super) mod write;
+
+use super::access::Access;
+use super::access::budget::Claims;
+use super::access::fair::Turn;
+use super::context::Scope;
+use super::error::Error;
+use super::state::{Backoff, Running};
+use crate::api::{ActsAs, HistoryEntry};
+use crate::storage::{Head, Stored};
+use crate::watch::Newest;
+use known::Known;
+use manifest_cache::Kept;
+
+/// What is remembered of the stored revisions.
+#[derive(Default)]
+pub struct RecordMemory {
+    /// The newest record, without manifest and values, and what the record watch said when it was read.
+    pub head: Option<(Head, Newest)>,
+    /// As whom the release acted when it was known that the account may have this record.
+    pub head_for: Option<ActsAs>,
+    /// What the keys of the records had changed to when it was read.
+    pub keys: u64,
+    /// The newest state of the newest record that this process has seen: revision and number of writes.
+    pub(super) known: Option<Known>,
+    /// What the status said of that in the last pass, and of which uid.
+    pub(super) told: Option<(String, Known)>,
+    /// The last record of ours that is not the newest any more: in a namespace on its way out it may go before the
+    /// release does.
+    pub departed: Option<Box<Stored>>,
+    /// The manifest of the newest revision, if that is deployed.
+    manifest: Option<Kept>,
+}
+
+impl RecordMemory {
+    /// What is known of the newest record may not be so any more: it is read again.
+    pub fn doubt_head(&mut self) {
+        if let Some((Head::Ours(stored), _)) = self.head.take() {
+            self.departed = Some(stored);
+        }
+    }
+}
+
+/// What happened to revisions without an operation, until the status has told it.
+#[derive(Default)]
+pub struct PendingHistory {
+    /// Revisions that were ended.
+    pub ended: Vec<HistoryEntry>,
+    /// Revisions that were deleted because they were too many.
+    pub given_up: Vec<u32>,
+}
+
+/// What is known of the newest record, and decides what is done about it. Changes nothing.
+#[derive(Clone, Copy)]
+pub(in crate::reconcile) struct NewestRecord<'a> {
+    pub scope: Scope<'a>,
+    pub memory: &'a RecordMemory,
+}
+
+/// Reads and writes revision records.
+pub(in crate::reconcile) struct Records<'a> {
+    pub scope: Scope<'a>,
+    pub memory: &'a mut RecordMemory,
+    /// Forgotten when its record turns out to be another one.
+    pub running: &'a mut Option<Box<Running>>,
+    pub history: &'a mut PendingHistory,
+    /// A record that is written ends a series of errors.
+    pub backoff: &'a mut Backoff,
+    pub claimed: &'a mut Option<Turn>,
+}
+
+impl Records<'_> {
+    pub(in crate::reconcile) fn newest(&self) -> NewestRecord<'_> {
+        NewestRecord { scope: self.scope, memory: self.memory }
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access { scope: self.scope }
+    }
+
+    fn claims(&mut self) -> Claims<'_> {
+        Claims { scope: self.scope, claimed: self.claimed }
+    }
+
+    /// Has what it takes to work with the newest record.
+    pub(in crate::reconcile) fn claim_head(&mut self) -> Result<(), Error> {
+        let weight = self.newest().weight();
+        self.claims().claim(weight)
+    }
+}

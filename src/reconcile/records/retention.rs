@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use futures::TryStreamExt;
 
 use crate::api::Settings;
+use crate::reconcile::Error;
 use crate::reconcile::access::budget::UNPACKED;
-use crate::reconcile::status::{self, Finished, Progress};
-use crate::reconcile::{Error, Pass};
-use crate::release::decide::Operation;
-use crate::release::{Action, FAILED_KEPT, Retained, State, surplus};
-use crate::storage::{Head, Meta, Records, Stored};
+use crate::reconcile::records::Records;
+use crate::release::{FAILED_KEPT, Retained, State, surplus};
+use crate::storage::{Head, Meta, Records as _, Stored};
 
 /// An older record that is to be superseded.
 struct Old {
@@ -20,83 +19,30 @@ struct Old {
     rewritten: bool,
 }
 
-impl Pass<'_> {
-    /// Puts the history in order behind a revision that was just deployed, then says that the operation is finished.
-    ///
-    /// `before` is the revision that was deployed until now, as far as the new one knows; `ailing` what is not healthy
-    /// and was not waited for.
+impl Records<'_> {
+    /// Puts the history in order behind a revision that was just deployed. `before` is the revision that was deployed until now,
+    /// as far as the new one knows.
     pub(in crate::reconcile) async fn conclude(
         &mut self,
-        deployed: &Stored,
+        revision: u32,
         before: Option<u32>,
-        ailing: Option<String>,
-    ) -> Result<Progress, Error> {
-        let revision = deployed.record.version;
+    ) -> Result<(), Error> {
         if before.is_some_and(|before| before + 1 == revision) {
             self.supersede(revision - 1).await?;
         } else if revision > 1 {
             // After failures, another tool's revisions, or a crash: look at what is there.
             self.supersede_older(revision).await?;
         }
-        self.retain(revision).await?;
-        self.settle_deployed_jobs().await?;
-        self.sweep_kept(deployed.private.as_ref()).await;
-        let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
-        let (manifest_digest, values_digest) = status::digests(deployed);
-        Ok(Progress::Finished(Finished {
-            action,
-            revision,
-            failure: None,
-            ailing,
-            manifest_digest,
-            values_digest,
-        }))
+        self.retain(revision).await
     }
 
-    /// What a crash left to do behind a deployed revision is done before another one begins: that one may be refused for
-    /// good.
-    pub(in crate::reconcile) async fn conclude_before(&mut self, next: &Operation) -> Result<(), Error> {
-        let begins = matches!(
-            next,
-            Operation::Install { .. } | Operation::Upgrade { .. } | Operation::Rollback { .. }
-        );
-        let Some((Head::Ours(head), _)) = &self.mem.head else { return Ok(()) };
-        let deployed = head.record.state == State::Deployed && self.own_private().is_some();
-        if !(begins && deployed) || self.is_told(head.record.version) {
-            return Ok(());
-        }
-        let deployed = self.read_head_whole().await?;
-        self.conclude(&deployed, None, None).await?;
-        self.mem.ended.push(status::ended(&deployed, self.scope.now));
-        Ok(())
+    /// Ends what was under way when another tool wrote a newer record.
+    pub(in crate::reconcile) async fn end_left(&mut self, revision: u32) -> Result<(), Error> {
+        let older = self.older(revision, |stored| self.is_left(stored)).await?;
+        self.supersede_all(older).await
     }
 
-    /// The status says how this revision ended, or the next one will.
-    fn is_told(&self, revision: u32) -> bool {
-        let history = self.scope.release.status.iter().flat_map(|status| &status.history);
-        history.chain(&self.mem.ended).any(|entry| entry.revision == i64::from(revision))
-    }
-
-    /// What a crash or an error left to do after the newest revision was deployed.
-    pub(in crate::reconcile) async fn catch_up(&mut self) -> Result<Progress, Error> {
-        let revision = match &self.mem.head {
-            Some((Head::Ours(stored), _)) => stored.record.version,
-            _ => return Ok(Progress::Nothing),
-        };
-        if !self.is_told(revision) {
-            let deployed = self.read_head_whole().await?;
-            return self.conclude(&deployed, None, None).await;
-        }
-        // Told, and yet an older one called itself the newest when this process began.
-        for old in self.scope.ctx.outdated(&self.records_of()).into_iter().filter(|old| *old < revision) {
-            self.supersede(old).await?;
-        }
-        self.take_over_definitions().await?;
-        self.settle_deployed_jobs().await?;
-        Ok(Progress::Nothing)
-    }
-
-    async fn supersede(&mut self, old: u32) -> Result<(), Error> {
+    pub(in crate::reconcile) async fn supersede(&mut self, old: u32) -> Result<(), Error> {
         match self.read_old(old, UNPACKED).await? {
             Some(stored) => self.superseded(stored).await,
             None => Ok(()),
@@ -109,15 +55,9 @@ impl Pass<'_> {
         self.supersede_all(older).await
     }
 
-    /// Ends what was under way when another tool wrote a newer record.
-    pub(in crate::reconcile) async fn end_left(&mut self, revision: u32) -> Result<(), Error> {
-        let older = self.older(revision, |stored| self.is_left(stored)).await?;
-        self.supersede_all(older).await
-    }
-
     /// A pending record of ours that is not the newest one.
     fn is_left(&self, stored: &Stored) -> bool {
-        let ours = stored.private.as_ref().is_some_and(|private| self.owns(&private.owner));
+        let ours = stored.private.as_ref().is_some_and(|private| self.scope.owns(&private.owner));
         ours && stored.record.state.is_pending()
     }
 
@@ -128,7 +68,7 @@ impl Pass<'_> {
         meant: impl Fn(&Stored) -> bool,
     ) -> Result<BTreeMap<u32, Old>, Error> {
         let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
-        let records = self.records().await?;
+        let records = self.access().record_store().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut found = BTreeMap::new();
         while let Some(head) = history.try_next().await? {
@@ -150,7 +90,7 @@ impl Pass<'_> {
         for (revision, Old { meta, weight, rewritten }) in older {
             if !rewritten {
                 if meta.head {
-                    self.records().await?.set_head(&meta, false).await?;
+                    self.access().record_store().await?.set_head(&meta, false).await?;
                 }
             } else if let Some(stored) = self.read_old(revision, weight).await? {
                 self.superseded(stored).await?;
@@ -162,37 +102,38 @@ impl Pass<'_> {
     /// Whoever wrote it: it is not deployed any more, and not the newest one.
     async fn superseded(&mut self, mut stored: Stored) -> Result<(), Error> {
         // To write what nobody has proved would lose its private part for good.
-        if stored.record.state == State::Deployed && self.doubtful(&stored).is_none() {
+        if stored.record.state == State::Deployed && self.newest().doubtful(&stored).is_none() {
             stored.record.state = State::Superseded;
             stored.record.updated_at = self.scope.now;
             self.save(&stored, false).await?;
         } else if self.is_left(&stored) {
             self.end_interrupted(stored).await?;
         } else if stored.head {
-            self.records().await?.set_head(&stored.meta(), false).await?;
+            self.access().record_store().await?.set_head(&stored.meta(), false).await?;
         }
         Ok(())
     }
 
     /// Whether [`superseded`](Self::superseded) writes it, and not only its mark.
     fn is_rewritten(&self, stored: &Stored) -> bool {
-        let deployed = stored.record.state == State::Deployed && self.doubtful(stored).is_none();
+        let deployed = stored.record.state == State::Deployed && self.newest().doubtful(stored).is_none();
         deployed || self.is_left(stored)
     }
 
     /// All of an older record, which takes so much to work with. A small one needs no claim. `None`: it is gone, or cannot
     /// be read.
     async fn read_old(&mut self, revision: u32, weight: usize) -> Result<Option<Stored>, Error> {
-        let records = self.records().await?;
+        let records = self.access().record_store().await?;
         let Settings { target_namespace, release_name, .. } = self.scope.settings;
-        let room = || self.claim(weight);
+        let mut claims = self.claims();
+        let room = || claims.claim(weight);
         match records.get_with(target_namespace, release_name, revision, room).await?? {
             Head::Ours(stored) | Head::Foreign(stored) => Ok(Some(*stored)),
             Head::None | Head::Unreadable(_) => Ok(None),
         }
     }
 
-    /// [`Pass::retain`] after something that is to be told, whatever becomes of this: what stays is too many only until
+    /// [`Self::retain`] after something that is to be told, whatever becomes of this: what stays is too many only until
     /// the next operation has ended.
     pub(in crate::reconcile) async fn retain_if_possible(&mut self, revision: u32) {
         if let Err(error) = self.retain(revision).await {
@@ -210,7 +151,7 @@ impl Pass<'_> {
         // Content decides: records of other tools are their history, and not every old revision may go.
         let mut all = BTreeMap::new();
         {
-            let records = self.records().await?;
+            let records = self.access().record_store().await?;
             let mut history = std::pin::pin!(records.survey(namespace, name));
             while let Some(head) = history.try_next().await? {
                 let Some(stored) = head.stored() else { continue };
@@ -218,12 +159,12 @@ impl Pass<'_> {
                 all.insert(stored.record.version, (self.retained(&head, stored), stored.meta()));
             }
         }
-        let records = self.records().await?;
+        let records = self.access().record_store().await?;
         let retained: Vec<Retained> = all.values().map(|(retained, _)| retained.clone()).collect();
         for revision in surplus(&retained, limit) {
             if let Some((_, meta)) = all.get(&revision) {
                 records.delete(meta).await?;
-                self.mem.given_up.push(revision);
+                self.history.given_up.push(revision);
             }
         }
         Ok(())
@@ -232,7 +173,7 @@ impl Pass<'_> {
     /// What decides whether a record stays. Of its content no more than a digest is kept.
     fn retained(&self, head: &Head, stored: &Stored) -> Retained {
         let revision = stored.record.version;
-        let own = stored.private.as_ref().filter(|private| self.owns(&private.owner));
+        let own = stored.private.as_ref().filter(|private| self.scope.owns(&private.owner));
         let private = own.filter(|_| matches!(head, Head::Ours(_)));
         Retained {
             revision,

@@ -14,8 +14,8 @@ use crate::reconcile::status::change_summary::Tally;
 use crate::reconcile::status::{self, Facts, Outcome, Progress, Verdict};
 use crate::reconcile::{Error, Pass, until};
 use crate::release::decide::{Doubt, Doubtful, Hold, Operation};
-use crate::release::{Action, Owner, Private, State, backoff};
-use crate::storage::{Head, Records};
+use crate::release::{Action, State, backoff};
+use crate::storage::Head;
 
 /// While an operation runs, what it waits for is shown at most this often.
 const SHOW_EVERY: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ impl Pass<'_> {
                 run.started.checked_add(self.scope.ctx.calm.quiet_for()).unwrap_or(Timestamp::MAX);
             if self.scope.now < quiet_until && !run.is_beyond_the_first_wave() {
                 // What failed before is over: the next event concerns what runs now.
-                self.mem.retry_at = None;
+                self.mem.backoff.retry_at = None;
                 return Ok(Some(until(self.scope.now, run.until.min(quiet_until))));
             }
         }
@@ -82,13 +82,12 @@ impl Pass<'_> {
 
     async fn show(&mut self, status: SherpackReleaseStatus) -> Result<(), Error> {
         self.scope.ctx.write_status(self.scope.release, self.scope.key, self.mem, status).await?;
-        self.mem.ended.clear();
-        self.mem.given_up.clear();
+        self.mem.history.ended.clear();
+        self.mem.history.given_up.clear();
         if let Some(running) = &mut self.mem.running {
             running.untold = None;
         }
-        let pending =
-            matches!(&self.mem.head, Some((Head::Ours(stored), _)) if stored.record.state.is_pending());
+        let pending = matches!(&self.mem.records.head, Some((Head::Ours(stored), _)) if stored.record.state.is_pending());
         if !pending {
             self.mem.tally = Tally::default();
         }
@@ -118,34 +117,34 @@ impl Pass<'_> {
     /// because something stands where we want to write and does not show in what we read.
     pub(in crate::reconcile) fn lost_a_race(&mut self, outcome: &Result<Outcome, Error>) -> bool {
         let Err(error) = outcome else {
-            self.mem.conflicts = 0;
+            self.mem.backoff.conflicts = 0;
             return false;
         };
         if error.fetching_since().is_none() {
             self.scope.ctx.report.failed(error.reason());
         }
         if !error.is_conflict() {
-            self.mem.conflicts = 0;
+            self.mem.backoff.conflicts = 0;
             return false;
         }
-        self.mem.doubt_head();
+        self.mem.records.doubt_head();
         self.mem.running = None;
-        self.mem.conflicts = self.mem.conflicts.saturating_add(1);
-        self.mem.conflicts <= CONFLICTS
+        self.mem.backoff.conflicts = self.mem.backoff.conflicts.saturating_add(1);
+        self.mem.backoff.conflicts <= CONFLICTS
     }
 
     pub(in crate::reconcile) fn facts<'f>(&'f self, invalid: Option<&'f Invalid>) -> Facts<'f> {
         Facts {
             release: self.scope.release,
-            head: self.own_head(),
+            head: self.newest().own_head(),
             drift: &self.mem.drift,
             pause: self.scope.settings.drift_pause(self.scope.now),
             invalid,
             missing: self.missing(),
             guards: false,
             tally: &self.mem.tally,
-            ended: &self.mem.ended,
-            given_up: &self.mem.given_up,
+            ended: &self.mem.history.ended,
+            given_up: &self.mem.history.given_up,
             claimant: self.mem.claimant.as_ref().map(|(_, who)| who.as_str()),
             plan: self.mem.plan.as_ref(),
             waits_to_begin: self.mem.waits_to_begin.as_deref(),
@@ -158,22 +157,13 @@ impl Pass<'_> {
 
     /// What the watches know to be gone of what is deployed. A Job may go when it has ended.
     fn missing(&self) -> Vec<ObjectId> {
-        match self.own_head() {
+        match self.newest().own_head() {
             Head::Ours(head) if head.record.state == State::Deployed => {
                 let mut missing = self.scope.ctx.objects.table().missing(self.scope.key);
                 missing.retain(|id| id.kind != "Job");
                 missing
             }
             _ => Vec::new(),
-        }
-    }
-
-    /// The newest record, unless it is of another release of the same name: that one's revisions are not ours to tell.
-    fn own_head(&self) -> &Head {
-        match self.mem.head.as_ref().map(|(head, _)| head) {
-            Some(Head::Ours(_)) if self.head_owner().is_some_and(|owner| !self.owns(owner)) => &Head::None,
-            Some(head) => head,
-            None => &Head::None,
         }
     }
 
@@ -214,8 +204,8 @@ impl Pass<'_> {
                 match error {
                     Some(error) => sooner(self.back_off(error)),
                     None => {
-                        self.mem.errors = 0;
-                        self.mem.retry_at = None;
+                        self.mem.backoff.errors = 0;
+                        self.mem.backoff.retry_at = None;
                     }
                 }
                 match &outcome.progress {
@@ -269,20 +259,20 @@ impl Pass<'_> {
     /// The wait after an error: doubled each time, and for what only a person can mend at least the interval.
     fn back_off(&mut self, error: &Error) -> Duration {
         if error.wakes() {
-            self.mem.errors = 0;
-            self.mem.retry_at = None;
+            self.mem.backoff.errors = 0;
+            self.mem.backoff.retry_at = None;
             return self.scope.settings.interval;
         }
-        self.mem.errors = self.mem.errors.saturating_add(1);
-        self.mem.blind = error.is_blind();
+        self.mem.backoff.errors = self.mem.backoff.errors.saturating_add(1);
+        self.mem.backoff.blind = error.is_blind();
         let wait = match error.class() {
             // An operation that bears it for a while looks again soon.
             Class::FixSpec if !(error.may_pass() && self.mem.running.is_some()) => {
-                self.scope.settings.interval.max(backoff::error(self.mem.errors))
+                self.scope.settings.interval.max(backoff::error(self.mem.backoff.errors))
             }
-            Class::FixSpec | Class::Retry | Class::FixCluster => backoff::error(self.mem.errors),
+            Class::FixSpec | Class::Retry | Class::FixCluster => backoff::error(self.mem.backoff.errors),
         };
-        self.mem.retry_at = Some(self.scope.later(wait));
+        self.mem.backoff.retry_at = Some(self.scope.later(wait));
         wait
     }
 
@@ -359,74 +349,6 @@ impl Pass<'_> {
         self.scope.ctx.drop_finalizer(self.scope.release, self.mem).await?;
         self.scope.ctx.forget(self.scope.key, self.scope.release);
         Ok(None)
-    }
-
-    /// Marks a pending record as failed, so that the next decision can go on.
-    pub(in crate::reconcile) async fn end_pending(&mut self, operation: &Operation) -> Result<(), Error> {
-        self.mem.running = None;
-        let (namespace, name) =
-            (self.scope.settings.target_namespace.clone(), self.scope.settings.release_name.clone());
-        let revision = match self.mem.head.as_ref().map(|(head, _)| head) {
-            Some(Head::Ours(stored) | Head::Foreign(stored)) => stored.record.version,
-            _ => return Ok(()),
-        };
-        self.claim(self.head_weight())?;
-        let read = self.judged(self.records().await?.get(&namespace, &name, revision).await?);
-        let certain = read.stored().is_none_or(|stored| self.doubtful(stored).is_none());
-        let (Head::Ours(mut stored) | Head::Foreign(mut stored), true) = (read, certain) else {
-            self.mem.doubt_head();
-            return Err(Error::RecordChanged { revision });
-        };
-        if !stored.record.state.is_pending() {
-            self.mem.doubt_head();
-            return Ok(());
-        }
-        let reason = match operation {
-            Operation::Recover => {
-                "Recovered: the tool that held this revision pending did not end it in time".to_owned()
-            }
-            _ => format!("{}: other inputs are wanted now", reasons::INTERRUPTED),
-        };
-        self.mark_failed(&mut stored, reason);
-        let ours = stored.private.is_some();
-        let written = self.save(&stored, true).await?;
-        self.mem.ended.push(status::ended(&stored, self.scope.now));
-        if ours {
-            self.wrote(&written);
-        } else {
-            self.mem.doubt_head();
-        }
-        // Nothing else may ever end: whoever edits the spec faster than an operation ends makes revisions without bound.
-        self.retain_if_possible(revision).await;
-        Ok(())
-    }
-
-    /// A revision number that no record has, read from the records themselves.
-    pub(in crate::reconcile) async fn next_free_revision(&mut self) -> Result<u32, Error> {
-        let all = self
-            .records()
-            .await?
-            .list(&self.scope.settings.target_namespace, &self.scope.settings.release_name)
-            .await?;
-        let newest = all.last().map(|meta| meta.revision);
-        Ok(newest.unwrap_or(0).max(self.known_revision()) + 1)
-    }
-
-    /// Whom the newest record names as its owner. What nobody has proved counts as well: it only keeps a rival away.
-    pub(in crate::reconcile) fn head_owner(&self) -> Option<&Owner> {
-        match self.mem.head.as_ref().map(|(head, _)| head) {
-            Some(Head::Ours(stored)) => stored.private.as_ref().map(|private| &private.owner),
-            Some(Head::Foreign(stored)) => stored.unproved.as_ref()?.owner.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// What the newest record says beside what every tool says, if it is a record of this release.
-    pub(in crate::reconcile) fn own_private(&self) -> Option<&Private> {
-        match self.own_head() {
-            Head::Ours(head) => head.private.as_ref(),
-            Head::None | Head::Foreign(_) | Head::Unreadable(_) => None,
-        }
     }
 
     /// Says that all objects are gone, before the last record goes.

@@ -115,7 +115,7 @@ impl Context {
         status: &SherpackReleaseStatus,
     ) -> Result<bool, Error> {
         let owns = |owner: &Owner| owner.namespace == key.namespace && owner.name == key.name;
-        let head = mem.head.as_ref().and_then(|(head, _)| head.stored());
+        let head = mem.records.head.as_ref().and_then(|(head, _)| head.stored());
         let head = head.filter(|stored| stored.private.as_ref().is_none_or(|private| owns(&private.owner)));
         let state = head.map(|stored| stored.record.state.name());
         self.report.release(key, Snapshot { status, state });

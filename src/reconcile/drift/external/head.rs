@@ -95,11 +95,11 @@ impl Pass<'_> {
         let contested = self.scope.ctx.names.is_contested(self.scope.key);
         if contested {
             // An answer of a moment ago may be why it still has the lock.
-            self.doubt_rights(reasons::FORBIDDEN);
+            self.access().doubt_rights(reasons::FORBIDDEN);
         }
         // Twice as soon as the revision is known: what is referred to is known before it is read.
         for _ in 0..super::TRIES {
-            if let Err(error) = self.require_account().await {
+            if let Err(error) = self.access().require_account().await {
                 // It hears of the records once an account acts that may have them.
                 self.refer_to(HashSet::new(), &[]);
                 return Err(error);

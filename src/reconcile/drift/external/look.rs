@@ -65,7 +65,7 @@ impl Pass<'_> {
             return Ok(true);
         }
         let Some(manifest) = self.manifest(lock, guard).await? else { return Ok(false) };
-        let _room = self.claim_to_correct(weight_of(&manifest))?;
+        let _room = self.claims().to_correct(weight_of(&manifest))?;
         let locked = match self.locked(lock, &manifest).await {
             Ok(locked) => locked,
             Err(error) => {

@@ -138,7 +138,7 @@ impl Pass<'_> {
         }
         guard.asked.clone_from(&self.scope.settings.ignore);
         let asked_before = self.take_requests();
-        let again = match self.mem.retry_at.filter(|at| self.scope.now < *at) {
+        let again = match self.mem.backoff.retry_at.filter(|at| self.scope.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
             Some(at) if !self.has_news(&lock, &guard) => Ok(Some(self.tell_until(at))),
             _ => {
@@ -279,7 +279,7 @@ impl Pass<'_> {
                 (Some(stance), Ok(Outcome { decision, progress: Progress::Nothing }))
             }
             Err(error) => {
-                self.doubt_rights(error.reason());
+                self.access().doubt_rights(error.reason());
                 (None, Err(self.secrets.hidden_error(error)))
             }
         };

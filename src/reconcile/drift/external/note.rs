@@ -114,7 +114,7 @@ impl Pass<'_> {
             self.give_up(lock, id);
         }
         self.scope.ctx.report.failed(error.reason());
-        self.doubt_rights(error.reason());
+        self.access().doubt_rights(error.reason());
         let message = self.secrets.shown_of_one(error);
         let failing = Failing::of(error, message, guard.failing.get(id), self.scope.now);
         self.come_back_at(failing.at);

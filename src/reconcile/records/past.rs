@@ -2,21 +2,22 @@
 
 use futures::TryStreamExt;
 
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::Error;
+use crate::reconcile::records::Records;
 use crate::release::Past;
-use crate::storage::{Head, Records};
+use crate::storage::{Head, Records as _};
 
-impl Pass<'_> {
+impl Records<'_> {
     /// The past of `revision`. Costs nothing when the newest record is ours, else one read of all records.
     pub(in crate::reconcile) async fn past(
         &mut self,
         revision: u32,
         start_over: bool,
     ) -> Result<Past, Error> {
-        if let Some(private) = self.own_private().filter(|_| !start_over) {
+        if let Some(private) = self.newest().own_private().filter(|_| !start_over) {
             return Ok(Past::of_newest(private));
         }
-        if matches!(self.mem.head, None | Some((Head::None, _))) && !start_over {
+        if matches!(self.memory.head, None | Some((Head::None, _))) && !start_over {
             return Ok(Past::default());
         }
         let mut past = self.past_records().await?;
@@ -31,21 +32,21 @@ impl Pass<'_> {
 
     /// What the records say that are there.
     pub(in crate::reconcile) async fn past_records(&mut self) -> Result<Past, Error> {
-        self.claim(self.head_weight())?;
+        self.claim_head()?;
         let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
-        let records = self.records().await?;
+        let records = self.access().record_store().await?;
         let mut history = std::pin::pin!(records.survey(namespace, name));
         let mut past = Past::default();
         while let Some(head) = history.try_next().await? {
             // An older state of a record below another tool's says as little as one that is the newest.
-            let (Head::Ours(stored) | Head::Foreign(stored)) = self.judged(head) else { continue };
-            if let Some(doubtful) = self.doubtful(&stored) {
+            let (Head::Ours(stored) | Head::Foreign(stored)) = self.newest().judged(head) else { continue };
+            if let Some(doubtful) = self.newest().doubtful(&stored) {
                 past.add_doubtful(stored.record.version, doubtful.message);
             }
-            let private = stored.private.filter(|private| self.owns(&private.owner));
+            let private = stored.private.filter(|private| self.scope.owns(&private.owner));
             past.add(stored.record.version, &stored.record.state, private);
         }
-        past.add_known(self.known_revision());
+        past.add_known(self.newest().known_revision());
         Ok(past)
     }
 }

@@ -1,0 +1,78 @@
+//! What follows on a revision that was deployed: the history behind it, its Jobs, and what is kept of adopted objects.
+
+use crate::reconcile::status::{self, Finished, Progress};
+use crate::reconcile::{Error, Pass};
+use crate::release::decide::Operation;
+use crate::release::{Action, State};
+use crate::storage::{Head, Stored};
+
+impl Pass<'_> {
+    /// Puts the history in order behind a revision that was just deployed, then says that the operation is finished.
+    ///
+    /// `before` is the revision that was deployed until now, as far as the new one knows; `ailing` what is not healthy
+    /// and was not waited for.
+    pub(in crate::reconcile) async fn conclude(
+        &mut self,
+        deployed: &Stored,
+        before: Option<u32>,
+        ailing: Option<String>,
+    ) -> Result<Progress, Error> {
+        let revision = deployed.record.version;
+        self.records().conclude(revision, before).await?;
+        self.settle_deployed_jobs().await?;
+        self.newest().sweep_kept(deployed.private.as_ref()).await;
+        let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
+        let (manifest_digest, values_digest) = status::digests(deployed);
+        Ok(Progress::Finished(Finished {
+            action,
+            revision,
+            failure: None,
+            ailing,
+            manifest_digest,
+            values_digest,
+        }))
+    }
+
+    /// What a crash left to do behind a deployed revision is done before another one begins: that one may be refused for
+    /// good.
+    pub(in crate::reconcile) async fn conclude_before(&mut self, next: &Operation) -> Result<(), Error> {
+        let begins = matches!(
+            next,
+            Operation::Install { .. } | Operation::Upgrade { .. } | Operation::Rollback { .. }
+        );
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(()) };
+        let deployed = head.record.state == State::Deployed && self.newest().own_private().is_some();
+        if !(begins && deployed) || self.is_told(head.record.version) {
+            return Ok(());
+        }
+        let deployed = self.records().read_head_whole().await?;
+        self.conclude(&deployed, None, None).await?;
+        self.mem.history.ended.push(status::ended(&deployed, self.scope.now));
+        Ok(())
+    }
+
+    /// What a crash or an error left to do after the newest revision was deployed.
+    pub(in crate::reconcile) async fn catch_up(&mut self) -> Result<Progress, Error> {
+        let revision = match &self.mem.records.head {
+            Some((Head::Ours(stored), _)) => stored.record.version,
+            _ => return Ok(Progress::Nothing),
+        };
+        if !self.is_told(revision) {
+            let deployed = self.records().read_head_whole().await?;
+            return self.conclude(&deployed, None, None).await;
+        }
+        // Told, and yet an older one called itself the newest when this process began.
+        for old in self.scope.ctx.outdated(&self.records_of()).into_iter().filter(|old| *old < revision) {
+            self.records().supersede(old).await?;
+        }
+        self.take_over_definitions().await?;
+        self.settle_deployed_jobs().await?;
+        Ok(Progress::Nothing)
+    }
+
+    /// The status says how this revision ended, or the next one will.
+    fn is_told(&self, revision: u32) -> bool {
+        let history = self.scope.release.status.iter().flat_map(|status| &status.history);
+        history.chain(&self.mem.history.ended).any(|entry| entry.revision == i64::from(revision))
+    }
+}
