@@ -7,7 +7,6 @@ mod access;
 mod context;
 mod crds;
 mod drift;
-mod error;
 mod health;
 mod inputs;
 mod objects;
@@ -24,24 +23,24 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub use access::budget::Budget;
-pub use access::name_claims::NameClaims;
-pub use access::review_cache::Rights;
+pub use context::budget::Budget;
+pub use context::error::Error;
+pub use context::let_go::LetGo;
+pub use context::name_claims::NameClaims;
+pub use context::packs::Packs;
+pub use context::review_cache::Rights;
+pub use context::sharing::Sharing;
+pub use context::throttle::Calm;
+pub use context::values::ValuesKept;
+pub use context::walks::Walks;
 pub use context::{Context, Report, Snapshot};
 pub(crate) use crds::definitions::refused_definition;
-pub use crds::evidence::Walks;
-pub use crds::shared::Sharing;
 pub use drift::reserve::Reserve;
 pub use drift::reserve::correct;
-pub use error::Error;
 pub(crate) use inputs::lookup::Seen;
-pub use inputs::packs::Packs;
-pub use inputs::values::ValuesKept;
 pub(crate) use objects::field_handover::left_to_others;
-pub use operation::let_go::LetGo;
 pub(crate) use records::parsed::stored_parts;
 pub use state::Memory;
-pub use status::throttle::Calm;
 
 use crate::api::{self, Invalid, Settings, SherpackRelease, names};
 use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
@@ -49,13 +48,13 @@ use crate::release::{Action, ReleaseKey, State};
 use crate::storage::{self, Head};
 use crate::watch::RecordsOf;
 use access::Access;
-use access::budget::Claims;
-use access::fair::Turn;
+use access::claims::Claims;
 use context::Scope;
+use context::fair::Turn;
 use health::Waits;
 use records::{NewestRecord, Records};
 use state::Remembered;
-use status::{Finished, Outcome, Progress};
+use state::progress::{Finished, Outcome, Progress};
 
 /// Decisions that one pass may make: marking a pending record as failed is followed by another decision.
 const DECISIONS: usize = 6;
@@ -69,12 +68,12 @@ struct Pass<'a> {
     /// The memory that it may use.
     claimed: Option<Turn>,
     /// What came from Secrets.
-    secrets: status::redact::Secrets,
+    secrets: state::redact::Secrets,
 }
 
 impl<'a> Pass<'a> {
     fn new(scope: Scope<'a>, mem: &'a mut Remembered, decided: &'static str) -> Self {
-        Self { scope, mem, decided, claimed: None, secrets: status::redact::Secrets::default() }
+        Self { scope, mem, decided, claimed: None, secrets: state::redact::Secrets::default() }
     }
 
     fn access(&self) -> Access<'_> {

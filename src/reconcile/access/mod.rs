@@ -1,11 +1,8 @@
 //! As whom a release is worked on, what that account may do, and its share of what is scarce.
 
-pub(super) mod budget;
-pub(super) mod fair;
-pub(super) mod name_claims;
+pub(super) mod claims;
 pub(super) mod preflight;
 pub(super) mod records_elsewhere;
-pub(super) mod review_cache;
 
 use super::context::Scope;
 

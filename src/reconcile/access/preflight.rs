@@ -1,29 +1,12 @@
 //! As whom a release is worked on: is its service account there, may it do what is to be done, and what happens to a
 //! release whose account is gone.
 
-use std::sync::Arc;
-
 use crate::api::{ActsAs, reasons};
-use crate::cluster::{self, Account, Cluster, Reference, Referent, Unread};
+use crate::cluster::{self, Account, Reference, Referent, Unread};
 use crate::plan::rights::Right;
+use crate::reconcile::Error;
 use crate::reconcile::access::Access;
-use crate::reconcile::{Context, Error};
-use crate::release::ReleaseKey;
 use crate::watch::Seen;
-
-impl Context {
-    /// The cluster for a release: as its service account if it has one.
-    pub(in crate::reconcile) fn cluster_of(&self, acts_as: &ActsAs, key: &ReleaseKey) -> Arc<Cluster> {
-        match acts_as {
-            ActsAs::Operator => Arc::clone(&self.as_operator),
-            ActsAs::Nobody => Arc::new(self.as_operator.acting_as_nobody()),
-            ActsAs::ServiceAccount(name) => {
-                let account = Account { namespace: key.namespace.clone(), name: name.clone() };
-                Arc::new(self.as_operator.acting_as(&account))
-            }
-        }
-    }
-}
 
 impl Access<'_> {
     /// Whoever is to act is there. Costs a read only while the watch of service accounts knows nothing.

@@ -15,6 +15,7 @@ use crate::pack::DefinitionWishes;
 use crate::plan;
 use crate::plan::definitions::course::{Course, Left, Live, Refusal, Rules, course};
 use crate::plan::definitions::{self, Author};
+use crate::reconcile::context::error::Stopped;
 use crate::reconcile::operation::steps;
 use crate::reconcile::operation::uninstall::leaves;
 use crate::reconcile::state::Running;
@@ -41,34 +42,6 @@ pub(in crate::reconcile) struct Judged {
     pub objects: Vec<Object>,
     /// All of them.
     pub shipped: Vec<Shipped>,
-}
-
-/// A change that is not made unasked.
-#[derive(Clone, Debug)]
-pub struct Stopped {
-    pub name: String,
-    pub policy: Policy,
-    pub verdict: Severity,
-    /// The worst first.
-    pub changes: Vec<String>,
-    /// `NAME@DIGEST`; unset when nothing lets it through.
-    pub token: Option<String>,
-}
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: ", self.name)?;
-        let shown: Vec<&str> = self.changes.iter().take(3).map(String::as_str).collect();
-        f.write_str(&shown.join("; "))?;
-        match self.changes.len().saturating_sub(shown.len()) {
-            0 => {}
-            more => write!(f, "; and {more} more")?,
-        }
-        match &self.token {
-            Some(token) => write!(f, " (confirm with {token})"),
-            None => f.write_str(" (the API server refuses this)"),
-        }
-    }
 }
 
 /// How many changes there are of each severity.

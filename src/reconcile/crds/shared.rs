@@ -1,7 +1,5 @@
 //! Definitions that several releases ship: one writes them, and when it goes, the next one takes over.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::manifest::Object;
@@ -11,40 +9,6 @@ use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::{Error, Pass};
 use crate::release::ReleaseKey;
 use crate::storage::{Head, Stored};
-
-/// Which releases leave a shared definition to which: whom to wake when one of these goes.
-#[derive(Default)]
-pub struct Sharing {
-    left_to: Mutex<HashMap<ReleaseKey, BTreeSet<String>>>,
-}
-
-impl Sharing {
-    fn leaves(&self, key: &ReleaseKey, writers: impl Iterator<Item = String>) {
-        let writers: BTreeSet<String> = writers.collect();
-        let mut left_to = self.lock();
-        if writers.is_empty() {
-            left_to.remove(key);
-        } else {
-            left_to.insert(key.clone(), writers);
-        }
-    }
-
-    /// Those that leave one to this release.
-    pub(in crate::reconcile) fn of(&self, writer: &ReleaseKey) -> Vec<ReleaseKey> {
-        let writer = writer.to_string();
-        let left_to = self.lock();
-        left_to.iter().filter(|(_, writers)| writers.contains(&writer)).map(|(key, _)| key.clone()).collect()
-    }
-
-    pub(in crate::reconcile) fn forget(&self, key: &ReleaseKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, BTreeSet<String>>> {
-        // Valid at every step, so a panic elsewhere while it was held does no harm.
-        self.left_to.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Pass<'_> {
     /// Shared definitions whose writer is gone are this release's to write; and so is what a process before had begun to.

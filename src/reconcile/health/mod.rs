@@ -5,7 +5,7 @@ pub(super) mod verdict;
 pub(super) mod wait;
 
 use super::context::Scope;
-use super::status::redact::Secrets;
+use super::state::redact::Secrets;
 
 /// The objects that a release waits for, in the cluster.
 #[derive(Clone, Copy)]

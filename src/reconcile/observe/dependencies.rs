@@ -1,8 +1,9 @@
 //! What a release has to wait for because of other releases: its dependencies, or on deletion its dependents.
 
-use crate::api::{ActsAs, Invalid, Settings, names, reasons};
+use crate::api::{Invalid, Settings, names, reasons};
 use crate::plan::rights::Right;
 use crate::reconcile::access::preflight::right;
+use crate::reconcile::context::name_claims::stays_within;
 use crate::reconcile::{Context, Error, Pass, Progress};
 use crate::release::ReleaseKey;
 use crate::release::decide::{self, Observation};
@@ -33,12 +34,6 @@ impl Context {
         let field = "spec.dependsOn".to_owned();
         Some(Invalid { reason: reasons::DEPENDENCY_CYCLE, field, message })
     }
-}
-
-/// The namespace beyond which messages name no release: the author of this one need not be allowed to read there. `None`:
-/// the release acts as the operator, and so may its author.
-pub(in crate::reconcile) fn stays_within<'k>(settings: &Settings, key: &'k ReleaseKey) -> Option<&'k str> {
-    (settings.acts_as != ActsAs::Operator).then_some(&key.namespace)
 }
 
 fn named(release: &ReleaseKey, within: Option<&str>) -> String {

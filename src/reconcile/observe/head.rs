@@ -1,8 +1,8 @@
 //! What a pass knows before it decides. Reads only what memory and watches do not tell.
 
 use crate::api::{Class, DriftMode, DriftPause, Settings, reasons};
-use crate::reconcile::access::budget::UNPACKED;
 use crate::reconcile::access::records_elsewhere::HeadAccess;
+use crate::reconcile::context::budget::UNPACKED;
 use crate::reconcile::state::Remembered;
 use crate::reconcile::{Error, Pass};
 use crate::release::decide;
@@ -208,7 +208,7 @@ impl Pass<'_> {
         let released = self.newest().known_revision() > 0;
         let status = self.scope.release.status.as_ref();
         let removed_by_us = status.and_then(|status| status.operation.as_ref()).is_some_and(|operation| {
-            operation.phase.as_deref() == Some(crate::reconcile::operation::uninstall::PHASE_RECORDS)
+            operation.phase.as_deref() == Some(crate::reconcile::state::progress::PHASE_RECORDS)
         });
         let table = self.scope.ctx.objects.table();
         let tracked = !table.tracked(self.scope.key).is_empty();

@@ -2,7 +2,7 @@
 
 use crate::api::{NAME_MAX, conditions};
 use crate::reconcile::Pass;
-use crate::reconcile::status::Outcome;
+use crate::reconcile::state::progress::Outcome;
 use crate::release::decide::{Hold, Operation};
 use crate::storage::unsealed::{self, Claim};
 use crate::storage::{Head, Stored};

@@ -1,6 +1,7 @@
 //! What follows on a revision that was deployed: the history behind it, its Jobs, and what is kept of adopted objects.
 
-use crate::reconcile::status::{self, Finished, Progress};
+use crate::reconcile::records::history;
+use crate::reconcile::state::progress::{Finished, Progress};
 use crate::reconcile::{Error, Pass};
 use crate::release::decide::Operation;
 use crate::release::{Action, State};
@@ -22,7 +23,7 @@ impl Pass<'_> {
         self.settle_deployed_jobs().await?;
         self.newest().sweep_kept(deployed.private.as_ref()).await;
         let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
-        let (manifest_digest, values_digest) = status::digests(deployed);
+        let (manifest_digest, values_digest) = history::digests(deployed);
         Ok(Progress::Finished(Finished {
             action,
             revision,
@@ -47,7 +48,7 @@ impl Pass<'_> {
         }
         let deployed = self.records().read_head_whole().await?;
         self.conclude(&deployed, None, None).await?;
-        self.mem.history.ended.push(status::ended(&deployed, self.scope.now));
+        self.mem.history.ended.push(history::ended(&deployed, self.scope.now));
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! A run is known by the annotation `sherpack.io/hook-run` of its object: whoever finds an object of this very run
 //! goes on with it, so that no crash and no second process makes it run twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
@@ -22,7 +22,7 @@ use crate::reconcile::state::HookWatch;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::status::{self, Progress};
+use crate::reconcile::state::progress::{self, Progress};
 use crate::reconcile::{Error, Pass};
 use crate::release::{HookResult, HookRun, Operation, OperationPhase, Private};
 use crate::watch::ObjectWatches;
@@ -120,7 +120,7 @@ impl Pass<'_> {
         let run = self.run_of(&running, &hook, phase, &attempt);
         match self.look_at(&mut running, &run, false).await? {
             Seen::Running { until } => {
-                let progress = Progress::Running(status::Run::of(&running, until));
+                let progress = Progress::Running(progress::Run::of(&running, until));
                 self.keep_running(running);
                 Ok(Some(progress))
             }
@@ -479,15 +479,4 @@ pub(in crate::reconcile) fn operation_phase(phase: Phase) -> OperationPhase {
         }
         Phase::Test => OperationPhase::Test,
     }
-}
-
-/// The hook that runs, as what the operation waits for.
-pub(in crate::reconcile) fn waiting_for(running: &Running) -> BTreeMap<ObjectId, Waiting> {
-    let (Stage::Hook(watch), Some(plan::Step::Hook { hook, .. })) =
-        (&running.stage, running.plan.steps.get(running.at))
-    else {
-        return BTreeMap::new();
-    };
-    let hook = running.parts.hooks.get(*hook);
-    hook.map(|hook| (hook.object.id.clone(), watch.waiting.clone())).into_iter().collect()
 }

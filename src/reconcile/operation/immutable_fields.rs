@@ -20,10 +20,11 @@ use crate::reconcile::health::verdict::LOOK_ANYWAY;
 use crate::reconcile::health::wait::LOOK_AGAIN;
 use crate::reconcile::objects::apply::There;
 use crate::reconcile::operation::steps::Step;
+use crate::reconcile::records::history;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::{Error, Pass, status};
+use crate::reconcile::{Error, Pass};
 use crate::release::Private;
 
 /// What becomes of an object whose apply was refused.
@@ -122,7 +123,7 @@ impl Pass<'_> {
         self.mem.tally.recreated(revision, id);
         let note =
             format!("{id} is deleted and created anew, because these fields of it cannot change: {fields}");
-        let action = status::action_name(private.action);
+        let action = history::action_name(private.action);
         self.scope.ctx.report.event(self.scope.release, false, reasons::RECREATED, action, note);
         let message = format!("is deleted and created anew, because {fields} cannot change");
         Ok(Some(self.leaving(&object.api_version, &message)))

@@ -5,7 +5,6 @@ pub(super) mod hooks;
 pub(super) mod immutable_fields;
 pub(super) mod jobs;
 pub(super) mod left_behind;
-pub(super) mod let_go;
 pub(super) mod run;
 pub(super) mod steps;
 pub(super) mod test_hooks;

@@ -16,15 +16,17 @@ use crate::reconcile::objects::ownership::never_applied;
 use crate::reconcile::operation::hooks::operation_phase;
 use crate::reconcile::operation::steps::Step;
 use crate::reconcile::prepare::revision::Prepared;
-use crate::reconcile::records::bulk::{Bulk, pack};
+use crate::reconcile::records::bulk::pack;
 use crate::reconcile::records::failures;
+use crate::reconcile::records::history;
 use crate::reconcile::records::parsed::parts_in;
 use crate::reconcile::records::planned::{action_of, plan_of, private};
 use crate::reconcile::records::write::mark_failed;
 use crate::reconcile::state::Ailing;
+use crate::reconcile::state::Bulk;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
-use crate::reconcile::status::{self, Finished, Progress};
+use crate::reconcile::state::progress::{Finished, Progress, Run};
 use crate::reconcile::{Error, Pass};
 use crate::release::{Operation, OperationPhase, State, description};
 use crate::storage::{Head, Records, Stored};
@@ -178,7 +180,7 @@ impl Pass<'_> {
         match step {
             Ok(Step::Done) => self.finish(running).await,
             Ok(Step::Wait { until }) => {
-                let progress = Progress::Running(status::Run::of(&running, until));
+                let progress = Progress::Running(Run::of(&running, until));
                 self.keep_running(running);
                 Ok(progress)
             }
@@ -296,7 +298,7 @@ impl Pass<'_> {
             known.then_some(Ailing { revision, waiting, looked_at: self.scope.now, look_at: None });
         self.records().retain_if_possible(revision).await;
         self.newest().sweep_kept(stored.private.as_ref()).await;
-        let (manifest_digest, values_digest) = status::digests(&stored);
+        let (manifest_digest, values_digest) = history::digests(&stored);
         self.scope.ctx.report.operation(self.scope.key, action, "failure", since(started));
         let failure = Some((reason, message));
         let ailing = None;

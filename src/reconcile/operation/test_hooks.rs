@@ -4,7 +4,7 @@ use crate::api::names;
 use crate::plan::Phase;
 use crate::reconcile::operation::steps::Step;
 use crate::reconcile::state::Running;
-use crate::reconcile::status::{Progress, Run};
+use crate::reconcile::state::progress::{Progress, Run};
 use crate::reconcile::{Error, Pass};
 use crate::release::{OperationPhase, State, Tested};
 use crate::storage::Head;

@@ -14,15 +14,12 @@ use crate::reconcile::operation::without_account::Left;
 use crate::reconcile::state::Going;
 use crate::reconcile::state::Leaves;
 use crate::reconcile::state::Running;
-use crate::reconcile::status::Run;
+use crate::reconcile::state::progress::{PHASE_RECORDS, Run};
 use crate::reconcile::{Error, Pass, Progress};
 use crate::release::decide::Deletion;
 use crate::release::{HookRun, State, backoff};
 use crate::storage::{Head, Records, Stored};
 
-/// `status.operation.phase` once all objects are gone and only records are left: what tells a later process
-/// that a missing record is our own doing.
-pub(in crate::reconcile) const PHASE_RECORDS: &str = "Records";
 /// Looks in flight for one release.
 const PARALLEL: usize = 8;
 

@@ -12,7 +12,7 @@ use crate::manifest::{self, Object, ObjectId};
 use crate::pack::layers::{self, Layer};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
-use crate::reconcile::access::fair::Turn;
+use crate::reconcile::context::fair::Turn;
 use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::inputs::lookup::Seen;
 use crate::reconcile::inputs::sources::Freshness;

@@ -12,7 +12,7 @@ use crate::reconcile::records::Records;
 use crate::reconcile::records::manifest_cache::LONGEST;
 use crate::reconcile::records::parsed::parts_in;
 use crate::reconcile::records::planned::plan_of;
-use crate::reconcile::state::Running;
+use crate::reconcile::state::{Bulk, Running};
 use crate::release::Record;
 use crate::storage::Stored;
 
@@ -22,18 +22,6 @@ const MOST: usize = 24 << 10;
 const HEAVIEST: usize = 16 << 20;
 /// The best of the quick levels: most of a manifest repeats itself.
 const LEVEL: i32 = 3;
-
-/// Where the bulk of an operation is.
-#[derive(Default)]
-pub enum Bulk {
-    /// In the operation itself.
-    #[default]
-    Here,
-    /// Compressed JSON of [`Whole`], and its length.
-    Packed { bytes: Vec<u8>, length: usize },
-    /// In the record alone.
-    InRecord,
-}
 
 /// What a record holds beside its private part, and the bodies of the definitions in that, in their order.
 #[derive(Serialize, Deserialize)]

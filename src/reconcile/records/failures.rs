@@ -1,6 +1,6 @@
 //! What is known of inputs that failed: written down with the failure, carried along, and not tried again unasked.
 
-use crate::api::conditions;
+use crate::api::{conditions, reasons};
 use crate::manifest;
 use crate::reconcile::Error;
 use crate::reconcile::context::Scope;
@@ -8,6 +8,9 @@ use crate::reconcile::records::{NewestRecord, Records};
 use crate::release::decide::{self, Observation};
 use crate::release::{Action, Past, State, Undone};
 use crate::storage::{Head, Stored};
+
+/// Longest code at the beginning of a reason.
+const REASON_MAX: usize = 64;
 
 impl Scope<'_> {
     /// Digest of the spec.
@@ -78,4 +81,32 @@ pub(in crate::reconcile) fn note(stored: &mut Stored, reason: &str, message: &st
         };
         private.note_failure(failed);
     }
+}
+
+/// Reason and message of a failed record, or of the failure that a record undid.
+pub(in crate::reconcile) fn failure(head: &Head) -> (String, String) {
+    let private = head.stored().and_then(|stored| stored.private.as_ref());
+    match private.and_then(|private| private.undone.as_ref()) {
+        Some(undone) => (undone.reason.clone(), undone.message.clone()),
+        None => own_failure(head),
+    }
+}
+
+/// Reason and message of a failed record itself, whatever it undid.
+pub(in crate::reconcile) fn own_failure(head: &Head) -> (String, String) {
+    let Some(State::Failed { reason, .. }) = head.stored().map(|stored| &stored.record.state) else {
+        return (reasons::UPGRADE_FAILED.to_owned(), "the last attempt failed".to_owned());
+    };
+    // The author of the record chose it, and a reason that is no word is refused with the whole status.
+    let word = |text: &str| text.len() <= REASON_MAX && is_word(text);
+    match reason.split_once(": ") {
+        Some((code, message)) if word(code) => (code.to_owned(), message.to_owned()),
+        _ => (reasons::UPGRADE_FAILED.to_owned(), reason.clone()),
+    }
+}
+
+/// Whether a text has the letters of a reason.
+pub(in crate::reconcile) fn is_word(reason: &str) -> bool {
+    reason.starts_with(|first: char| first.is_ascii_alphabetic())
+        && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

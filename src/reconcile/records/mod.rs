@@ -3,6 +3,7 @@
 pub(super) mod accept;
 pub(super) mod bulk;
 pub(super) mod failures;
+pub(super) mod history;
 pub(super) mod known;
 pub(super) mod manifest_cache;
 pub(super) mod parsed;
@@ -14,11 +15,11 @@ pub(super) mod retention;
 pub(super) mod sweep;
 pub(super) mod write;
 
+use super::Error;
 use super::access::Access;
-use super::access::budget::Claims;
-use super::access::fair::Turn;
+use super::access::claims::Claims;
 use super::context::Scope;
-use super::error::Error;
+use super::context::fair::Turn;
 use super::state::{Backoff, Running};
 use crate::api::{ActsAs, HistoryEntry};
 use crate::storage::{Head, Stored};

@@ -1,9 +1,11 @@
 //! Pending revisions that end without their operation: another one took its place, or the tool that held it is gone.
 
 use crate::api::reasons;
+use crate::reconcile::Error;
 use crate::reconcile::records::Records;
+use crate::reconcile::records::history;
+use crate::reconcile::records::history::ended;
 use crate::reconcile::records::write::mark_failed;
-use crate::reconcile::{Error, status};
 use crate::release::decide::Operation;
 use crate::storage::{Head, Records as _, Stored};
 
@@ -38,7 +40,7 @@ impl Records<'_> {
         mark_failed(&mut stored, reason, self.scope.now);
         let ours = stored.private.is_some();
         let written = self.save(&stored, true).await?;
-        self.history.ended.push(status::ended(&stored, self.scope.now));
+        self.history.ended.push(history::ended(&stored, self.scope.now));
         if ours {
             self.wrote(&written);
         } else {
@@ -81,7 +83,7 @@ impl Records<'_> {
         let reason = format!("{}: other inputs are wanted now", reasons::INTERRUPTED);
         mark_failed(&mut stored, reason, self.scope.now);
         self.save(&stored, false).await?;
-        self.history.ended.push(crate::reconcile::status::ended(&stored, self.scope.now));
+        self.history.ended.push(ended(&stored, self.scope.now));
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 
 use crate::api::Settings;
 use crate::reconcile::Error;
-use crate::reconcile::access::budget::UNPACKED;
+use crate::reconcile::context::budget::UNPACKED;
 use crate::reconcile::records::Records;
 use crate::release::{FAILED_KEPT, Retained, State, surplus};
 use crate::storage::{Head, Meta, Records as _, Stored};

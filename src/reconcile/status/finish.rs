@@ -8,10 +8,12 @@ use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
 use crate::api::{Class, DriftPause, Invalid, SherpackReleaseStatus};
 use crate::manifest::ObjectId;
+use crate::reconcile::records::history;
 use crate::reconcile::state::DriftAction;
 use crate::reconcile::state::Unreported;
-use crate::reconcile::status::change_summary::Tally;
-use crate::reconcile::status::{self, Facts, Outcome, Progress, Verdict};
+use crate::reconcile::state::change_summary::Tally;
+use crate::reconcile::state::progress::{Outcome, Progress};
+use crate::reconcile::status::{self, Facts, Verdict};
 use crate::reconcile::{Error, Pass, until};
 use crate::release::decide::{Doubt, Doubtful, Hold, Operation};
 use crate::release::{Action, State, backoff};
@@ -288,7 +290,7 @@ impl Pass<'_> {
         let news = ready.is_none_or(|ready| ready.reason != verdict.reason);
         let warning = matches!(verdict.standing, Standing::Retrying | Standing::Stalled);
         if let Some(finished) = finished {
-            let action = status::action_name(finished.action);
+            let action = history::action_name(finished.action);
             self.scope.ctx.report.event(
                 self.scope.release,
                 warning,

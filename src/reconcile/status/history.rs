@@ -1,19 +1,10 @@
 //! The revisions, as the status lists them.
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-use super::{Facts, Finished, action_name, digests, stored};
+use super::{Facts, Finished, stored};
 use crate::api::{HistoryEntry, LIST_MAX, SherpackReleaseStatus};
-use crate::release::{Action, FAILED_KEPT, Record, description};
-use crate::storage::{Head, Stored};
-
-/// The entry of a revision that was just ended without an operation of ours.
-pub(in crate::reconcile) fn ended(stored: &Stored, now: Timestamp) -> HistoryEntry {
-    let action = stored.private.as_ref().map(|private| private.action);
-    let (manifest_digest, values_digest) = digests(stored);
-    entry(&stored.record, action, values_digest, manifest_digest, now)
-}
+use crate::reconcile::records::history::entry;
+use crate::release::FAILED_KEPT;
+use crate::storage::Head;
 
 /// Adds the revision of an operation that ended.
 pub(super) fn finished(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, finished: &Finished) {
@@ -37,27 +28,6 @@ pub(super) fn add(status: &mut SherpackReleaseStatus, facts: &Facts<'_>, entry: 
     let place = history.iter().position(|old| old.revision < entry.revision).unwrap_or(history.len());
     history.insert(place, entry);
     history.truncate(facts.history_limit.saturating_add(FAILED_KEPT));
-}
-
-fn entry(
-    record: &Record,
-    action: Option<Action>,
-    values_digest: String,
-    manifest_digest: String,
-    now: Timestamp,
-) -> HistoryEntry {
-    HistoryEntry {
-        revision: i64::from(record.version),
-        state: record.state.name().to_owned(),
-        action: action.map(|action| action_name(action).to_owned()),
-        pack: Some(record.pack.name.clone()),
-        version: Some(record.pack.version.to_string()),
-        values_digest: Some(values_digest),
-        manifest_digest: Some(manifest_digest),
-        at: Some(Time(now)),
-        message: Some(description::describe(record, action)),
-        hooks: Vec::new(),
-    }
 }
 
 /// How the hooks of the newest revision ended, the last ones when there are many.

@@ -1,29 +1,22 @@
 //! From what a pass found to the status that it leaves. Pure: the status before, facts, and the time go in.
 
-pub(super) mod change_summary;
 mod drift;
 pub(super) mod finish;
 mod guard;
 mod health;
 mod history;
 mod operation;
-pub(super) mod redact;
 mod refused;
 pub(super) mod release_writes;
-pub(super) mod throttle;
 mod verdict;
-
-use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 pub(super) use guard::{Guarding, guarded};
 use health::health;
-pub(super) use history::ended;
-pub(super) use operation::{action_name, records_going};
+pub(super) use operation::records_going;
 pub(super) use refused::{Refused, digest_of, essence};
-use verdict::own_failure;
-pub(super) use verdict::{Verdict, failure};
+pub(super) use verdict::Verdict;
 
 use super::Error;
 use crate::api::conditions::{self, ConditionStatus, Standing};
@@ -32,129 +25,17 @@ use crate::api::{
     CrdStatus, DriftPause, HistoryEntry, Invalid, LastHandled, PackStatus, PlanStatus, SherpackRelease,
     SherpackReleaseStatus, names,
 };
-use crate::manifest::{self, ObjectId};
-use crate::plan::Step;
+use crate::manifest::ObjectId;
+use crate::reconcile::records::failures::own_failure;
 use crate::reconcile::state::DriftMemory;
-use crate::reconcile::state::Running;
-use crate::reconcile::state::Stage;
-use crate::reconcile::state::Waiting;
-use crate::reconcile::status::change_summary::Tally;
-use crate::release::decide::{Decision, Hold, Operation};
-use crate::release::dependents::Awaited;
-use crate::release::{Action, ReleaseKey, State, Tested};
+use crate::reconcile::state::change_summary::Tally;
+use crate::reconcile::state::progress::{Finished, Outcome, Progress};
+use crate::release::decide::{Hold, Operation};
+use crate::release::{State, Tested};
 use crate::storage::{Head, Stored};
 use drift::drift;
 use operation::operation;
 use verdict::verdict;
-
-/// What a pass ended with.
-pub(super) enum Progress {
-    Nothing,
-    /// An error stands in the way; whatever is deployed stays and stays locked.
-    Blocked(Error),
-    Running(Run),
-    /// Tests of what is deployed run; `blocked`: what stands in the way of the next revision meanwhile.
-    Testing {
-        run: Run,
-        blocked: Option<Error>,
-    },
-    Finished(Finished),
-    Uninstalling {
-        deadline: Timestamp,
-        late: bool,
-        remaining: Vec<ObjectId>,
-        started: Timestamp,
-        until: Timestamp,
-    },
-    /// It is the turn of releases that depend on this one and are being deleted too.
-    Dependents {
-        awaited: Awaited,
-        /// They; `None`: one that no message to the author of this release names.
-        named: Vec<Option<ReleaseKey>>,
-        until: Timestamp,
-    },
-    /// Nothing of the release is left, or nothing of it is ours to touch: the finalizer can go.
-    Gone,
-}
-
-/// An operation under way.
-pub(super) struct Run {
-    pub action: Action,
-    pub revision: u32,
-    pub attempt: u32,
-    pub started: Timestamp,
-    /// When the operation gives up; the hook under way where the operation never does.
-    pub deadline: Option<Timestamp>,
-    /// What the step under way is.
-    pub phase: &'static str,
-    pub wave: Option<i32>,
-    pub waves: usize,
-    pub step: usize,
-    pub steps: usize,
-    pub waiting: BTreeMap<ObjectId, Waiting>,
-    pub until: Timestamp,
-}
-
-impl Run {
-    pub(super) fn of(running: &Running, until: Timestamp) -> Self {
-        let private = running.stored.private.as_ref();
-        let step = running.plan.steps.get(running.at);
-        let waiting = match &running.stage {
-            Stage::Wait { waiting, .. } | Stage::Leaving { leaving: waiting, .. } => waiting.clone(),
-            Stage::Begin => BTreeMap::new(),
-            Stage::Hook(_) => crate::reconcile::operation::hooks::waiting_for(running),
-        };
-        Self {
-            action: match running.stored.record.state {
-                State::PendingUninstall { .. } => Action::Uninstall,
-                _ => private.map_or(Action::Install, |private| private.action),
-            },
-            revision: running.stored.record.version,
-            attempt: private.map_or(1, |private| private.attempt),
-            started: running.started,
-            deadline: match &running.stage {
-                Stage::Hook(watch) if running.deadline == Timestamp::MAX => Some(watch.deadline),
-                _ => Some(running.deadline).filter(|deadline| *deadline < Timestamp::MAX),
-            },
-            phase: match step {
-                Some(Step::Hook { phase, .. }) => phase.as_str(),
-                Some(Step::Define { .. } | Step::AwaitServed { .. } | Step::Undefine { .. }) => "Crds",
-                Some(Step::Apply { .. }) => "Apply",
-                Some(Step::Wait { .. }) => "Wait",
-                Some(Step::Delete { .. }) => "Delete",
-                None => "Prune",
-            },
-            wave: step.and_then(Step::wave),
-            waves: running.plan.waves.len(),
-            step: running.at,
-            steps: running.plan.steps.len(),
-            waiting,
-            until,
-        }
-    }
-
-    /// People like to see a hook, and a wave that is not the first, when it begins.
-    pub(super) fn is_beyond_the_first_wave(&self) -> bool {
-        self.wave.is_none() || self.step > 1
-    }
-}
-
-/// An operation that ended.
-pub(super) struct Finished {
-    pub action: Action,
-    pub revision: u32,
-    pub failure: Option<(&'static str, String)>,
-    /// What is not healthy although the operation succeeded.
-    pub ailing: Option<String>,
-    pub manifest_digest: String,
-    pub values_digest: String,
-}
-
-/// What a pass decided and how far it got.
-pub(super) struct Outcome {
-    pub decision: Decision,
-    pub progress: Progress,
-}
 
 /// Everything the status is made from.
 pub(super) struct Facts<'a> {
@@ -424,12 +305,6 @@ fn acknowledge(
     let tested = tested.and_then(|tested| tested.request.clone());
     let test_at = tested.or_else(|| before.and_then(|handled| handled.test_at));
     status.last_handled = Some(LastHandled { reconcile_at, reset_at, test_at });
-}
-
-/// Digests for the history, from a record with its bulk.
-pub(super) fn digests(stored: &Stored) -> (String, String) {
-    let manifest = manifest::digest(&serde_json::Value::String(stored.record.manifest.clone()));
-    (manifest, manifest::digest(&stored.record.values))
 }
 
 #[cfg(test)]

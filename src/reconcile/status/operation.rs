@@ -8,8 +8,9 @@ use crate::api::{LIST_MAX, OperationStatus, SherpackRelease, SherpackReleaseStat
 use crate::health::Status;
 use crate::manifest::ObjectId;
 use crate::reconcile::Error;
-use crate::reconcile::operation::uninstall::PHASE_RECORDS;
+use crate::reconcile::records::history::action_name;
 use crate::reconcile::state::Waiting;
+use crate::reconcile::state::progress::PHASE_RECORDS;
 use crate::release::Action;
 
 pub(super) fn operation(outcome: &Result<Outcome, Error>) -> Option<OperationStatus> {
@@ -102,14 +103,5 @@ fn health_name(status: Status) -> &'static str {
         Status::Failed => "Failed",
         Status::Terminating => "Terminating",
         Status::Suspended => "Suspended",
-    }
-}
-
-pub(in crate::reconcile) fn action_name(action: Action) -> &'static str {
-    match action {
-        Action::Install => "Install",
-        Action::Upgrade => "Upgrade",
-        Action::Rollback => "Rollback",
-        Action::Uninstall => "Uninstall",
     }
 }

@@ -4,6 +4,7 @@ use crate::api::conditions;
 use crate::api::reasons::{PROGRESSING, condition};
 use crate::api::{HistoryEntry, OperationStatus, PlanStatus, SherpackReleaseStatus};
 use crate::manifest;
+use crate::reconcile::records::failures::is_word;
 
 /// Most bytes of a message in a status that is written in place of a refused one.
 const MESSAGE: usize = 256;
@@ -101,12 +102,6 @@ pub(in crate::reconcile) fn essence(status: &SherpackReleaseStatus, why: Refused
 /// What the schema of a condition takes.
 fn is_reason(reason: &str) -> bool {
     reason.len() <= 1024 && is_word(reason)
-}
-
-/// Whether a text has the letters of a reason.
-pub(super) fn is_word(reason: &str) -> bool {
-    reason.starts_with(|first: char| first.is_ascii_alphabetic())
-        && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]

@@ -1,21 +1,20 @@
 //! The writes to the `SherpackRelease` itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use kube::api::{Api, Patch, PatchParams};
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use kube::runtime::reflector::ObjectRef;
-use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use crate::api::{SherpackRelease, SherpackReleaseStatus, conditions, names, reasons};
 use crate::cluster::{describe, version_of};
+use crate::reconcile::context::own;
 use crate::reconcile::state::Remembered;
 use crate::reconcile::status::Refused;
 use crate::reconcile::{Context, Error, Snapshot, status};
 use crate::release::{Owner, ReleaseKey};
 
-const DEADLINE: Duration = Duration::from_secs(15);
 /// What is written when it is the status.
 const STATUS: &str = "status";
 /// Of a write of the status, while others write the release.
@@ -162,11 +161,6 @@ impl Context {
         self.write_status(release, key, mem, status).await.map(drop)
     }
 
-    pub(in crate::reconcile) fn api(&self, release: &SherpackRelease) -> Api<SherpackRelease> {
-        let client: Client = self.as_operator.client().clone();
-        Api::namespaced(client, release.namespace().as_deref().unwrap_or_default())
-    }
-
     fn watched_uid(&self, key: &ReleaseKey) -> Option<String> {
         let release = self.releases.get(&ObjectRef::new(&key.name).within(&key.namespace))?;
         release.metadata.uid.clone()
@@ -186,15 +180,4 @@ fn without_empty_parts(status: &SherpackReleaseStatus) -> serde_json::Value {
         parts.retain(|_, part| part.as_object().is_none_or(|part| !part.is_empty()));
     }
     status
-}
-
-pub(in crate::reconcile) async fn own<T>(
-    what: &'static str,
-    call: impl Future<Output = kube::Result<T>>,
-) -> Result<T, Error> {
-    match tokio::time::timeout(DEADLINE, call).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(source)) => Err(Error::Own { what, source: Box::new(source) }),
-        Err(_) => Err(Error::OwnTimeout { what, after: DEADLINE }),
-    }
 }

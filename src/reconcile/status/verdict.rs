@@ -2,17 +2,15 @@
 
 use jiff::Timestamp;
 
-use super::refused::is_word;
-use super::{Facts, Finished, Outcome, Progress, Run, stored};
+use super::{Facts, Finished, Outcome, Progress, stored};
 use crate::api::conditions::Standing;
 use crate::api::{Class, names, reasons};
 use crate::reconcile::Error;
+use crate::reconcile::records::failures::{failure, own_failure};
+use crate::reconcile::state::progress::Run;
 use crate::release::decide::{Decision, Doubt, Doubtful, Hold, Operation};
 use crate::release::{Action, ReleaseKey, State, description};
 use crate::storage::Head;
-
-/// Longest word that a record gives as a reason.
-const REASON_MAX: usize = 64;
 
 /// One answer to "is it ready, and if not, why".
 pub(in crate::reconcile) struct Verdict {
@@ -252,28 +250,6 @@ fn cause(facts: &Facts<'_>) -> (String, String) {
         message.push_str(&format!("; going back from it in revision {} failed too: {own}", record.version));
     }
     (reason, message)
-}
-
-/// Reason and message of a failed record, or of the failure that a record undid.
-pub(in crate::reconcile) fn failure(head: &Head) -> (String, String) {
-    let private = stored(head).and_then(|stored| stored.private.as_ref());
-    match private.and_then(|private| private.undone.as_ref()) {
-        Some(undone) => (undone.reason.clone(), undone.message.clone()),
-        None => own_failure(head),
-    }
-}
-
-/// Reason and message of a failed record itself, whatever it undid.
-pub(super) fn own_failure(head: &Head) -> (String, String) {
-    let Some(State::Failed { reason, .. }) = stored(head).map(|stored| &stored.record.state) else {
-        return (reasons::UPGRADE_FAILED.to_owned(), "the last attempt failed".to_owned());
-    };
-    // The author of the record chose it, and a reason that is no word is refused with the whole status.
-    let word = |text: &str| text.len() <= REASON_MAX && is_word(text);
-    match reason.split_once(": ") {
-        Some((code, message)) if word(code) => (code.to_owned(), message.to_owned()),
-        _ => (reasons::UPGRADE_FAILED.to_owned(), reason.clone()),
-    }
 }
 
 fn running(run: &Run) -> Verdict {

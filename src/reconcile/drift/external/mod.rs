@@ -34,11 +34,12 @@ use crate::api::{
 };
 use crate::manifest::ObjectId;
 use crate::manifest::managed_fields::Holder;
-use crate::reconcile::access::name_claims::is_strange;
 use crate::reconcile::context::Scope;
+use crate::reconcile::context::name_claims::is_strange;
 use crate::reconcile::state::Remembered;
-use crate::reconcile::status::redact::Secrets;
-use crate::reconcile::status::{self, Guarding, Outcome, Progress};
+use crate::reconcile::state::progress::{Outcome, Progress};
+use crate::reconcile::state::redact::Secrets;
+use crate::reconcile::status::{self, Guarding};
 use crate::reconcile::{Context, Error, Pass, has_finalizer};
 use crate::release::ReleaseKey;
 use crate::release::decide::{Decision, Operation};

@@ -1,7 +1,7 @@
 //! Where the pack of a release comes from: one trait, and one folder for each source.
 //!
 //! A source says which objects its release refers to, and looks the pack up. It decodes what it reads with
-//! [`decoded`](super::packs::decoded), and keeps it in [`Packs`] by its place.
+//! [`decoded`](crate::reconcile::context::packs::decoded), and keeps it in [`Packs`] by its place.
 //! Invariant: outside of its own folder a source has one line here, in [`source`].
 
 mod http;
@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 use crate::api::PackFrom;
 use crate::cluster::{Cluster, Contents, Reference, Unread};
 use crate::pack::Pack;
-use crate::reconcile::inputs::packs::Packs;
+use crate::reconcile::context::packs::Packs;
 use crate::reconcile::inputs::referenced_objects;
 use crate::reconcile::{Context, Error};
 use crate::release::ReleaseKey;

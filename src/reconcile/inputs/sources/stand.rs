@@ -16,7 +16,7 @@ use crate::api::{PackFrom, Policy, SherpackRelease, validate};
 use crate::cluster::Cluster;
 use crate::pack::{Files, Limits, write_archive};
 use crate::reconcile::Error;
-use crate::reconcile::inputs::packs::Packs;
+use crate::reconcile::context::packs::Packs;
 use crate::release::ReleaseKey;
 use crate::source::cache::Cache;
 use crate::source::http::{self as fetching, Fetcher};

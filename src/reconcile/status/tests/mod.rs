@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::release::PackIdentity;
+use crate::reconcile::state::Waiting;
+use crate::reconcile::state::progress::Run;
+use crate::release::decide::Decision;
+use crate::release::{Action, PackIdentity};
 use crate::storage::samples;
 
 fn at(second: i64) -> Timestamp {

@@ -208,7 +208,7 @@ fn an_object_that_two_fight_over_is_named_with_who_and_where() {
 
 #[test]
 fn definitions_that_stand_in_the_way_come_first_with_how_to_confirm_them() {
-    let stopped = vec![crate::reconcile::crds::definitions::Stopped {
+    let stopped = vec![crate::reconcile::context::error::Stopped {
         name: "widgets.example.com".to_owned(),
         policy: crate::crd::policy::Policy::Managed,
         verdict: crate::crd::Severity::Dangerous,

@@ -13,7 +13,7 @@ use crate::api::sources::FromHttp;
 use crate::cluster::Reference;
 use crate::pack::{Limits, Pack, read_archive};
 use crate::reconcile::Error;
-use crate::reconcile::inputs::packs::{Place, decoded};
+use crate::reconcile::context::packs::{Place, decoded};
 use crate::source;
 use crate::source::http::{Ask, Credentials, Look, SourceId, Url};
 use credentials::credentials;

@@ -10,8 +10,8 @@ use crate::api::sources::FromObject;
 use crate::cluster::{Reference, Unread};
 use crate::pack::Limits;
 use crate::reconcile::Error;
-use crate::reconcile::access::fair::Turn;
-use crate::reconcile::inputs::packs::{Place, decoded};
+use crate::reconcile::context::fair::Turn;
+use crate::reconcile::context::packs::{Place, decoded};
 use crate::watch::Seen;
 
 impl Source for FromObject {

@@ -10,7 +10,7 @@ use crate::api::sources::FromPath;
 use crate::cluster::Reference;
 use crate::pack::Limits;
 use crate::reconcile::Error;
-use crate::reconcile::inputs::packs::{Place, decoded};
+use crate::reconcile::context::packs::{Place, decoded};
 use crate::source::path::load;
 
 impl Source for FromPath {

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{self, ActsAs, LockOf, Settings, SherpackRelease};
-use crate::reconcile::observe::dependencies::stays_within;
 use crate::reconcile::{Context, has_finalizer, records_of};
 use crate::release::name_claims::{Answer, Claimant, Named, Weight, held_by, weight};
 use crate::release::{Owner, ReleaseKey};
@@ -207,6 +206,12 @@ fn waits_for_names(release: &SherpackRelease) -> bool {
 /// Whether the account of a release that locks records is asked about them before anything is told.
 pub(in crate::reconcile) fn is_strange(acts_as: &ActsAs, namespace: Option<&str>, lock: &LockOf) -> bool {
     *acts_as != ActsAs::Operator && namespace != Some(&*lock.namespace)
+}
+
+/// The namespace beyond which messages name no release: the author of this one need not be allowed to read there. `None`:
+/// the release acts as the operator, and so may its author.
+pub(in crate::reconcile) fn stays_within<'k>(settings: &Settings, key: &'k ReleaseKey) -> Option<&'k str> {
+    (settings.acts_as != ActsAs::Operator).then_some(&key.namespace)
 }
 
 fn acts_as(ctx: &Context, release: &SherpackRelease) -> ActsAs {

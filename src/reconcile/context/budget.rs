@@ -10,8 +10,7 @@ use std::time::Duration;
 use futures::channel::mpsc::UnboundedSender;
 
 use crate::reconcile::Error;
-use crate::reconcile::access::fair::{FairTurns, InPass, Shares, Turn};
-use crate::reconcile::context::Scope;
+use crate::reconcile::context::fair::{FairTurns, InPass, Shares, Turn};
 use crate::release::ReleaseKey;
 use crate::storage::codec::MAX_JSON_BYTES;
 
@@ -59,7 +58,12 @@ impl Budget {
 
     /// So many bytes for the work of one release, all at once: two releases that each wait for the rest of the other would wait
     /// for ever. What the release `has` of them already is given back first. More than there is counts as all of it.
-    fn for_work(&self, key: &ReleaseKey, weight: u64, has: &mut Option<Turn>) -> Result<(), Error> {
+    pub(in crate::reconcile) fn for_work(
+        &self,
+        key: &ReleaseKey,
+        weight: u64,
+        has: &mut Option<Turn>,
+    ) -> Result<(), Error> {
         if self.is_enough(weight, has.as_ref()) {
             return Ok(());
         }
@@ -71,7 +75,12 @@ impl Budget {
 
     /// So many bytes to put drift back; `None`: what the release `has` already is enough. A larger correction counts as half
     /// of what is for corrections, so that no namespace ever has all of it.
-    fn to_correct(&self, key: &ReleaseKey, weight: u64, has: Option<&Turn>) -> Result<Option<Turn>, Error> {
+    pub(in crate::reconcile) fn to_correct(
+        &self,
+        key: &ReleaseKey,
+        weight: u64,
+        has: Option<&Turn>,
+    ) -> Result<Option<Turn>, Error> {
         if self.is_enough(weight, has) {
             return Ok(None);
         }
@@ -82,42 +91,6 @@ impl Budget {
     fn is_enough(&self, weight: u64, has: Option<&Turn>) -> bool {
         weight < SMALL || has.is_some_and(|turn| weight.min(self.bytes) <= turn.weight())
     }
-}
-
-/// What a pass claims of the memory for manifests and objects.
-pub(in crate::reconcile) struct Claims<'a> {
-    pub scope: Scope<'a>,
-    pub claimed: &'a mut Option<Turn>,
-}
-
-impl Claims<'_> {
-    /// Has so many bytes until this pass ends. What needs more than there are works alone.
-    ///
-    /// # Errors
-    /// Others have them: the pass is to end, and the release is woken when they are there for it.
-    pub(in crate::reconcile) fn claim(&mut self, weight: usize) -> Result<(), Error> {
-        self.scope.ctx.budget.for_work(self.scope.key, bytes(weight), self.claimed)
-    }
-
-    /// Has so many bytes to put drift back, until the turn is dropped: out of what the pass has, or of what is for corrections
-    /// alone.
-    ///
-    /// # Errors
-    /// As for [`claim`](Self::claim).
-    pub(in crate::reconcile) fn to_correct(&self, weight: usize) -> Result<Option<Turn>, Error> {
-        self.scope.ctx.budget.to_correct(self.scope.key, bytes(weight), self.claimed.as_ref())
-    }
-
-    /// Keeps what it has for its next pass, because it waits for something else as well.
-    pub(in crate::reconcile) fn hold(&mut self) {
-        if let Some(claimed) = self.claimed.take() {
-            claimed.hold();
-        }
-    }
-}
-
-fn bytes(weight: usize) -> u64 {
-    u64::try_from(weight).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

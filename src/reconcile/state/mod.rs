@@ -1,24 +1,27 @@
 //! What the operator remembers of each release between passes. Losing all of it costs reads, never correctness.
 
+pub(super) mod change_summary;
+pub(super) mod progress;
+pub(super) mod redact;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-use super::status::Refused;
 use crate::api::{Bounded, LockOf, PlanStatus, Requests};
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan::probes::Probe;
 use crate::plan::{Parts, Plan};
+use crate::reconcile::context::throttle::Busy;
 use crate::reconcile::drift::external::Guard;
 use crate::reconcile::prepare::successor::Tried;
-use crate::reconcile::records::bulk::Bulk;
 use crate::reconcile::records::{PendingHistory, RecordMemory};
-use crate::reconcile::status::change_summary::Tally;
-use crate::reconcile::status::redact::Known;
-use crate::reconcile::status::throttle::Busy;
+use crate::reconcile::state::change_summary::Tally;
+use crate::reconcile::state::redact::Known;
+use crate::reconcile::status::Refused;
 use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
 use crate::release::dependents::Awaited;
@@ -199,6 +202,18 @@ impl Running {
             Stage::Begin | Stage::Leaving { .. } => {}
         }
     }
+}
+
+/// Where the bulk of an operation is.
+#[derive(Default)]
+pub enum Bulk {
+    /// In the operation itself.
+    #[default]
+    Here,
+    /// Compressed JSON of what the record holds, and its length.
+    Packed { bytes: Vec<u8>, length: usize },
+    /// In the record alone.
+    InRecord,
 }
 
 /// How far the step under way is.

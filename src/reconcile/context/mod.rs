@@ -1,5 +1,17 @@
 //! What every pass shares.
 
+pub(super) mod budget;
+pub(super) mod error;
+pub(super) mod fair;
+pub(super) mod let_go;
+pub(super) mod name_claims;
+pub(super) mod packs;
+pub(super) mod review_cache;
+pub(super) mod sharing;
+pub(super) mod throttle;
+pub(super) mod values;
+pub(super) mod walks;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,26 +19,25 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
 use kube::api::Api;
 use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Client, ResourceExt};
 
 use super::{Error, has_finalizer};
-use crate::api::{Bounded, Policy, Settings, SherpackRelease, SherpackReleaseStatus, reasons};
-use crate::cluster::{Cluster, version_of};
+use crate::api::{ActsAs, Bounded, Policy, Settings, SherpackRelease, SherpackReleaseStatus, reasons};
+use crate::cluster::{Account, Cluster, version_of};
 use crate::probe::Prober;
-use crate::reconcile::access::budget::Budget;
-use crate::reconcile::access::name_claims::NameClaims;
-use crate::reconcile::access::review_cache::Rights;
-use crate::reconcile::crds::evidence::Walks;
-use crate::reconcile::crds::shared::Sharing;
-use crate::reconcile::inputs::packs::Packs;
-use crate::reconcile::inputs::values::ValuesKept;
-use crate::reconcile::operation::let_go::LetGo;
+use crate::reconcile::context::budget::Budget;
+use crate::reconcile::context::let_go::LetGo;
+use crate::reconcile::context::name_claims::NameClaims;
+use crate::reconcile::context::packs::Packs;
+use crate::reconcile::context::review_cache::Rights;
+use crate::reconcile::context::sharing::Sharing;
+use crate::reconcile::context::throttle::Calm;
+use crate::reconcile::context::values::ValuesKept;
+use crate::reconcile::context::walks::Walks;
 use crate::reconcile::state::Memory;
 use crate::reconcile::state::Remembered;
-use crate::reconcile::status::release_writes::own;
-use crate::reconcile::status::throttle::Calm;
 use crate::release::{Action, Owner, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
@@ -117,6 +128,8 @@ enum Whereabouts {
     Hidden,
 }
 
+/// So long a call about the release itself may take.
+const DEADLINE: Duration = Duration::from_secs(15);
 /// How often, and how far apart, the cache is asked for what we wrote before the API server is.
 const LOOKS_AT_CACHE: usize = 4;
 const CACHE_CATCHES_UP: Duration = Duration::from_millis(5);
@@ -143,6 +156,18 @@ impl Context {
         let found = own("state", self.api(cached).get_opt(&name)).await?;
         // One of the same name that was made anew is another release.
         Ok(found.filter(|found| found.uid() == cached.uid()).map(Arc::new))
+    }
+
+    /// The cluster for a release: as its service account if it has one.
+    pub(in crate::reconcile) fn cluster_of(&self, acts_as: &ActsAs, key: &ReleaseKey) -> Arc<Cluster> {
+        match acts_as {
+            ActsAs::Operator => Arc::clone(&self.as_operator),
+            ActsAs::Nobody => Arc::new(self.as_operator.acting_as_nobody()),
+            ActsAs::ServiceAccount(name) => {
+                let account = Account { namespace: key.namespace.clone(), name: name.clone() };
+                Arc::new(self.as_operator.acting_as(&account))
+            }
+        }
     }
 
     /// Tells of the durations that the spec asks for and that are out of range: once for each wording.
@@ -254,6 +279,11 @@ impl Context {
         Ok(found.is_some_and(|found| same(&found.metadata)))
     }
 
+    pub(in crate::reconcile) fn api(&self, release: &SherpackRelease) -> Api<SherpackRelease> {
+        let client: Client = self.as_operator.client().clone();
+        Api::namespaced(client, release.namespace().as_deref().unwrap_or_default())
+    }
+
     /// The newest record of a name as the start-up list showed it; given once.
     pub(super) fn preloaded(&self, of: &RecordsOf) -> Option<Box<Stored>> {
         self.preloaded.lock().unwrap_or_else(PoisonError::into_inner).remove(of)
@@ -262,6 +292,17 @@ impl Context {
     /// Older revisions of a name that still call themselves the newest; given once.
     pub(super) fn outdated(&self, of: &RecordsOf) -> Vec<u32> {
         self.outdated.lock().unwrap_or_else(PoisonError::into_inner).remove(of).unwrap_or_default()
+    }
+}
+
+pub(in crate::reconcile) async fn own<T>(
+    what: &'static str,
+    call: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(source)) => Err(Error::Own { what, source: Box::new(source) }),
+        Err(_) => Err(Error::OwnTimeout { what, after: DEADLINE }),
     }
 }
 

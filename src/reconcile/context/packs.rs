@@ -8,9 +8,9 @@ use futures::channel::mpsc::UnboundedSender;
 use crate::cluster::{Account, Reference, Turns};
 use crate::pack::{self, Pack};
 use crate::reconcile::Error;
-use crate::reconcile::access::fair::FairTurns;
-use crate::reconcile::access::fair::Shares;
-use crate::reconcile::access::fair::Turn;
+use crate::reconcile::context::fair::FairTurns;
+use crate::reconcile::context::fair::Shares;
+use crate::reconcile::context::fair::Turn;
 use crate::release::ReleaseKey;
 use crate::source::lru::WeightedLru;
 

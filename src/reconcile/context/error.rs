@@ -2,7 +2,8 @@ use std::time::{Duration, Instant};
 
 use crate::api::{Class, LockOf, reasons};
 use crate::cluster::{Account, Reference};
-use crate::reconcile::crds::definitions::Stopped;
+use crate::crd::Severity;
+use crate::crd::policy::Policy;
 use crate::{cluster, crd, manifest, plan, render, source, storage};
 
 /// Why a pass could not do what was decided.
@@ -280,4 +281,32 @@ impl Error {
 
 fn listed(stopped: &[Stopped]) -> String {
     stopped.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// A change that is not made unasked.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    pub name: String,
+    pub policy: Policy,
+    pub verdict: Severity,
+    /// The worst first.
+    pub changes: Vec<String>,
+    /// `NAME@DIGEST`; unset when nothing lets it through.
+    pub token: Option<String>,
+}
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: ", self.name)?;
+        let shown: Vec<&str> = self.changes.iter().take(3).map(String::as_str).collect();
+        f.write_str(&shown.join("; "))?;
+        match self.changes.len().saturating_sub(shown.len()) {
+            0 => {}
+            more => write!(f, "; and {more} more")?,
+        }
+        match &self.token {
+            Some(token) => write!(f, " (confirm with {token})"),
+            None => f.write_str(" (the API server refuses this)"),
+        }
+    }
 }
