@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions of a pack: judged before anything is stored, applied before all else, awaited until served.
+//! CustomResourceDefinitions of a pack: judged before anything is stored, and before a release takes them along.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,15 +10,12 @@ use crate::cluster::{self, Holder, Mode};
 use crate::crd::policy::{self, Count, Fate, Policy};
 use crate::crd::strategy::Step;
 use crate::crd::{self, Severity};
-use crate::manifest::{InventoryEntry, Object, ObjectId};
+use crate::manifest::{Object, ObjectId};
 use crate::pack::DefinitionWishes;
 use crate::plan;
 use crate::plan::definitions::course::{Course, Left, Live, Refusal, Rules, course};
 use crate::plan::definitions::{self, Author};
 use crate::reconcile::context::error::Stopped;
-use crate::reconcile::operation::steps;
-use crate::reconcile::operation::uninstall::leaves;
-use crate::reconcile::state::Running;
 use crate::reconcile::{Error, Pass};
 use crate::release::{ReleaseKey, Shipped};
 
@@ -263,44 +260,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Applies definitions: without the webhook of a new one, or with `conversion` with it.
-    pub(in crate::reconcile) async fn define_step(
-        &mut self,
-        running: &mut Running,
-        definitions: &[usize],
-        conversion: bool,
-    ) -> Result<steps::Step, Error> {
-        let mut held_back: Vec<ObjectId> = Vec::new();
-        let objects: Vec<&Object> = definitions.iter().map(|index| &running.parts.objects[*index]).collect();
-        let shipped = running.stored.private.as_ref().map(|private| &private.definitions[..]);
-        if !conversion {
-            self.mark_adopted(shipped.unwrap_or_default(), &objects).await?;
-        }
-        if let Some(private) = running.stored.private.as_mut()
-            && !conversion
-        {
-            for entry in &mut private.inventory {
-                if running.parts.webhooks_later.contains(&entry.id) {
-                    entry.handed_over.push(CONVERSION.to_owned());
-                    held_back.push(entry.id.clone());
-                }
-            }
-        }
-        if conversion {
-            // What was applied without is applied again.
-            for index in definitions {
-                running.applied.remove(&running.parts.objects[*index].id);
-            }
-        }
-        let result = self.apply_rounds(running, &[definitions.to_vec()]).await;
-        if let Some(private) = running.stored.private.as_mut() {
-            for entry in private.inventory.iter_mut().filter(|entry| held_back.contains(&entry.id)) {
-                entry.handed_over.retain(|pointer| pointer != CONVERSION);
-            }
-        }
-        result
-    }
-
     /// Which definitions go with the release; refuses while objects would go along that nobody agreed to lose.
     pub(in crate::reconcile) async fn judge_deletion(&self, shipped: &mut [Shipped]) -> Result<(), Error> {
         let mut blocked = Vec::new();
@@ -323,7 +282,7 @@ impl Pass<'_> {
     }
 
     /// What becomes of a definition with the release. Objects are counted only when that decides anything.
-    async fn fate_of(&self, shipped: &Shipped, goes: bool) -> Fate {
+    pub(in crate::reconcile) async fn fate_of(&self, shipped: &Shipped, goes: bool) -> Fate {
         let confirmed = &self.scope.settings.crds.confirm_deletion;
         let counts = goes && shipped.written && !confirmed.contains(&shipped.name);
         let count = if counts {
@@ -332,28 +291,6 @@ impl Pass<'_> {
             Count::Known(Vec::new())
         };
         policy::fate(&shipped.leaving(goes, &count, confirmed))
-    }
-
-    /// Deletes definitions, after a last look at what would go along.
-    pub(in crate::reconcile) async fn undefine_step(
-        &mut self,
-        running: &mut Running,
-        entries: &[InventoryEntry],
-    ) -> Result<steps::Step, Error> {
-        if self.mem.going_of(leaves(running)).is_none() {
-            let mut blocked = Vec::new();
-            let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
-            let leaving = |shipped: &&Shipped| entries.iter().any(|entry| entry.id.name == shipped.name);
-            for one in shipped.filter(leaving) {
-                if let Fate::Blocked(why) = self.fate_of(one, true).await {
-                    blocked.push(why);
-                }
-            }
-            if !blocked.is_empty() {
-                return Err(Error::CrdDeletionBlocked { blocked });
-            }
-        }
-        self.delete_step(running, entries).await
     }
 
     /// A kind that is served, or will be once the definitions of this revision are applied: whether it has a namespace, and
@@ -374,9 +311,6 @@ impl Pass<'_> {
         }
     }
 }
-
-/// Where a definition names its webhook.
-const CONVERSION: &str = "/spec/conversion";
 
 /// A definition that stays as it is.
 fn left(mut shipped: Shipped, why: String) -> Verdict {

@@ -20,8 +20,7 @@ use crate::reconcile::state::DriftAction;
 use crate::reconcile::state::Drifted;
 use crate::reconcile::state::Unreported;
 use crate::reconcile::{Error, Pass};
-use crate::storage::Head;
-use crate::watch::{Sighting, Suspicion};
+use crate::watch::Suspicion;
 
 /// Status and Event about drift follow this long after a revert, so that a storm makes one of each.
 const REPORT_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
@@ -30,75 +29,6 @@ const PARALLEL: usize = 8;
 pub(in crate::reconcile) const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Pass<'_> {
-    /// Makes sure that the watches know what the deployed revision left behind. After a restart this is where
-    /// drift made meanwhile becomes visible.
-    pub(in crate::reconcile) async fn expect_deployed(&mut self) -> Result<(), Error> {
-        let Some((Head::Ours(stored), _)) = &self.mem.records.head else { return Ok(()) };
-        let revision = stored.record.version;
-        let strict_before = self.mem.strict.replace(self.scope.settings.strict.clone());
-        if strict_before.is_some_and(|before| before != self.scope.settings.strict) {
-            // What was seen was not looked at with these eyes.
-            self.scope.ctx.objects.table().doubt(self.scope.key);
-        } else if self.mem.expected_of == Some(revision) && !self.scope.ctx.objects.blind(self.scope.key) {
-            return Ok(());
-        }
-        let inventory =
-            stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
-        self.expect(&inventory).await?;
-        self.mem.expected_of = Some(revision);
-        Ok(())
-    }
-
-    /// Makes sure of the same before an operation, for what it is going to apply: nobody may have looked yet.
-    pub(in crate::reconcile) async fn expect_wanted(
-        &mut self,
-        wanted: &[InventoryEntry],
-    ) -> Result<(), Error> {
-        let Some((Head::Ours(stored), _)) = &self.mem.records.head else { return Ok(()) };
-        if self.mem.expected_of == Some(stored.record.version) {
-            return Ok(());
-        }
-        // The version of before may not be served any more.
-        let versions: BTreeMap<&ObjectId, &String> =
-            wanted.iter().map(|entry| (&entry.id, &entry.api_version)).collect();
-        let known = stored.private.iter().flat_map(|private| &private.inventory);
-        let inventory: Vec<InventoryEntry> = known
-            .filter_map(|entry| {
-                let api_version = (*versions.get(&entry.id)?).clone();
-                Some(InventoryEntry { api_version, ..entry.clone() })
-            })
-            .collect();
-        self.expect(&inventory).await
-    }
-
-    pub(in crate::reconcile) async fn expect(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
-        self.evict_departed(inventory).await?;
-        {
-            let mut table = self.scope.ctx.objects.table();
-            let known = table.tracked(self.scope.key);
-            for entry in inventory.iter().filter(|entry| !known.contains(&entry.id)) {
-                if table.track(self.scope.key, &entry.id).is_ok() {
-                    table.expect(&entry.id, entry.fingerprint.clone(), entry.uid.clone());
-                }
-            }
-        }
-        let watched = self.watch(inventory).await;
-        if watched.as_ref().is_err_and(|error| !error.is_blind()) {
-            return watched;
-        }
-        // Objects of kinds that were listed before we said what we expect: one read each.
-        let unseen = self.scope.ctx.objects.table().unseen(self.scope.key);
-        for entry in inventory.iter().filter(|entry| unseen.contains(&entry.id)) {
-            let meta = self.scope.cluster.metadata(&entry.api_version, &entry.id).await?;
-            let mut table = self.scope.ctx.objects.table();
-            match meta {
-                Some(meta) if !is_hidden(&meta) => drop(table.saw(&entry.id, Sighting::of(meta))),
-                _ => drop(table.lost(&entry.id, 0)),
-            }
-        }
-        watched
-    }
-
     /// Acts on every suspicion of this release. A kind that cannot be watched leaves the others locked.
     pub(in crate::reconcile) async fn correct(&mut self) -> Result<(), Error> {
         self.access().require_account().await?;

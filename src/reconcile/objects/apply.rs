@@ -6,16 +6,13 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 
 use crate::api::{Adopt, IgnoreRule, names};
-use crate::cluster::{self, Applied, Holder, Mode};
+use crate::cluster::{self, Applied, Mode};
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
 use crate::reconcile::records::parsed::objects_in;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Waiting;
 use crate::reconcile::{Error, Pass};
-use crate::release::ReleaseKey;
-use crate::storage::Stored;
-use crate::watch::ObjectWatches;
 
 /// Applies in flight for one release.
 const PARALLEL: usize = 8;
@@ -45,19 +42,14 @@ pub(in crate::reconcile) enum There<'v> {
 
 impl Pass<'_> {
     /// Applies what is not in `applied` yet: after an error only the rest is tried again. Gives what has to be gone before
-    /// the rest can be applied; nothing: all of it is.
+    /// the rest can be applied; nothing: all of it is. `runs`: the uids of Jobs that must be these very ones.
     pub(in crate::reconcile) async fn apply_groups(
         &mut self,
         running: &mut Running,
         groups: &[Vec<usize>],
+        runs: &HashMap<ObjectId, String>,
         applied: &mut HashMap<ObjectId, Applied>,
     ) -> Result<BTreeMap<ObjectId, Waiting>, Error> {
-        let runs: HashMap<ObjectId, String> = groups
-            .iter()
-            .flatten()
-            .map(|index| &running.parts.objects[*index].id)
-            .filter_map(|id| Some((id.clone(), self.awaited_run(running, id)?)))
-            .collect();
         let Running { stored, parts, handed_over, absent, .. } = running;
         let objects = &parts.objects;
         let revision = stored.record.version;
@@ -250,51 +242,6 @@ impl Pass<'_> {
         (id.clone(), result)
     }
 
-    /// Watches every kind of `inventory` and tracks every object of it.
-    pub(in crate::reconcile) async fn watch(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
-        self.evict_departed(inventory).await?;
-        self.track(inventory)?;
-        let kinds: BTreeSet<(&str, &str)> =
-            inventory.iter().map(|entry| (entry.api_version.as_str(), entry.id.kind.as_str())).collect();
-        let mut result = Ok(());
-        let patience = ObjectWatches::patience();
-        for (api_version, kind) in kinds {
-            let kind = self.scope.cluster.kind(api_version, kind).await?;
-            // One that cannot be watched does not keep the others from it.
-            result = result.and(self.scope.ctx.objects.ensure(&kind, self.scope.key, patience).await);
-        }
-        Ok(result?)
-    }
-
-    fn track(&self, inventory: &[InventoryEntry]) -> Result<(), Error> {
-        for entry in inventory {
-            let owner = self.scope.ctx.objects.table().track(self.scope.key, &entry.id);
-            if let Err(owner) = owner {
-                let holder = Holder::Release(owner.to_string());
-                return Err(cluster::Error::NotOwned { id: entry.id.clone(), holder }.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Objects are tracked from what the records say, and a record may outlive its release: what is tracked for a
-    /// release that is not there any more is nobody's.
-    pub(in crate::reconcile) async fn evict_departed(
-        &self,
-        inventory: &[InventoryEntry],
-    ) -> Result<(), Error> {
-        let others: BTreeSet<ReleaseKey> = {
-            let table = self.scope.ctx.objects.table();
-            inventory.iter().filter_map(|entry| table.owner(&entry.id)).cloned().collect()
-        };
-        for owner in others.into_iter().filter(|owner| owner != self.scope.key) {
-            if self.scope.ctx.departed(&owner).await? {
-                self.scope.ctx.objects.table().forget_all(&owner);
-            }
-        }
-        Ok(())
-    }
-
     /// Deletes what this revision no longer wants: only what an inventory of ours records, what still carries our
     /// marker, and what is not to be kept.
     pub(in crate::reconcile) async fn prune(&mut self, running: &mut Running) -> Result<(), Error> {
@@ -368,11 +315,5 @@ impl Pass<'_> {
         let Some(object_uid) = &meta.uid else { return Ok(Away::NotOurs) };
         let going = leaves || self.scope.cluster.delete(&version, &entry.id, object_uid).await?;
         Ok(if going { Away::Going } else { Away::NotOurs })
-    }
-
-    pub(in crate::reconcile) fn release_unused_kinds(&self, stored: &Stored) {
-        let inventory = stored.private.iter().flat_map(|private| &private.inventory);
-        let kinds = inventory.map(|entry| (entry.id.group.clone(), entry.id.kind.clone())).collect();
-        self.scope.ctx.objects.retain_kinds(self.scope.key, &kinds);
     }
 }

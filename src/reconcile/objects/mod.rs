@@ -2,6 +2,9 @@
 
 pub(super) mod adoption;
 pub(super) mod apply;
+pub(super) mod expected;
 pub(super) mod field_handover;
 pub(super) mod ignore;
+pub(super) mod immutable_fields;
+pub(super) mod jobs;
 pub(super) mod ownership;

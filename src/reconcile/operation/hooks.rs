@@ -17,14 +17,15 @@ use crate::reconcile::health::verdict::LOOK_ANYWAY;
 use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::wait::LOOK_AT_PODS;
 use crate::reconcile::objects::apply::Away;
-use crate::reconcile::operation::steps::Step;
+use crate::reconcile::operation::checkpoint::operation_phase;
+use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::HookWatch;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
 use crate::reconcile::state::progress::{self, Progress};
 use crate::reconcile::{Error, Pass};
-use crate::release::{HookResult, HookRun, Operation, OperationPhase, Private};
+use crate::release::{HookResult, HookRun, Operation, Private};
 use crate::watch::ObjectWatches;
 
 /// Looks in one pass: one that deletes the run before, one that creates, one that finds what another created.
@@ -467,16 +468,4 @@ fn next_attempt(running: &Running, hook: &Hook, phase: Phase) -> u32 {
 /// `Job/migrate`.
 fn hook_name(hook: &Hook) -> String {
     format!("{}/{}", hook.object.id.kind, hook.object.id.name)
-}
-
-pub(in crate::reconcile) fn operation_phase(phase: Phase) -> OperationPhase {
-    match phase {
-        Phase::PreInstall | Phase::PreUpgrade | Phase::PreRollback | Phase::PreDelete => {
-            OperationPhase::PreHooks
-        }
-        Phase::PostInstall | Phase::PostUpgrade | Phase::PostRollback | Phase::PostDelete => {
-            OperationPhase::PostHooks
-        }
-        Phase::Test => OperationPhase::Test,
-    }
 }

@@ -13,8 +13,8 @@ use crate::manifest::ObjectId;
 use crate::plan;
 use crate::reconcile::objects::ownership::Survey;
 use crate::reconcile::objects::ownership::never_applied;
-use crate::reconcile::operation::hooks::operation_phase;
-use crate::reconcile::operation::steps::Step;
+use crate::reconcile::operation::checkpoint::checkpointed;
+use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::prepare::revision::Prepared;
 use crate::reconcile::records::bulk::pack;
 use crate::reconcile::records::failures;
@@ -28,7 +28,7 @@ use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::progress::{Finished, Progress, Run};
 use crate::reconcile::{Error, Pass};
-use crate::release::{Operation, OperationPhase, State, description};
+use crate::release::{State, description};
 use crate::storage::{Head, Records, Stored};
 
 /// What an API server refuses for this long is refused: it has long known by then who may do what.
@@ -304,22 +304,6 @@ impl Pass<'_> {
         let ailing = None;
         Ok(Progress::Finished(Finished { action, revision, failure, ailing, manifest_digest, values_digest }))
     }
-}
-
-/// The step that a checkpoint names, if it is one of this plan: another version of the operator may have planned
-/// otherwise, and then everything is done again.
-fn checkpointed(operation: &Operation, plan: &plan::Plan) -> Option<usize> {
-    let at = usize::try_from(operation.step).ok()?;
-    let fits = match plan.steps.get(at)? {
-        plan::Step::Hook { phase, .. } => operation.phase == operation_phase(*phase),
-        plan::Step::Apply { wave, .. } => operation.phase == OperationPhase::Apply && operation.wave == *wave,
-        plan::Step::Define { .. }
-        | plan::Step::AwaitServed { .. }
-        | plan::Step::Wait { .. }
-        | plan::Step::Delete { .. }
-        | plan::Step::Undefine { .. } => false,
-    };
-    fits.then_some(at)
 }
 
 /// How long an operation took; the clock of the pass is too coarse for one that began in it.

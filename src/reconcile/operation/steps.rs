@@ -10,43 +10,20 @@ use crate::plan::{self, Wait};
 use crate::reconcile::health::probes::probing;
 use crate::reconcile::health::verdict::bearable;
 use crate::reconcile::health::verdict::describe;
-use crate::reconcile::health::verdict::{LOOK_ANYWAY, Verdict, judge};
-use crate::reconcile::operation::immutable_fields::skipped;
+use crate::reconcile::health::verdict::{LOOK_ANYWAY, judge};
+use crate::reconcile::objects::jobs::unsettled;
 use crate::reconcile::operation::jobs::ended;
 use crate::reconcile::operation::jobs::run_of;
-use crate::reconcile::operation::jobs::still_open;
-use crate::reconcile::operation::jobs::unsettled;
+use crate::reconcile::operation::leaving::skipped;
+use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
 use crate::reconcile::{Error, Pass};
-use crate::release::{HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase};
+use crate::release::OperationPhase;
 
 /// In one pass: one that deletes what is to be created anew, one that creates it, and one to spare.
 const ROUNDS: usize = 3;
-
-/// How a step, or all of them, came out.
-pub(in crate::reconcile) enum Step {
-    Done,
-    Wait {
-        until: Timestamp,
-    },
-    Failed {
-        reason: &'static str,
-        message: String,
-        /// The operation is to be undone without further attempts.
-        undo: bool,
-    },
-}
-
-impl From<Verdict> for Step {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Wait { until } => Self::Wait { until },
-            Verdict::Failed { reason, message } => Self::Failed { reason, message, undo: false },
-        }
-    }
-}
 
 impl Pass<'_> {
     /// Goes through the steps until one has to wait, fails, or the last is done. The time in which the operation waits for its
@@ -120,8 +97,9 @@ impl Pass<'_> {
             if let Some(waits) = self.await_leaving(running).await? {
                 return Ok(waits);
             }
+            let runs = self.awaited_runs(running, groups);
             let mut applied = std::mem::take(&mut running.applied);
-            let result = self.apply_groups(running, groups, &mut applied).await;
+            let result = self.apply_groups(running, groups, &runs, &mut applied).await;
             running.applied = applied;
             let leaving = result?;
             if leaving.is_empty() {
@@ -209,41 +187,6 @@ impl Pass<'_> {
         let bound = self.scope.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
         let deadline = bound.map_or(Timestamp::MAX, |bound| self.scope.later(bound));
         Stage::Wait { waiting, looked_at, deadline, jobs }
-    }
-
-    /// Writes down how far the operation is. Everything before `running.at` is done and is not done again.
-    pub(in crate::reconcile) async fn checkpoint(
-        &mut self,
-        running: &mut Running,
-        phase: OperationPhase,
-        wave: i32,
-        hook: Option<HookRun>,
-    ) -> Result<(), Error> {
-        self.checkpoint_with(running, Operation { phase, wave, step: 0, hook, jobs: Vec::new() }, None).await
-    }
-
-    /// [`Pass::checkpoint`], with the result of a hook. Jobs are added to those of before. Nothing counts as written down, in memory neither, unless it is.
-    pub(in crate::reconcile) async fn checkpoint_with(
-        &mut self,
-        running: &mut Running,
-        operation: Operation,
-        result: Option<HookResult>,
-    ) -> Result<(), Error> {
-        self.records().unpack(running).await?;
-        let mut next = running.stored.clone();
-        if let Some(private) = next.private.as_mut() {
-            let step = u32::try_from(running.at).unwrap_or(u32::MAX);
-            let before = private.operation.take().map(|before| before.jobs).unwrap_or_default();
-            let jobs = still_open(before.into_iter().chain(operation.jobs), &private.inventory);
-            private.operation = Some(Operation { step, jobs, ..operation });
-            private.hooks.extend(result);
-            let surplus = private.hooks.len().saturating_sub(HOOK_RESULTS);
-            private.hooks.drain(..surplus);
-        }
-        running.stored = self.records().save(&next, true).await?;
-        self.records().wrote(&running.stored);
-        running.saved = running.at;
-        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::api::names;
 use crate::plan::Phase;
-use crate::reconcile::operation::steps::Step;
+use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::progress::{Progress, Run};
 use crate::reconcile::{Error, Pass};

@@ -9,7 +9,7 @@ use crate::api::{Class, HistoryStorage, UninstallPolicy, names, reasons};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
 use crate::reconcile::objects::apply::Away;
-use crate::reconcile::operation::steps::Step;
+use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::operation::without_account::Left;
 use crate::reconcile::state::Going;
 use crate::reconcile::state::Leaves;

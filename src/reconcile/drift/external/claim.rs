@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::reflector::ObjectRef;
 
 use super::Guard;
-use super::look::Locked;
+use super::locked::Locked;
 use crate::api::{self, ActsAs, Installer, LockOf, SherpackRelease};
 use crate::cluster::{self, Holder as OwnedBy, Kind};
 use crate::manifest::ObjectId;

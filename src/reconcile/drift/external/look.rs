@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;
 
 use super::Guard;
 use super::claim::watched;
+use super::locked::{Done, Locked, Look};
 use crate::api::{Class, DriftMode, Installer, LockOf, names};
-use crate::cluster::{self, Applied, Holder as OwnedBy, Kind, Mode};
+use crate::cluster::{self, Applied, Holder as OwnedBy, Mode};
 use crate::manifest::managed_fields::ignore::wishes;
 use crate::manifest::managed_fields::{self, Holder};
 use crate::manifest::{Object, ObjectId};
@@ -21,33 +21,6 @@ use crate::release::weight_of;
 use crate::watch::{Subject, Suspicion};
 
 const PARALLEL: usize = 8;
-
-/// An object that is locked, and whether its kind is known.
-pub(super) struct Locked {
-    pub(super) guarded: Guarded,
-    pub(super) kind: Result<Kind, Error>,
-    /// An autoscaler of the same manifest, locked or not, sets its replicas.
-    scaled: bool,
-}
-
-/// What a look at an object found.
-pub(super) enum Look {
-    /// Nothing differs.
-    InOrder(Box<Applied>),
-    /// It is on its way out.
-    Leaving,
-    Gone,
-    Differs {
-        live: Box<Applied>,
-        body: Value,
-        holder: Holder,
-        /// Who holds what, its installer in our place.
-        evidence: Vec<ManagedFieldsEntry>,
-    },
-}
-
-/// What was found, and what it is after a write.
-pub(super) type Done = (Look, Option<Applied>);
 
 impl Pass<'_> {
     /// Keeps the objects of the newest revision. `false`: that is another one by now, and nothing was written.

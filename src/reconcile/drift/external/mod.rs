@@ -18,6 +18,7 @@
 
 mod claim;
 mod head;
+mod locked;
 mod look;
 mod note;
 mod strict;

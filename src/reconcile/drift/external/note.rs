@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::claim::is_refused;
-use super::look::{Done, Look};
+use super::locked::{Done, Look};
 use super::{Failing, Guard};
 use crate::cluster::Applied;
 use crate::manifest::{Object, ObjectId, managed_fields};

@@ -1,4 +1,5 @@
-//! What a definition defines can be used: it is established, and discovery tells of it.
+//! The CustomResourceDefinitions of an operation: applied before all else, awaited until discovery tells of what they define, and
+//! deleted last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,17 +8,61 @@ use jiff::Timestamp;
 
 use crate::api::{duration, reasons};
 use crate::cluster;
-use crate::manifest::{Defined, Object, ObjectId};
+use crate::crd::policy::Fate;
+use crate::manifest::{Defined, InventoryEntry, Object, ObjectId};
 use crate::reconcile::health::verdict::bearable;
 use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::wait::LOOK_AGAIN;
-use crate::reconcile::operation::steps::Step;
+use crate::reconcile::operation::outcome::Step;
+use crate::reconcile::operation::uninstall::leaves;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
 use crate::reconcile::{Error, Pass};
+use crate::release::Shipped;
+
+/// Where a definition names its webhook.
+const CONVERSION: &str = "/spec/conversion";
 
 impl Pass<'_> {
+    /// Applies definitions: without the webhook of a new one, or with `conversion` with it.
+    pub(in crate::reconcile) async fn define_step(
+        &mut self,
+        running: &mut Running,
+        definitions: &[usize],
+        conversion: bool,
+    ) -> Result<Step, Error> {
+        let mut held_back: Vec<ObjectId> = Vec::new();
+        let objects: Vec<&Object> = definitions.iter().map(|index| &running.parts.objects[*index]).collect();
+        let shipped = running.stored.private.as_ref().map(|private| &private.definitions[..]);
+        if !conversion {
+            self.mark_adopted(shipped.unwrap_or_default(), &objects).await?;
+        }
+        if let Some(private) = running.stored.private.as_mut()
+            && !conversion
+        {
+            for entry in &mut private.inventory {
+                if running.parts.webhooks_later.contains(&entry.id) {
+                    entry.handed_over.push(CONVERSION.to_owned());
+                    held_back.push(entry.id.clone());
+                }
+            }
+        }
+        if conversion {
+            // What was applied without is applied again.
+            for index in definitions {
+                running.applied.remove(&running.parts.objects[*index].id);
+            }
+        }
+        let result = self.apply_rounds(running, &[definitions.to_vec()]).await;
+        if let Some(private) = running.stored.private.as_mut() {
+            for entry in private.inventory.iter_mut().filter(|entry| held_back.contains(&entry.id)) {
+                entry.handed_over.retain(|pointer| pointer != CONVERSION);
+            }
+        }
+        result
+    }
+
     /// Waits until what was applied is established, and discovery tells of it.
     pub(in crate::reconcile) async fn served_step(
         &mut self,
@@ -79,6 +124,28 @@ impl Pass<'_> {
         }
         self.health().wake_on(&BTreeMap::new());
         Ok(Step::Done)
+    }
+
+    /// Deletes definitions, after a last look at what would go along.
+    pub(in crate::reconcile) async fn undefine_step(
+        &mut self,
+        running: &mut Running,
+        entries: &[InventoryEntry],
+    ) -> Result<Step, Error> {
+        if self.mem.going_of(leaves(running)).is_none() {
+            let mut blocked = Vec::new();
+            let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
+            let leaving = |shipped: &&Shipped| entries.iter().any(|entry| entry.id.name == shipped.name);
+            for one in shipped.filter(leaving) {
+                if let Fate::Blocked(why) = self.fate_of(one, true).await {
+                    blocked.push(why);
+                }
+            }
+            if !blocked.is_empty() {
+                return Err(Error::CrdDeletionBlocked { blocked });
+            }
+        }
+        self.delete_step(running, entries).await
     }
 
     /// The first kind that is defined and not served yet.
