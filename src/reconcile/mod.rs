@@ -52,6 +52,11 @@ use access::claims::Claims;
 use context::Scope;
 use context::fair::Turn;
 use health::Waits;
+use inputs::Inputs;
+use inputs::wanted::Wanted;
+use observe::Observe;
+use observe::dependencies::Dependents;
+use observe::pending_holder::PendingHolder;
 use records::{NewestRecord, Records};
 use state::Remembered;
 use state::progress::{Finished, Outcome, Progress};
@@ -91,6 +96,23 @@ impl<'a> Pass<'a> {
     fn records(&mut self) -> Records<'_> {
         let Remembered { records, running, history, backoff, .. } = &mut *self.mem;
         Records { scope: self.scope, memory: records, running, history, backoff, claimed: &mut self.claimed }
+    }
+
+    fn inputs(&mut self) -> Inputs<'_> {
+        Inputs { scope: self.scope, secrets: &mut self.secrets }
+    }
+
+    fn observe(&mut self) -> Observe<'_> {
+        Observe { records: self.records() }
+    }
+
+    fn dependents(&mut self) -> Dependents<'_> {
+        Dependents { scope: self.scope, awaited: &mut self.mem.awaited }
+    }
+
+    fn pending_holder(&mut self) -> PendingHolder<'_> {
+        let newest = NewestRecord { scope: self.scope, memory: &self.mem.records };
+        PendingHolder { newest, known: &mut self.mem.claimant }
     }
 
     fn health(&self) -> Waits<'_> {
@@ -185,13 +207,13 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
 impl Pass<'_> {
     async fn run(&mut self) -> Result<Option<Duration>, Error> {
         let changes = self.scope.ctx.references.changes(self.scope.key);
-        let source_changed = std::mem::replace(&mut self.mem.source_changes, changes) != changes;
+        let source_changed = std::mem::replace(&mut self.mem.backoff.source_changes, changes) != changes;
         let newest = self.scope.ctx.record_watch.newest(&self.records_of());
         let record_changed = self.mem.records.head.as_ref().is_some_and(|(_, at)| *at != newest);
         let sees_again = self.mem.backoff.blind && !self.scope.ctx.objects.blind(self.scope.key);
-        let asked_before = self.take_requests();
+        let asked_before = self.mem.backoff.take_requests(&self.scope.settings.requests);
         if let Some(at) = self.mem.backoff.retry_at.filter(|at| self.scope.now < *at)
-            && !(source_changed || record_changed || sees_again || self.generation_changed())
+            && !(source_changed || record_changed || sees_again || self.scope.generation_changed())
             && !self.scope.ctx.names.is_contested(self.scope.key)
             && self.scope.release.metadata.deletion_timestamp.is_none()
             && self.scope.ctx.objects.suspicions(self.scope.key).is_empty()
@@ -225,7 +247,7 @@ impl Pass<'_> {
         let result = self.settle(outcome).await;
         if result.is_err() {
             // Nobody has been told: the request is as new as before.
-            self.mem.requests = asked_before;
+            self.mem.backoff.requests = asked_before;
         }
         result
     }
@@ -233,7 +255,7 @@ impl Pass<'_> {
     /// The main street: observe, decide, act; again when the act only made way for another decision.
     async fn decide_and_act(&mut self) -> Result<Outcome, Error> {
         for _ in 0..DECISIONS {
-            let refused = self.observe_head().await?;
+            let refused = self.observe().head().await?;
             let deletion = match self.scope.release.metadata.deletion_timestamp {
                 Some(_) => Some(self.observe_deletion().await?),
                 None => None,
@@ -244,7 +266,7 @@ impl Pass<'_> {
                 self.newest().head_owner(),
             );
             let wanted = match (&deletion, &taken) {
-                (None, None) if !self.scope.settings.suspend => Some(self.wanted_as_account().await),
+                (None, None) if !self.scope.settings.suspend => Some(self.inputs().read().await),
                 _ => {
                     self.scope.ctx.fetcher.leave(self.scope.key);
                     None
@@ -258,11 +280,12 @@ impl Pass<'_> {
             let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
             let healed = inputs.is_some() && self.healed().await?;
             let unreadable = source_error.as_ref().is_some_and(|error| error.class() != api::Class::Retry);
-            let mut seen = Observation { healed, unreadable, ..self.observation(inputs, deletion, taken) };
+            let mut seen =
+                Observation { healed, unreadable, ..self.observe().observation(inputs, deletion, taken) };
             if deletion.is_none() && !self.scope.settings.suspend {
                 self.observe_rollback(&mut seen).await?;
             }
-            let lacks = self.observe_dependencies(&mut seen).await;
+            let lacks = self.observe().dependencies(&mut seen).await;
             let mut prepared = None;
             if decide::asks_for_successor(&seen) {
                 (seen.successor, prepared) = self.successor(&seen, wanted.as_ref()).await;
@@ -439,7 +462,7 @@ impl Pass<'_> {
     /// Puts drift back unless an operation of ours has begun, whatever is wanted next.
     async fn correct_deployed(&mut self, name_taken_by: Option<String>) -> Result<(), Error> {
         // Where it is pinned to is wanted next, too.
-        let seen = Observation { rollback_to: None, ..self.observation(None, None, name_taken_by) };
+        let seen = Observation { rollback_to: None, ..self.observe().observation(None, None, name_taken_by) };
         if decide::decide(&seen).correct { self.correct().await } else { Ok(()) }
     }
 
@@ -447,14 +470,17 @@ impl Pass<'_> {
     async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
         self.decided = "Refuse";
         self.scope.ctx.fetcher.leave(self.scope.key);
-        if let Err(error) = self.observe_head().await {
+        if let Err(error) = self.observe().head().await {
             return self.settle_refused(invalid, Err(error)).await;
         }
         let taken =
             self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.newest().head_owner());
         // Only a person can mend it, and until then nothing takes the place of what failed.
-        let mut seen =
-            Observation { unreadable: true, rollback_to: None, ..self.observation(None, None, taken) };
+        let mut seen = Observation {
+            unreadable: true,
+            rollback_to: None,
+            ..self.observe().observation(None, None, taken)
+        };
         let decision = decide::decide(&seen);
         // An operation that has begun goes on to its end with what its record says.
         let outcome = match &decision.operation {
@@ -476,7 +502,7 @@ impl Pass<'_> {
 
     async fn launch(
         &mut self,
-        wanted: &prepare::revision::Wanted,
+        wanted: &Wanted,
         action: Action,
         revision: u32,
         attempt: u32,

@@ -7,24 +7,26 @@ pub(super) mod let_go;
 pub(super) mod name_claims;
 pub(super) mod packs;
 pub(super) mod review_cache;
+mod scope;
 pub(super) mod sharing;
 pub(super) mod throttle;
 pub(super) mod values;
 pub(super) mod walks;
+
+pub(in crate::reconcile) use scope::Scope;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt};
 
 use super::{Error, has_finalizer};
-use crate::api::{ActsAs, Bounded, Policy, Settings, SherpackRelease, SherpackReleaseStatus, reasons};
+use crate::api::{ActsAs, Bounded, Policy, SherpackRelease, SherpackReleaseStatus, reasons};
 use crate::cluster::{Account, Cluster, version_of};
 use crate::probe::Prober;
 use crate::reconcile::context::budget::Budget;
@@ -38,7 +40,7 @@ use crate::reconcile::context::values::ValuesKept;
 use crate::reconcile::context::walks::Walks;
 use crate::reconcile::state::Memory;
 use crate::reconcile::state::Remembered;
-use crate::release::{Action, Owner, ReleaseKey};
+use crate::release::{Action, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
 use crate::storage::{Stored, Stores};
@@ -321,36 +323,6 @@ impl ReleaseKey {
     #[must_use]
     pub fn of(release: &SherpackRelease) -> Self {
         Self { namespace: release.namespace().unwrap_or_default(), name: release.name_any() }
-    }
-}
-
-/// The release that a pass is about, its settings, and the cluster as the account that acts for it. No stage changes any of it:
-/// what a stage changes besides, it names as a field of its own.
-#[derive(Clone, Copy)]
-pub(in crate::reconcile) struct Scope<'a> {
-    pub ctx: &'a Context,
-    pub key: &'a ReleaseKey,
-    pub release: &'a SherpackRelease,
-    pub settings: &'a Settings,
-    pub cluster: &'a Arc<Cluster>,
-    /// When the pass began.
-    pub now: Timestamp,
-}
-
-impl<'a> Scope<'a> {
-    /// The uid of the release; empty if the API server gave it none.
-    pub(in crate::reconcile) fn uid(&self) -> &'a str {
-        self.release.metadata.uid.as_deref().unwrap_or_default()
-    }
-
-    /// Whether a record with this owner is of this release.
-    pub(in crate::reconcile) fn owns(&self, owner: &Owner) -> bool {
-        owner.namespace == self.key.namespace && owner.name == self.key.name
-    }
-
-    /// This long after the pass began.
-    pub(in crate::reconcile) fn later(&self, by: Duration) -> Timestamp {
-        self.now.checked_add(by).unwrap_or(Timestamp::MAX)
     }
 }
 

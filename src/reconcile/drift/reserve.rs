@@ -81,7 +81,7 @@ async fn correct_release(
 
 impl Pass<'_> {
     async fn correct_only(&mut self) -> Result<(), Error> {
-        self.observe_head().await?;
+        self.observe().head().await?;
         let taken =
             self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.newest().head_owner());
         self.correct_deployed(taken).await

@@ -11,7 +11,8 @@ use crate::pack;
 use crate::pack::layers::{self, Content, Layer, Misfit};
 use crate::reconcile::context::packs::decoded;
 use crate::reconcile::context::values::Place;
-use crate::reconcile::{Context, Error, Pass};
+use crate::reconcile::inputs::Inputs;
+use crate::reconcile::{Context, Error};
 use crate::release::ReleaseKey;
 use crate::source;
 use crate::source::values::{Parsed, content, parse};
@@ -22,7 +23,7 @@ const AT_ONCE: usize = 8;
 /// A text longer than this takes so long to parse that it does not belong on an async thread.
 const LONG: usize = 32 << 10;
 
-impl Pass<'_> {
+impl Inputs<'_> {
     /// Everything that the user says of values, the weakest first. Read anew when `read_anyway`.
     pub(in crate::reconcile) async fn layers(&mut self, read_anyway: bool) -> Result<Vec<Layer>, Error> {
         let read = self.read_layers(read_anyway).await;
@@ -83,24 +84,22 @@ impl Pass<'_> {
         let origin = format!("{}/{namespace}/{name}#{}", kind.as_str(), from.key);
         Ok(content.map(|content| Layer { origin, field, content }))
     }
+}
 
-    /// The values of the user, all layers on each other.
-    pub(in crate::reconcile) fn user_values(&self, layers: &[Layer]) -> Result<Value, source::Error> {
-        layers::lay(layers).map_err(|(number, misfit)| {
-            let (file, field) = layers
-                .get(number)
-                .map(|layer| (layer.origin.clone(), layer.field.clone()))
-                .unwrap_or_default();
-            let error = match misfit {
-                Misfit::Path(message) => pack::Error::ValuesPath { file, message },
-                Misfit::TooLarge(nodes) => {
-                    let message = format!("with it the values have more than {nodes} fields and items");
-                    pack::Error::Values { file, message }
-                }
-            };
-            source::Error::Values { field, error }
-        })
-    }
+/// The values of the user, all layers on each other.
+pub(in crate::reconcile) fn user_values(layers: &[Layer]) -> Result<Value, source::Error> {
+    layers::lay(layers).map_err(|(number, misfit)| {
+        let (file, field) =
+            layers.get(number).map(|layer| (layer.origin.clone(), layer.field.clone())).unwrap_or_default();
+        let error = match misfit {
+            Misfit::Path(message) => pack::Error::ValuesPath { file, message },
+            Misfit::TooLarge(nodes) => {
+                let message = format!("with it the values have more than {nodes} fields and items");
+                pack::Error::Values { file, message }
+            }
+        };
+        source::Error::Values { field, error }
+    })
 }
 
 /// What was found of an entry of `spec.valuesFrom`.

@@ -3,11 +3,13 @@
 use crate::api::{Invalid, Settings, names, reasons};
 use crate::plan::rights::Right;
 use crate::reconcile::access::preflight::right;
+use crate::reconcile::context::Scope;
 use crate::reconcile::context::name_claims::stays_within;
-use crate::reconcile::{Context, Error, Pass, Progress};
+use crate::reconcile::observe::Observe;
+use crate::reconcile::{Context, Error, Progress};
 use crate::release::ReleaseKey;
 use crate::release::decide::{self, Observation};
-use crate::release::dependents::{self, Turn};
+use crate::release::dependents::{self, Awaited, Turn};
 use crate::release::depends::{Blocked, Unready, keys};
 
 /// A circle of more releases than these is not written out.
@@ -43,23 +45,28 @@ fn named(release: &ReleaseKey, within: Option<&str>) -> String {
     }
 }
 
-impl Pass<'_> {
+impl Observe<'_> {
     /// Hides the dependencies in other namespaces from a release whose account may not get them, and gives what the account
     /// lacks: whether such a release exists and is Ready is not for it. Asks only where that counts.
-    pub(in crate::reconcile) async fn observe_dependencies(&self, seen: &mut Observation) -> Option<Error> {
-        let account = self.scope.cluster.account()?;
-        let elsewhere =
-            self.scope.settings.depends_on.iter().filter(|on| on.namespace != self.scope.key.namespace);
+    pub(in crate::reconcile) async fn dependencies(&self, seen: &mut Observation) -> Option<Error> {
+        let account = self.records.scope.cluster.account()?;
+        let elsewhere = self
+            .records
+            .scope
+            .settings
+            .depends_on
+            .iter()
+            .filter(|on| on.namespace != self.records.scope.key.namespace);
         let needed: Vec<Right> = elsewhere
             .map(|on| right("get", names::GROUP, "sherpackreleases", Some(&on.namespace), &on.name))
             .collect();
-        let first = keys(&self.scope.settings.depends_on)
+        let first = keys(&self.records.scope.settings.depends_on)
             .into_iter()
-            .find(|on| on.namespace != self.scope.key.namespace)?;
+            .find(|on| on.namespace != self.records.scope.key.namespace)?;
         if !decide::asks_for_dependencies(seen) {
             return None;
         }
-        let error = match self.scope.ctx.rights.missing(self.scope.cluster, needed).await {
+        let error = match self.records.scope.ctx.rights.missing(self.records.scope.cluster, needed).await {
             Ok(missing) if missing.is_empty() => return None,
             Ok(missing) => Error::RightsMissing { account: account.clone(), missing: missing.to_string() },
             Err(error) => error.into(),
@@ -69,20 +76,29 @@ impl Pass<'_> {
     }
 
     /// What stands in the way of an install or upgrade. The release is woken when that changes.
-    pub(in crate::reconcile) fn blocked(&self) -> Option<Blocked> {
-        let depends_on = keys(&self.scope.settings.depends_on);
-        self.scope.ctx.dependencies.blocked(self.scope.key, &depends_on)
+    pub(super) fn blocked(&self) -> Option<Blocked> {
+        let depends_on = keys(&self.records.scope.settings.depends_on);
+        self.records.scope.ctx.dependencies.blocked(self.records.scope.key, &depends_on)
     }
+}
 
+/// The wait of a release that is being deleted for those that depend on it.
+pub(in crate::reconcile) struct Dependents<'a> {
+    pub scope: Scope<'a>,
+    /// For which it waited in the last pass.
+    pub awaited: &'a mut Option<Awaited>,
+}
+
+impl Dependents<'_> {
     /// Whether releases that depend on this one, and are being deleted too, go first.
-    pub(in crate::reconcile) fn await_dependents(&mut self) -> Option<Progress> {
+    pub(in crate::reconcile) fn await_them(&mut self) -> Option<Progress> {
         let dependents = self.scope.ctx.dependencies.dependents(self.scope.key);
-        let before = self.mem.awaited.take();
+        let before = self.awaited.take();
         let waited = before.is_some();
         match dependents::turn(before, dependents, self.scope.settings.uninstall.timeout, self.scope.now) {
             Turn::Wait { awaited, until } => {
                 self.scope.ctx.dependencies.awaits(self.scope.key, Some(until));
-                self.mem.awaited = Some(awaited.clone());
+                *self.awaited = Some(awaited.clone());
                 let within = stays_within(self.scope.settings, self.scope.key);
                 let may_name =
                     |release: &&ReleaseKey| within.is_none_or(|within| release.namespace == within);

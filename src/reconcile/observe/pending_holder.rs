@@ -1,24 +1,32 @@
 //! Whose pending revision it is that is left alone, for people. Nothing is decided by it.
 
 use crate::api::{NAME_MAX, conditions};
-use crate::reconcile::Pass;
+use crate::reconcile::records::NewestRecord;
 use crate::reconcile::state::progress::Outcome;
 use crate::release::decide::{Hold, Operation};
 use crate::storage::unsealed::{self, Claim};
 use crate::storage::{Head, Stored};
+use crate::watch::Newest;
 
-impl Pass<'_> {
+/// Who holds a release up with a pending revision.
+pub(in crate::reconcile) struct PendingHolder<'a> {
+    pub newest: NewestRecord<'a>,
+    /// And when the record said so.
+    pub known: &'a mut Option<(Newest, String)>,
+}
+
+impl PendingHolder<'_> {
     /// Finds out who holds the release up, by one read for each state of the record. Whoever cannot be found out stays
     /// unknown: there is nothing that waits for it.
-    pub(in crate::reconcile) async fn learn_claimant(&mut self, outcome: &Outcome) {
+    pub(in crate::reconcile) async fn learn(&mut self, outcome: &Outcome) {
         let held = matches!(outcome.decision.operation, Operation::Hold(Hold::ForeignPending { .. }));
         let Some((Head::Ours(stored) | Head::Foreign(stored), at)) =
-            self.mem.records.head.as_ref().filter(|_| held)
+            self.newest.memory.head.as_ref().filter(|_| held)
         else {
-            self.mem.claimant = None;
+            *self.known = None;
             return;
         };
-        if self.mem.claimant.as_ref().is_some_and(|(of, _)| of == at) {
+        if self.known.as_ref().is_some_and(|(of, _)| of == at) {
             return;
         }
         let at = *at;
@@ -28,17 +36,17 @@ impl Pass<'_> {
                 format!("the release {}/{}", owner.namespace, owner.name)
             }
             None => {
-                let client = self.scope.ctx.as_operator.client();
-                match unsealed::claim(client, self.scope.settings.history_storage, stored).await {
+                let client = self.newest.scope.ctx.as_operator.client();
+                match unsealed::claim(client, self.newest.scope.settings.history_storage, stored).await {
                     Ok(claim) => whose(&claim),
                     Err(error) => {
-                        tracing::debug!(release = %self.scope.key, %error, "whose pending revision it is stays unknown");
+                        tracing::debug!(release = %self.newest.scope.key, %error, "whose pending revision it is stays unknown");
                         return;
                     }
                 }
             }
         };
-        self.mem.claimant = Some((at, claims(stored, &who)));
+        *self.known = Some((at, claims(stored, &who)));
     }
 }
 

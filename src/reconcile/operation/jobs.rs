@@ -86,7 +86,7 @@ impl Pass<'_> {
         let uid = run_of(running, id)?;
         let named = |index: &usize| running.parts.objects.get(*index).is_some_and(|object| object.id == *id);
         let waits = running.plan.steps.iter().any(|step| match step {
-            plan::Step::Wait { objects, wait, .. } => self.waits(*wait) && objects.iter().any(named),
+            plan::Step::Wait { objects, wait, .. } => self.scope.waits(*wait) && objects.iter().any(named),
             _ => false,
         });
         (waits && !running.hasty).then_some(uid)

@@ -117,7 +117,7 @@ impl Pass<'_> {
         objects: &[usize],
         wait: Wait,
     ) -> Result<Step, Error> {
-        if !self.waits(wait) || running.hasty {
+        if !self.scope.waits(wait) || running.hasty {
             self.health().wake_on(&BTreeMap::new());
             return Ok(Step::Done);
         }
@@ -150,15 +150,6 @@ impl Pass<'_> {
             return Ok(Step::Done);
         }
         Ok(judge(waiting, deadline, self.scope.now).into())
-    }
-
-    /// Whether the spec wants such a wait.
-    pub(in crate::reconcile) fn waits(&self, wait: Wait) -> bool {
-        match wait {
-            Wait::Named => true,
-            Wait::Wave => self.scope.settings.waves.wait,
-            Wait::Last => self.scope.settings.wait,
-        }
     }
 
     /// Objects that this process applied are known by the answer; at others it has to look.

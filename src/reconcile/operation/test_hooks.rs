@@ -1,28 +1,13 @@
 //! Runs the test hooks of what is deployed. The revision stays deployed and locked, whatever they say.
 
-use crate::api::names;
 use crate::plan::Phase;
 use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::progress::{Progress, Run};
 use crate::reconcile::{Error, Pass};
-use crate::release::{OperationPhase, State, Tested};
-use crate::storage::Head;
+use crate::release::Tested;
 
 impl Pass<'_> {
-    /// Whether tests of the deployed revision are due: asked for, switched on and not run yet, or begun.
-    pub(in crate::reconcile) fn test_wanted(&self) -> bool {
-        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return false };
-        let Some(private) = head.private.as_ref().filter(|_| head.record.state == State::Deployed) else {
-            return false;
-        };
-        let begun = private.operation.as_ref().is_some_and(|begun| begun.phase == OperationPhase::Test);
-        let answered = private.tested.as_ref().and_then(|tested| tested.request.as_ref());
-        let asked =
-            self.request_pending(names::TEST_AT) && answered != self.scope.settings.requests.test_at.as_ref();
-        begun || asked || (self.scope.settings.test.enabled && private.tested.is_none())
-    }
-
     /// Runs the tests one after another, all of them, and writes down how they ended.
     pub(in crate::reconcile) async fn test(&mut self) -> Result<Progress, Error> {
         self.load_running().await?;

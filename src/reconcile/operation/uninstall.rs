@@ -62,7 +62,7 @@ impl Pass<'_> {
             return self.records_go().await;
         }
         if !matches!(head.record.state, State::PendingUninstall { .. }) {
-            if let Some(waits) = self.await_dependents() {
+            if let Some(waits) = self.dependents().await_them() {
                 return Ok(waits);
             }
             self.mem.running = None;

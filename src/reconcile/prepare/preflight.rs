@@ -37,7 +37,8 @@ impl Pass<'_> {
         for entry in prepared.private.leftovers.iter().filter(|entry| !entry.keep) {
             self.need(&entry.api_version, &entry.id, REMOVE, &[], &mut needed).await?;
         }
-        needed.extend(rights_to_probe(&prepared.parts.objects, &prepared.plan, |wait| self.waits(wait)));
+        needed
+            .extend(rights_to_probe(&prepared.parts.objects, &prepared.plan, |wait| self.scope.waits(wait)));
         let adopts = self.scope.settings.adopt != Adopt::Never || prepared.private.has_adopted();
         needed.extend(self.access().rights_to_keep_records(adopts));
         let makes_namespace =

@@ -5,17 +5,17 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::api::{CrdSettings, names};
+use crate::api::names;
 use crate::manifest::{self, Object, ObjectId};
-use crate::pack::layers::{self, Layer};
+use crate::pack::layers::{self};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
 use crate::reconcile::context::fair::Turn;
 use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::inputs::lookup::Seen;
-use crate::reconcile::inputs::sources::Freshness;
+use crate::reconcile::inputs::wanted::Wanted;
 use crate::reconcile::records::parsed::{joined, webhooks_later};
 use crate::reconcile::records::planned::occasion;
 use crate::reconcile::{Error, Pass};
@@ -26,17 +26,6 @@ use crate::render::{self, Rendered, Secrets};
 
 /// A render that takes longer is abandoned.
 const RENDER_DEADLINE: Duration = Duration::from_secs(30);
-
-/// What the release asks for, before rendering.
-pub(in crate::reconcile) struct Wanted {
-    pub pack: Arc<Pack>,
-    /// What the user says of values, the weakest first.
-    pub layers: Vec<Layer>,
-    /// These on each other.
-    pub user: Value,
-    /// Digest of everything that decides the manifest.
-    pub inputs: String,
-}
 
 /// A revision that is ready to be stored.
 pub(in crate::reconcile) struct Prepared {
@@ -50,40 +39,6 @@ pub(in crate::reconcile) struct Prepared {
 }
 
 impl Pass<'_> {
-    /// Looks up the pack and computes the inputs digest. What it reads is referred to already.
-    pub(in crate::reconcile) async fn wanted(&mut self) -> Result<Wanted, Error> {
-        // A request to reconcile also looks at the source again.
-        let asked = self.request_pending(names::RECONCILE_AT);
-        let fresh = Freshness {
-            interval: self.scope.settings.interval,
-            changed: self.generation_changed(),
-            request: self.scope.settings.requests.reconcile_at.clone().filter(|_| asked),
-        };
-        let pack = self
-            .scope
-            .ctx
-            .pack(&self.scope.settings.pack, self.scope.cluster, self.scope.key, &fresh)
-            .await?;
-        let layers = self.layers(asked).await?;
-        let user = self.user_values(&layers)?;
-        // A null may be there to remove a default of a pack inside, so it is an input too.
-        let lay = if pack.subpacks.is_empty() { pack::values::merge } else { pack::values::overlay };
-        let values = lay(pack.values.clone(), user.clone());
-        let mut inputs = json!({
-            "pack": pack.digest,
-            "values": values,
-            "releaseName": self.scope.settings.release_name,
-            "targetNamespace": self.scope.settings.target_namespace,
-        });
-        let CrdSettings { install, upgrade, .. } = &self.scope.settings.crds;
-        if install.is_some() || upgrade.is_some() {
-            // Which definitions are written. Without the field the digest is that of records that know nothing of it.
-            inputs["crds"] = json!({"install": install, "upgrade": upgrade});
-        }
-        let inputs = manifest::digest(&inputs);
-        Ok(Wanted { pack, layers, user, inputs })
-    }
-
     /// Renders and checks everything that can be checked without touching an object.
     pub(in crate::reconcile) async fn prepare(
         &mut self,
@@ -171,7 +126,7 @@ impl Pass<'_> {
             last_deployed: known.and_then(|private| private.last_deployed),
             unreachable: past.unreachable,
             accepted: false,
-            approved: self.scope.settings.requests.approve.clone().filter(|_| self.needs_approval()),
+            approved: self.scope.settings.requests.approve.clone().filter(|_| self.scope.needs_approval()),
             target: None,
             undone: None,
             failures,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::Class;
+use crate::reconcile::inputs::wanted::Wanted;
 use crate::reconcile::prepare::revision::Prepared;
-use crate::reconcile::prepare::revision::Wanted;
 use crate::reconcile::{Error, Pass};
 use crate::release::Action;
 use crate::release::decide::{self, Head as Seen, Observation, Successor};

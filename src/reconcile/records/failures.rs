@@ -1,9 +1,7 @@
 //! What is known of inputs that failed: written down with the failure, carried along, and not tried again unasked.
 
 use crate::api::{conditions, reasons};
-use crate::manifest;
 use crate::reconcile::Error;
-use crate::reconcile::context::Scope;
 use crate::reconcile::records::{NewestRecord, Records};
 use crate::release::decide::{self, Observation};
 use crate::release::{Action, Past, State, Undone};
@@ -11,14 +9,6 @@ use crate::storage::{Head, Stored};
 
 /// Longest code at the beginning of a reason.
 const REASON_MAX: usize = 64;
-
-impl Scope<'_> {
-    /// Digest of the spec.
-    pub(in crate::reconcile) fn spec_digest(&self) -> String {
-        // What was read as JSON is written as such.
-        manifest::digest(&serde_json::to_value(&self.release.spec).unwrap_or_default())
-    }
-}
 
 impl NewestRecord<'_> {
     /// [`Scope::spec_digest`] if anything failed that it is compared with.

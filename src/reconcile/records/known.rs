@@ -1,5 +1,6 @@
 //! What is known of the newest record beside what the record itself says: an older state of it is no newest one.
 
+use crate::api::names;
 use crate::manifest::digest_of;
 use crate::reconcile::records::{NewestRecord, Records};
 use crate::release::decide::{Doubt, Doubtful};
@@ -56,6 +57,15 @@ impl<'a> NewestRecord<'a> {
             digest: unproved.understood.then(|| digest_of(named.as_bytes())),
             message: format!("record {}/{}: {}", stored.namespace, stored.secret_name, because.explain()),
         })
+    }
+
+    /// Somebody waits for an answer: to another spec, or to a request.
+    pub(in crate::reconcile) fn spec_changed(&self) -> bool {
+        self.scope.generation_changed()
+            || self.scope.request_pending(names::RECONCILE_AT)
+            || self.scope.request_pending(names::RESET_AT)
+            || self.accept_pending()
+            || self.scope.request_pending(names::TEST_AT)
     }
 
     /// The newest revision that status or memory speak of; 0 when they speak of none.

@@ -89,11 +89,11 @@ impl Records<'_> {
         NewestRecord { scope: self.scope, memory: self.memory }
     }
 
-    fn access(&self) -> Access<'_> {
+    pub(in crate::reconcile) fn access(&self) -> Access<'_> {
         Access { scope: self.scope }
     }
 
-    fn claims(&mut self) -> Claims<'_> {
+    pub(in crate::reconcile) fn claims(&mut self) -> Claims<'_> {
         Claims { scope: self.scope, claimed: self.claimed }
     }
 

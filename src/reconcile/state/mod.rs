@@ -84,12 +84,8 @@ pub struct Remembered {
     pub stays: BTreeSet<ObjectId>,
     /// The wait of a release that is being deleted for those that depend on it.
     pub awaited: Option<Awaited>,
-    /// What was asked for by annotation in the last pass.
-    pub requests: Requests,
     /// Durations of the spec that do not count as written, as far as an Event has told it.
     pub bounded: Vec<Bounded>,
-    /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.
-    pub source_changes: u64,
     /// Digest of the status that the API server refused last, and why: it is not sent again.
     pub(super) refused: Option<(String, Refused)>,
     /// When a running operation was last shown in the status.
@@ -112,7 +108,7 @@ pub struct Remembered {
     pub no_way_back: Option<String>,
 }
 
-/// Errors in a row, and when the next try is made.
+/// Errors in a row, and what makes the next try due.
 #[derive(Default)]
 pub struct Backoff {
     /// Passes in a row that ended in an error before any record was made.
@@ -123,6 +119,22 @@ pub struct Backoff {
     pub blind: bool,
     /// No new try before this time.
     pub retry_at: Option<Timestamp>,
+    /// What was asked for by annotation in the last pass.
+    pub requests: Requests,
+    /// What [`ReferenceWatch::changes`](crate::watch::ReferenceWatch::changes) said in the last pass.
+    pub source_changes: u64,
+}
+
+impl Backoff {
+    /// Takes note of the requests by annotation; gives those of before. A new one is reason enough to try at once, one that
+    /// only waits for its answer is none: what stands in its way stood there a moment ago.
+    pub(super) fn take_requests(&mut self, asked: &Requests) -> Requests {
+        let before = std::mem::replace(&mut self.requests, asked.clone());
+        if before != self.requests {
+            self.retry_at = None;
+        }
+        before
+    }
 }
 
 /// Objects between two passes that were told to go.

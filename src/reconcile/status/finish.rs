@@ -59,7 +59,7 @@ impl Pass<'_> {
         }
         let again = self.come_back(&outcome);
         if let Some(since) = fetching_since(&outcome) {
-            if !self.spec_changed() {
+            if !self.newest().spec_changed() {
                 // What the status says is still so, and nobody asked for more.
                 return Ok(again.map(|wait| wait.max(FETCHING_AGAIN)));
             }
@@ -74,7 +74,7 @@ impl Pass<'_> {
         }
         self.mem.shown_at = Some(self.scope.now);
         if let Ok(outcome) = &outcome {
-            self.learn_claimant(outcome).await;
+            self.pending_holder().learn(outcome).await;
         }
         let (status, verdict) = status::build(&self.facts(None), &outcome);
         self.tell(&outcome, &verdict);
@@ -172,7 +172,7 @@ impl Pass<'_> {
     /// Drift is reported a moment after it was put back, so that many reverts make one status write; and an operation
     /// shows its first status at once and later ones not too often.
     pub(in crate::reconcile) fn shown_lately(&self, outcome: &Result<Outcome, Error>) -> bool {
-        if self.spec_changed() {
+        if self.newest().spec_changed() {
             return false;
         }
         match outcome {

@@ -72,7 +72,7 @@ impl Head {
 impl Pass<'_> {
     /// Something is to be done that was not when the last try failed.
     pub(super) fn has_news(&self, lock: &LockOf, guard: &Guard) -> bool {
-        self.generation_changed()
+        self.scope.generation_changed()
             || self.scope.ctx.names.is_contested(self.scope.key)
             || guard.head.as_ref().is_some_and(|head| head.at != self.told(lock))
             || !self.scope.ctx.guards.suspicions(self.scope.key).is_empty()
@@ -109,7 +109,7 @@ impl Pass<'_> {
             let at = self.told(lock);
             // What is not deployed is read in each pass: there is nothing else to do, and passes are rare.
             let still = |head: &Head| head.at == at && head.is_deployed();
-            if guard.head.as_ref().is_some_and(still) && !contested && !self.spec_changed() {
+            if guard.head.as_ref().is_some_and(still) && !contested && !self.newest().spec_changed() {
                 return Ok(());
             }
             let head = match lock.installer {

@@ -139,7 +139,7 @@ impl Pass<'_> {
             *guard = Guard { lock: Some(lock.clone()), ..Guard::default() };
         }
         guard.asked.clone_from(&self.scope.settings.ignore);
-        let asked_before = self.take_requests();
+        let asked_before = self.mem.backoff.take_requests(&self.scope.settings.requests);
         let again = match self.mem.backoff.retry_at.filter(|at| self.scope.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
             Some(at) if !self.has_news(&lock, &guard) => Ok(Some(self.tell_until(at))),
@@ -150,7 +150,7 @@ impl Pass<'_> {
         };
         if again.is_err() {
             // Nobody has been told: the request is as new as before.
-            self.mem.requests = asked_before;
+            self.mem.backoff.requests = asked_before;
         }
         guard.manifest = None;
         self.mem.guard = Some(guard);
@@ -178,7 +178,7 @@ impl Pass<'_> {
                 taken_by: taken_by.or_else(|| guard.head.as_ref()?.installed_by.clone()),
                 found: guard.head.as_ref().map_or(&nothing, |head| &head.found),
                 known: self.scope.release.status.as_ref().is_some_and(|status| status.revision.is_some()),
-                watched: self.drift_watched(),
+                watched: self.scope.drift_watched(),
             });
             tracing::debug!(release = %self.scope.key, ?stance, "took a stance");
             if !matches!(stance, Stance::Guard { .. }) {
@@ -290,7 +290,7 @@ impl Pass<'_> {
         }
         let again = self.come_back(&outcome);
         let waits = outcome.as_ref().is_err_and(|error| error.fetching_since().is_some());
-        if self.shown_lately(&outcome) || (waits && !self.spec_changed()) {
+        if self.shown_lately(&outcome) || (waits && !self.newest().spec_changed()) {
             return Ok(again);
         }
         self.mem.shown_at = Some(self.scope.now);

@@ -1,0 +1,88 @@
+//! What a pass is about.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Context;
+use crate::api::{Approval, DriftMode, DriftPause, Settings, SherpackRelease, names};
+use crate::cluster::Cluster;
+use crate::manifest;
+use crate::plan::Wait;
+use crate::release::{Owner, ReleaseKey};
+
+/// The release that a pass is about, its settings, and the cluster as the account that acts for it. No stage changes any of it:
+/// what a stage changes besides, it names as a field of its own.
+#[derive(Clone, Copy)]
+pub(in crate::reconcile) struct Scope<'a> {
+    pub ctx: &'a Context,
+    pub key: &'a ReleaseKey,
+    pub release: &'a SherpackRelease,
+    pub settings: &'a Settings,
+    pub cluster: &'a Arc<Cluster>,
+    /// When the pass began.
+    pub now: Timestamp,
+}
+
+impl<'a> Scope<'a> {
+    /// The uid of the release; empty if the API server gave it none.
+    pub(in crate::reconcile) fn uid(&self) -> &'a str {
+        self.release.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Whether a record with this owner is of this release.
+    pub(in crate::reconcile) fn owns(&self, owner: &Owner) -> bool {
+        owner.namespace == self.key.namespace && owner.name == self.key.name
+    }
+
+    /// This long after the pass began.
+    pub(in crate::reconcile) fn later(&self, by: Duration) -> Timestamp {
+        self.now.checked_add(by).unwrap_or(Timestamp::MAX)
+    }
+
+    /// The spec is another one than the last status speaks of.
+    pub(in crate::reconcile) fn generation_changed(&self) -> bool {
+        let observed = self.release.status.as_ref().and_then(|status| status.observed_generation);
+        observed != self.release.metadata.generation
+    }
+
+    /// A request by annotation that the status does not acknowledge yet.
+    pub(in crate::reconcile) fn request_pending(&self, annotation: &str) -> bool {
+        let asked = self.release.metadata.annotations.as_ref().and_then(|all| all.get(annotation));
+        let handled = self.release.status.as_ref().and_then(|status| status.last_handled.as_ref());
+        let acknowledged = handled.and_then(|handled| match annotation {
+            names::RECONCILE_AT => handled.reconcile_at.as_ref(),
+            names::RESET_AT => handled.reset_at.as_ref(),
+            names::TEST_AT => handled.test_at.as_ref(),
+            _ => None,
+        });
+        asked.is_some() && asked != acknowledged
+    }
+
+    /// Digest of the spec.
+    pub(in crate::reconcile) fn spec_digest(&self) -> String {
+        // What was read as JSON is written as such.
+        manifest::digest(&serde_json::to_value(&self.release.spec).unwrap_or_default())
+    }
+
+    /// A plan counts only once it is approved.
+    pub(in crate::reconcile) fn needs_approval(&self) -> bool {
+        self.settings.approval != Approval::Automatic
+    }
+
+    /// What others change is put back, or told.
+    pub(in crate::reconcile) fn drift_watched(&self) -> bool {
+        let paused = matches!(self.settings.drift_pause(self.now), DriftPause::Until(_));
+        self.settings.drift != DriftMode::Disabled && !paused
+    }
+
+    /// Whether the spec wants such a wait.
+    pub(in crate::reconcile) fn waits(&self, wait: Wait) -> bool {
+        match wait {
+            Wait::Named => true,
+            Wait::Wave => self.settings.waves.wait,
+            Wait::Last => self.settings.wait,
+        }
+    }
+}
