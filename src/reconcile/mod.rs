@@ -56,10 +56,11 @@ use inputs::Inputs;
 use inputs::wanted::Wanted;
 use observe::Observe;
 use observe::dependencies::Dependents;
-use observe::pending_holder::PendingHolder;
 use records::{NewestRecord, Records};
 use state::Remembered;
 use state::progress::{Finished, Outcome, Progress};
+use status::finish::Finish;
+use status::release_writes::ReleaseWrites;
 
 /// Decisions that one pass may make: marking a pending record as failed is followed by another decision.
 const DECISIONS: usize = 6;
@@ -110,9 +111,33 @@ impl<'a> Pass<'a> {
         Dependents { scope: self.scope, awaited: &mut self.mem.awaited }
     }
 
-    fn pending_holder(&mut self) -> PendingHolder<'_> {
-        let newest = NewestRecord { scope: self.scope, memory: &self.mem.records };
-        PendingHolder { newest, known: &mut self.mem.claimant }
+    fn finishing(&mut self) -> Finish<'_> {
+        let Remembered {
+            status,
+            records,
+            running,
+            backoff,
+            history,
+            drift,
+            tally,
+            claimant,
+            ailing,
+            prepare,
+            ..
+        } = &mut *self.mem;
+        Finish {
+            scope: self.scope,
+            status,
+            records,
+            running,
+            backoff,
+            history,
+            drift,
+            tally,
+            claimant,
+            ailing: ailing.as_ref(),
+            prepared: prepare,
+        }
     }
 
     fn health(&self) -> Waits<'_> {
@@ -123,6 +148,19 @@ impl<'a> Pass<'a> {
     fn report(&self) {
         let took = Duration::try_from(Timestamp::now().duration_since(self.scope.now)).unwrap_or_default();
         self.scope.ctx.report.decided(self.decided, took);
+    }
+}
+
+impl Remembered {
+    /// The writes to a release, before anything is known of it.
+    pub(in crate::reconcile) fn writes<'a>(
+        &'a mut self,
+        ctx: &'a Context,
+        key: &'a ReleaseKey,
+        release: &'a SherpackRelease,
+    ) -> ReleaseWrites<'a> {
+        let head = self.records.head.as_ref().map(|(head, _)| head);
+        ReleaseWrites { ctx, key, release, memory: &mut self.status, head }
     }
 }
 
@@ -148,7 +186,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         ctx.memory.forget(&key);
         return Ok(None);
     }
-    let Some(release) = ctx.current(&release, mem.own_version).await? else {
+    let Some(release) = ctx.current(&release, mem.status.own_version).await? else {
         ctx.forget(&key, &release);
         return Ok(None);
     };
@@ -173,7 +211,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     }
     let invalid = invalid.filter(|_| !deleting);
     if !deleting {
-        ctx.tell_bounded(&release, &settings.bounded, &mut mem);
+        ctx.tell_bounded(&release, &settings.bounded, &mut mem.bounded);
     }
     if settings.lock.is_some() && !deleting {
         return drift::external::reconcile(&release, ctx, settings, invalid.as_ref(), &mut mem, now).await;
@@ -181,15 +219,13 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
         ctx.claims_nothing(&release);
-        return ctx
-            .write_status(&release, &key, &mut mem, status::refused(&release, invalid, now))
-            .await
-            .map(|_| None);
+        let refused = status::refused(&release, invalid, now);
+        return mem.writes(ctx, &key, &release).write_status(refused).await.map(|_| None);
     }
     let release = if has_finalizer(&release.metadata) {
         release
     } else {
-        ctx.add_finalizer(&release, &mut mem).await?
+        mem.writes(ctx, &key, &release).add_finalizer().await?
     };
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
     let _claims = ctx.budget.in_pass(&key);
@@ -219,7 +255,7 @@ impl Pass<'_> {
             && self.scope.ctx.objects.suspicions(self.scope.key).is_empty()
         {
             // Whatever woke us, the last try failed a moment ago.
-            return Ok(Some(self.tell_until(at)));
+            return Ok(Some(self.finishing().tell_until(at)));
         }
         let outcome = self.decide_and_act().await;
         match &outcome {
@@ -292,8 +328,8 @@ impl Pass<'_> {
             }
             self.learn_what_waits(&seen, source_error.as_ref());
             let mut decision = decide::decide(&seen);
-            self.mem.no_way_back = None;
-            self.mem.wanted.clone_from(&seen.inputs);
+            self.mem.prepare.no_way_back = None;
+            self.mem.prepare.wanted.clone_from(&seen.inputs);
             if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
                 && !self.has_way_back(&mut seen, *target).await?
             {
@@ -471,7 +507,7 @@ impl Pass<'_> {
         self.decided = "Refuse";
         self.scope.ctx.fetcher.leave(self.scope.key);
         if let Err(error) = self.observe().head().await {
-            return self.settle_refused(invalid, Err(error)).await;
+            return self.finishing().settle_refused(invalid, Err(error)).await;
         }
         let taken =
             self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.newest().head_owner());
@@ -497,7 +533,22 @@ impl Pass<'_> {
             outcome => outcome,
         };
         let outcome = outcome.map(|progress| Outcome { decision, progress });
-        self.settle_refused(invalid, outcome).await
+        self.finishing().settle_refused(invalid, outcome).await
+    }
+
+    /// The status of what the pass came to; without it, the end of a release that is gone.
+    async fn settle(&mut self, outcome: Result<Outcome, Error>) -> Result<Option<Duration>, Error> {
+        let Ok(Outcome { progress: Progress::Gone, decision }) = &outcome else {
+            return self.finishing().settle(outcome).await;
+        };
+        self.mem.backoff.conflicts = 0;
+        if matches!(decision.operation, Operation::Orphan) {
+            self.tell_what_stays().await;
+        }
+        let Scope { ctx, key, release, .. } = self.scope;
+        self.mem.writes(ctx, key, release).drop_finalizer().await?;
+        ctx.forget(key, release);
+        Ok(None)
     }
 
     async fn launch(

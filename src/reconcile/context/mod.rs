@@ -39,7 +39,6 @@ use crate::reconcile::context::throttle::Calm;
 use crate::reconcile::context::values::ValuesKept;
 use crate::reconcile::context::walks::Walks;
 use crate::reconcile::state::Memory;
-use crate::reconcile::state::Remembered;
 use crate::release::{Action, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
@@ -173,12 +172,17 @@ impl Context {
     }
 
     /// Tells of the durations that the spec asks for and that are out of range: once for each wording.
-    pub(super) fn tell_bounded(&self, release: &SherpackRelease, bounded: &[Bounded], mem: &mut Remembered) {
-        for one in bounded.iter().filter(|one| !mem.bounded.contains(one)) {
+    pub(super) fn tell_bounded(
+        &self,
+        release: &SherpackRelease,
+        bounded: &[Bounded],
+        told: &mut Vec<Bounded>,
+    ) {
+        for one in bounded.iter().filter(|one| !told.contains(one)) {
             self.report.event(release, true, reasons::DURATION_OUT_OF_RANGE, "Validate", one.to_string());
         }
-        if mem.bounded != bounded {
-            mem.bounded = bounded.to_vec();
+        if told != bounded {
+            *told = bounded.to_vec();
         }
     }
 

@@ -57,7 +57,7 @@ async fn correct_release(
     ctx: &Context,
     mem: &mut crate::reconcile::state::Remembered,
 ) -> Result<(), Error> {
-    let Some(release) = ctx.current(cached, mem.own_version).await? else { return Ok(()) };
+    let Some(release) = ctx.current(cached, mem.status.own_version).await? else { return Ok(()) };
     let Ok(settings) = api::validate(&release, &ctx.policy) else { return Ok(()) };
     if release.metadata.deletion_timestamp.is_some() {
         return Ok(());

@@ -132,7 +132,8 @@ impl Pass<'_> {
     /// The records go, unless they are to be kept.
     async fn records_go(&mut self) -> Result<Progress, Error> {
         if !self.scope.settings.uninstall.keep_history {
-            self.checkpoint_records().await?;
+            let now = self.scope.now;
+            self.finishing().writes().checkpoint_records(now).await?;
             self.remove_records().await?;
         }
         Ok(Progress::Gone)

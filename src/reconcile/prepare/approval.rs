@@ -22,9 +22,9 @@ impl Pass<'_> {
         next: &Operation,
     ) -> Result<(), Error> {
         let told = self.scope.release.status.as_ref().and_then(|status| status.plan.as_ref());
-        let known = self.mem.plan.as_ref().or(told).filter(|plan| plan.digest == digest).cloned();
+        let known = self.mem.prepare.plan.as_ref().or(told).filter(|plan| plan.digest == digest).cloned();
         if known.is_some() {
-            self.mem.plan = known;
+            self.mem.prepare.plan = known;
             return Ok(());
         }
         let (action, revision, attempt, start_over) = match next {
@@ -47,7 +47,7 @@ impl Pass<'_> {
             let verdict = shipped.verdict.as_deref().unwrap_or("changed");
             summary.push_str(&format!("; definition {}: {verdict}", shipped.name));
         }
-        self.mem.plan = Some(PlanStatus { digest: digest.to_owned(), summary: Some(clip(&summary)) });
+        self.mem.prepare.plan = Some(PlanStatus { digest: digest.to_owned(), summary: Some(clip(&summary)) });
         Ok(())
     }
 

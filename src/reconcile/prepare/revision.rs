@@ -48,7 +48,7 @@ impl Pass<'_> {
         attempt: u32,
         start_over: bool,
     ) -> Result<Prepared, Error> {
-        let weight = self.mem.prepared_weight;
+        let weight = self.mem.prepare.weight;
         self.claims().claim(weight)?;
         // Before anything is read for it.
         let turn = self.scope.ctx.packs.turn(self.scope.key).await.inspect_err(|_| self.claims().hold())?;
@@ -141,8 +141,8 @@ impl Pass<'_> {
             secrets: rendered.secrets,
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
         };
-        self.mem.prepared_weight = record.weight();
-        let weight = self.mem.prepared_weight;
+        self.mem.prepare.weight = record.weight();
+        let weight = self.mem.prepare.weight;
         self.claims().claim(weight)?;
         let before = (!start_over).then(|| past.objects());
         Ok(Prepared { record, private, parts, plan, before })

@@ -53,7 +53,7 @@ impl Pass<'_> {
             Err(error @ Error::RollbackTarget { .. }) => error.to_string(),
             Err(error) => return Err(error),
         };
-        self.mem.no_way_back = Some(problem);
+        self.mem.prepare.no_way_back = Some(problem);
         seen.on_failure.rollback = false;
         if let decide::Head::Ours(head) = &mut seen.head {
             (head.target, head.undo_at_once) = (None, false);

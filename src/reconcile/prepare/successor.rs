@@ -55,7 +55,7 @@ impl Pass<'_> {
     ) -> (Successor, Option<Prepared>) {
         let Some(name) = name_of(seen) else { return (Successor::Unknown, None) };
         let wish = self.wish(name.clone());
-        let known = self.mem.successor.as_ref();
+        let known = self.mem.prepare.successor.as_ref();
         if let Some(known) =
             known.and_then(|tried| tried.answers(&wish, waits_for_its_turn(seen), self.scope.now))
         {
@@ -107,7 +107,7 @@ impl Pass<'_> {
     fn refuse_successor(&mut self, name: String, error: Error) {
         let error = self.secrets.hidden_error(error);
         let again = if error.class() == Class::Retry { TRY_SOON } else { TRY_AGAIN };
-        let told = self.mem.successor.as_ref().and_then(|tried| tried.refusal.as_ref());
+        let told = self.mem.prepare.successor.as_ref().and_then(|tried| tried.refusal.as_ref());
         let message = error.to_string();
         if told != Some(&message) && error.class() != Class::Retry {
             self.scope.ctx.report.event(self.scope.release, true, error.reason(), "Prepare", message.clone());
@@ -117,7 +117,7 @@ impl Pass<'_> {
 
     fn tried(&mut self, wanted: String, refusal: Option<String>, again: Duration) {
         let (wish, again) = (self.wish(wanted), self.scope.later(again));
-        self.mem.successor = Some(Tried { wish, refusal, again });
+        self.mem.prepare.successor = Some(Tried { wish, refusal, again });
     }
 
     fn wish(&self, wanted: String) -> Wish {
@@ -128,11 +128,11 @@ impl Pass<'_> {
     /// Why what is wanted now does not take over from what runs.
     pub(in crate::reconcile) fn learn_what_waits(&mut self, seen: &Observation, unread: Option<&Error>) {
         let unread = unread.filter(|error| error.fetching_since().is_none());
-        self.mem.waits_to_begin = match (decide::held_up(seen), unread) {
+        self.mem.prepare.waits_to_begin = match (decide::held_up(seen), unread) {
             (Some(held), _) => Some(held),
             (None, Some(error)) => Some(self.secrets.shown(error)),
             (None, None) if seen.successor == Successor::Refused => {
-                self.mem.successor.as_ref().and_then(|tried| tried.refusal.clone())
+                self.mem.prepare.successor.as_ref().and_then(|tried| tried.refusal.clone())
             }
             _ => None,
         };

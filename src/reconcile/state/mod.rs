@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-use crate::api::{Bounded, LockOf, PlanStatus, Requests};
+use crate::api::{Bounded, LockOf, Requests};
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
@@ -17,11 +17,11 @@ use crate::plan::probes::Probe;
 use crate::plan::{Parts, Plan};
 use crate::reconcile::context::throttle::Busy;
 use crate::reconcile::drift::external::Guard;
-use crate::reconcile::prepare::successor::Tried;
+use crate::reconcile::prepare::PrepareMemory;
 use crate::reconcile::records::{PendingHistory, RecordMemory};
 use crate::reconcile::state::change_summary::Tally;
 use crate::reconcile::state::redact::Known;
-use crate::reconcile::status::Refused;
+use crate::reconcile::status::StatusMemory;
 use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
 use crate::release::dependents::Awaited;
@@ -58,9 +58,9 @@ impl Memory {
 /// What is remembered of one release.
 #[derive(Default)]
 pub struct Remembered {
-    /// resourceVersion of the release after our own last write to it.
-    pub own_version: u64,
+    pub status: StatusMemory,
     pub records: RecordMemory,
+    pub prepare: PrepareMemory,
     pub history: PendingHistory,
     pub backoff: Backoff,
     /// Who holds the release up with a pending revision, and when the record said so.
@@ -86,26 +86,10 @@ pub struct Remembered {
     pub awaited: Option<Awaited>,
     /// Durations of the spec that do not count as written, as far as an Event has told it.
     pub bounded: Vec<Bounded>,
-    /// Digest of the status that the API server refused last, and why: it is not sent again.
-    pub(super) refused: Option<(String, Refused)>,
-    /// When a running operation was last shown in the status.
-    pub shown_at: Option<Timestamp>,
     /// What the newest operation did with the objects, until the status has told it.
     pub tally: Tally,
     /// The changes of definitions that were counted last, by name: a release that is stopped asks for the same ones in each pass.
     pub counted: BTreeMap<String, String>,
-    /// The plan that waits for approval.
-    pub plan: Option<PlanStatus>,
-    /// What it took to work with the revision that was prepared last.
-    pub prepared_weight: usize,
-    /// What is wanted instead of a revision under way, as it was prepared last.
-    pub(super) successor: Option<Tried>,
-    /// Why that does not begin.
-    pub waits_to_begin: Option<String>,
-    /// Digest of the inputs that the last decision was about.
-    pub wanted: Option<String>,
-    /// Why what failed cannot be undone.
-    pub no_way_back: Option<String>,
 }
 
 /// Errors in a row, and what makes the next try due.

@@ -1,6 +1,7 @@
 //! From what a pass found to the status that it leaves. Pure: the status before, facts, and the time go in.
 
 mod drift;
+mod events;
 pub(super) mod finish;
 mod guard;
 mod health;
@@ -8,6 +9,7 @@ mod history;
 mod operation;
 mod refused;
 pub(super) mod release_writes;
+mod requeue;
 mod verdict;
 
 use jiff::Timestamp;
@@ -36,6 +38,17 @@ use crate::storage::{Head, Stored};
 use drift::drift;
 use operation::operation;
 use verdict::verdict;
+
+/// What is remembered of the writes to the release.
+#[derive(Default)]
+pub struct StatusMemory {
+    /// resourceVersion of the release after our own last write to it.
+    pub own_version: u64,
+    /// Digest of the status that the API server refused last, and why: it is not sent again.
+    refused: Option<(String, Refused)>,
+    /// When a running operation was last shown in the status.
+    pub shown_at: Option<Timestamp>,
+}
 
 /// Everything the status is made from.
 pub(super) struct Facts<'a> {

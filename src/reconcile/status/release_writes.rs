@@ -10,53 +10,51 @@ use serde_json::json;
 use crate::api::{SherpackRelease, SherpackReleaseStatus, conditions, names, reasons};
 use crate::cluster::{describe, version_of};
 use crate::reconcile::context::own;
-use crate::reconcile::state::Remembered;
-use crate::reconcile::status::Refused;
+use crate::reconcile::status::{Refused, StatusMemory};
 use crate::reconcile::{Context, Error, Snapshot, status};
 use crate::release::{Owner, ReleaseKey};
+use crate::storage::Head;
 
 /// What is written when it is the status.
 const STATUS: &str = "status";
 /// Of a write of the status, while others write the release.
 const TRIES: usize = 5;
 
-impl Context {
-    pub(in crate::reconcile) async fn add_finalizer(
-        &self,
-        release: &SherpackRelease,
-        mem: &mut Remembered,
-    ) -> Result<Arc<SherpackRelease>, Error> {
-        let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
+/// Writes to the release itself.
+pub(in crate::reconcile) struct ReleaseWrites<'a> {
+    pub ctx: &'a Context,
+    pub key: &'a ReleaseKey,
+    pub release: &'a SherpackRelease,
+    pub memory: &'a mut StatusMemory,
+    /// The newest record, for what the metrics show of it.
+    pub head: Option<&'a Head>,
+}
+
+impl ReleaseWrites<'_> {
+    pub(in crate::reconcile) async fn add_finalizer(&mut self) -> Result<Arc<SherpackRelease>, Error> {
+        let mut finalizers = self.release.metadata.finalizers.clone().unwrap_or_default();
         finalizers.push(names::FINALIZER.to_owned());
-        self.set_finalizers(release, mem, &finalizers).await.map(Arc::new)
+        self.set_finalizers(&finalizers).await.map(Arc::new)
     }
 
-    pub(in crate::reconcile) async fn drop_finalizer(
-        &self,
-        release: &SherpackRelease,
-        mem: &mut Remembered,
-    ) -> Result<(), Error> {
-        let mut finalizers = release.metadata.finalizers.clone().unwrap_or_default();
+    pub(in crate::reconcile) async fn drop_finalizer(&mut self) -> Result<(), Error> {
+        let mut finalizers = self.release.metadata.finalizers.clone().unwrap_or_default();
         finalizers.retain(|finalizer| finalizer != names::FINALIZER);
-        match self.set_finalizers(release, mem, &finalizers).await {
+        match self.set_finalizers(&finalizers).await {
             Ok(_) => {}
             Err(Error::Own { source, .. }) if crate::cluster::status_code(&source) == Some(404) => {}
             Err(error) => return Err(error),
         }
-        if release.metadata.deletion_timestamp.is_some() {
-            self.let_go.add(&ReleaseKey::of(release), release.uid(), |key| self.watched_uid(key));
+        if self.release.metadata.deletion_timestamp.is_some() {
+            let watched = |key: &ReleaseKey| watched_uid(self.ctx, key);
+            self.ctx.let_go.add(self.key, self.release.uid(), watched);
         }
         Ok(())
     }
 
-    async fn set_finalizers(
-        &self,
-        release: &SherpackRelease,
-        mem: &mut Remembered,
-        finalizers: &[String],
-    ) -> Result<SherpackRelease, Error> {
+    async fn set_finalizers(&mut self, finalizers: &[String]) -> Result<SherpackRelease, Error> {
         // The resourceVersion keeps a finalizer that somebody else added meanwhile.
-        let version = newest_version(release, mem);
+        let version = self.newest_version();
         let patch = serde_json::from_value(json!([
             {"op": "test", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
@@ -66,10 +64,10 @@ impl Context {
             PatchParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PatchParams::default() };
         let written = own(
             "finalizer",
-            self.api(release).patch(&release.name_any(), &params, &Patch::Json::<()>(patch)),
+            self.ctx.api(self.release).patch(&self.release.name_any(), &params, &Patch::Json::<()>(patch)),
         )
         .await?;
-        mem.own_version = version_of(&written.metadata);
+        self.memory.own_version = version_of(&written.metadata);
         Ok(written)
     }
 
@@ -78,68 +76,60 @@ impl Context {
     ///
     /// One that the API server refuses for good is not sent again: what decisions need of it is written in its place.
     pub(in crate::reconcile) async fn write_status(
-        &self,
-        release: &SherpackRelease,
-        key: &ReleaseKey,
-        mem: &mut Remembered,
+        &mut self,
         status: SherpackReleaseStatus,
     ) -> Result<bool, Error> {
-        let known = mem.refused.as_ref().filter(|(digest, _)| *digest == status::digest_of(&status));
+        let known = self.memory.refused.as_ref().filter(|(digest, _)| *digest == status::digest_of(&status));
         if let Some(why) = known.map(|(_, why)| *why) {
-            return self.tell_and_send(release, key, mem, &status::essence(&status, why)).await;
+            return self.tell_and_send(&status::essence(&status, why)).await;
         }
-        let refused = match self.tell_and_send(release, key, mem, &status).await {
+        let refused = match self.tell_and_send(&status).await {
             Err(Error::Own { what: STATUS, source }) => source,
             sent => return sent,
         };
         let Some(why) = Refused::of(&refused) else {
             return Err(Error::Own { what: STATUS, source: refused });
         };
-        mem.refused = Some((status::digest_of(&status), why));
+        self.memory.refused = Some((status::digest_of(&status), why));
         let said = describe(&refused);
-        tracing::warn!(release = %key, error = said, "the API server refuses the status: only a part of it is written");
-        self.report.failed(reasons::STATUS_REFUSED);
+        tracing::warn!(release = %self.key, error = said, "the API server refuses the status: only a part of it is written");
+        self.ctx.report.failed(reasons::STATUS_REFUSED);
         let note =
             format!("the API server refused the status, so names and details are left out of it: {said}");
-        self.report.event(release, true, reasons::STATUS_REFUSED, "Status", note);
-        self.tell_and_send(release, key, mem, &status::essence(&status, why)).await
+        self.ctx.report.event(self.release, true, reasons::STATUS_REFUSED, "Status", note);
+        self.tell_and_send(&status::essence(&status, why)).await
     }
 
     /// Shows a status in the metrics, and writes it unless nothing but times differ.
-    async fn tell_and_send(
-        &self,
-        release: &SherpackRelease,
-        key: &ReleaseKey,
-        mem: &mut Remembered,
-        status: &SherpackReleaseStatus,
-    ) -> Result<bool, Error> {
+    async fn tell_and_send(&mut self, status: &SherpackReleaseStatus) -> Result<bool, Error> {
+        let key = self.key;
         let owns = |owner: &Owner| owner.namespace == key.namespace && owner.name == key.name;
-        let head = mem.records.head.as_ref().and_then(|(head, _)| head.stored());
+        let head = self.head.and_then(Head::stored);
         let head = head.filter(|stored| stored.private.as_ref().is_none_or(|private| owns(&private.owner)));
         let state = head.map(|stored| stored.record.state.name());
-        self.report.release(key, Snapshot { status, state });
-        let before = release.status.clone().unwrap_or_default();
+        self.ctx.report.release(key, Snapshot { status, state });
+        let before = self.release.status.clone().unwrap_or_default();
         if conditions::same_but_time(&before, status) {
             return Ok(false);
         }
         let mut body = json!({
             "apiVersion": names::API_VERSION, "kind": names::KIND,
-            "metadata": {"name": release.name_any(), "resourceVersion": newest_version(release, mem)},
+            "metadata": {"name": self.release.name_any(), "resourceVersion": self.newest_version()},
             "status": without_empty_parts(status),
         });
-        let (api, name) = (self.api(release), release.name_any());
+        let (api, name) = (self.ctx.api(self.release), self.release.name_any());
         let params = PatchParams::apply(names::MANAGER_OWN).force();
         for _ in 0..TRIES {
             match own(STATUS, api.patch_status(&name, &params, &Patch::Apply(&body))).await {
                 Ok(written) => {
-                    mem.own_version = version_of(&written.metadata);
+                    self.memory.own_version = version_of(&written.metadata);
                     return Ok(true);
                 }
                 Err(error) if error.is_conflict() => {
                     // The API server does not compare the uid in a status: one of the same name that was made anew would
                     // be told what became of this one.
                     let found = own("state", api.get_opt(&name)).await?;
-                    let Some(found) = found.filter(|found| found.uid() == release.uid()) else {
+                    let Some(found) = found.filter(|found| found.uid() == self.release.uid()) else {
                         return Err(error);
                     };
                     body["metadata"]["resourceVersion"] = json!(found.resource_version());
@@ -150,26 +140,24 @@ impl Context {
         Err(Error::Undecided)
     }
 
+    /// Says that all objects are gone, before the last record goes.
     pub(in crate::reconcile) async fn checkpoint_records(
-        &self,
-        release: &SherpackRelease,
-        key: &ReleaseKey,
-        mem: &mut Remembered,
+        &mut self,
         now: jiff::Timestamp,
     ) -> Result<(), Error> {
-        let status = status::records_going(release, now);
-        self.write_status(release, key, mem, status).await.map(drop)
+        let status = status::records_going(self.release, now);
+        self.write_status(status).await.map(drop)
     }
 
-    fn watched_uid(&self, key: &ReleaseKey) -> Option<String> {
-        let release = self.releases.get(&ObjectRef::new(&key.name).within(&key.namespace))?;
-        release.metadata.uid.clone()
+    /// Our own last write may be newer than the object at hand.
+    fn newest_version(&self) -> String {
+        self.memory.own_version.max(version_of(&self.release.metadata)).to_string()
     }
 }
 
-/// Our own last write may be newer than the object at hand.
-fn newest_version(release: &SherpackRelease, mem: &Remembered) -> String {
-    mem.own_version.max(version_of(&release.metadata)).to_string()
+fn watched_uid(ctx: &Context, key: &ReleaseKey) -> Option<String> {
+    let release = ctx.releases.get(&ObjectRef::new(&key.name).within(&key.namespace))?;
+    release.metadata.uid.clone()
 }
 
 /// The status as it can be applied: an empty map in place of one that had fields of ours comes out of the API

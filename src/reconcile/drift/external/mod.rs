@@ -107,12 +107,12 @@ pub(in crate::reconcile) async fn reconcile(
             }
             // Nothing was locked yet, or what is left to others is not known.
             let refused = status::refused(release, invalid, now);
-            return ctx.write_status(release, &key, mem, refused).await.map(|_| None);
+            return mem.writes(ctx, &key, release).write_status(refused).await.map(|_| None);
         }
     }
     if has_finalizer(&release.metadata) {
         // Nothing of a lock has to be undone.
-        ctx.drop_finalizer(release, mem).await?;
+        mem.writes(ctx, &key, release).drop_finalizer().await?;
         return Ok(Some(Duration::ZERO));
     }
     let cluster = ctx.cluster_of(&settings.acts_as, &key);
@@ -142,7 +142,7 @@ impl Pass<'_> {
         let asked_before = self.mem.backoff.take_requests(&self.scope.settings.requests);
         let again = match self.mem.backoff.retry_at.filter(|at| self.scope.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
-            Some(at) if !self.has_news(&lock, &guard) => Ok(Some(self.tell_until(at))),
+            Some(at) if !self.has_news(&lock, &guard) => Ok(Some(self.finishing().tell_until(at))),
             _ => {
                 let outcome = self.take_stance(&lock, &mut guard).await;
                 self.settle_guard(&lock, &guard, outcome, invalid).await
@@ -285,15 +285,15 @@ impl Pass<'_> {
                 (None, Err(self.secrets.hidden_error(error)))
             }
         };
-        if self.lost_a_race(&outcome) {
+        if self.finishing().lost_a_race(&outcome) {
             return Ok(Some(Duration::from_millis(100)));
         }
-        let again = self.come_back(&outcome);
+        let again = self.finishing().come_back(&outcome);
         let waits = outcome.as_ref().is_err_and(|error| error.fetching_since().is_some());
-        if self.shown_lately(&outcome) || (waits && !self.newest().spec_changed()) {
+        if self.finishing().shown_lately(&outcome) || (waits && !self.newest().spec_changed()) {
             return Ok(again);
         }
-        self.mem.shown_at = Some(self.scope.now);
+        self.mem.status.shown_at = Some(self.scope.now);
         let first = guard.failing.values().next();
         let guarding = Guarding {
             lock,
@@ -303,7 +303,8 @@ impl Pass<'_> {
             failing: first.map(|first| (first.reason, first.message.clone(), guard.failing.len())),
         };
         let guards = matches!(stance, Some(Stance::Guard { .. } | Stance::Open { .. }));
-        let facts = status::Facts { guards, ..self.facts(invalid) };
+        let mut finish = self.finishing();
+        let facts = status::Facts { guards, ..finish.facts(invalid) };
         let told = match (&stance, &outcome) {
             (Some(stance), _) => Ok(stance),
             (None, Err(error)) => Err(error),
@@ -311,8 +312,8 @@ impl Pass<'_> {
             (None, Ok(_)) => return Ok(again),
         };
         let (status, verdict) = status::guarded(&facts, &guarding, told);
-        self.tell(&outcome, &verdict);
-        self.scope.ctx.write_status(self.scope.release, self.scope.key, self.mem, status).await?;
+        finish.tell(&outcome, &verdict);
+        finish.writes().write_status(status).await?;
         Ok(again)
     }
 }
