@@ -54,6 +54,8 @@ use context::fair::Turn;
 use health::Waits;
 use inputs::Inputs;
 use inputs::wanted::Wanted;
+use objects::expected::Expected;
+use objects::{Deployed, Objects, Rollout};
 use observe::Observe;
 use observe::dependencies::Dependents;
 use records::{NewestRecord, Records};
@@ -138,6 +140,34 @@ impl<'a> Pass<'a> {
             ailing: ailing.as_ref(),
             prepared: prepare,
         }
+    }
+
+    fn live(&self) -> Objects<'a> {
+        Objects { scope: self.scope }
+    }
+
+    fn rollout(&mut self) -> Rollout<'_> {
+        let Remembered { records, running, history, backoff, tally, .. } = &mut *self.mem;
+        let claimed = &mut self.claimed;
+        Rollout {
+            records: Records { scope: self.scope, memory: records, running, history, backoff, claimed },
+            tally,
+        }
+    }
+
+    fn deployed(&mut self) -> Deployed<'_> {
+        let Remembered { records, running, history, backoff, secrets, .. } = &mut *self.mem;
+        let claimed = &mut self.claimed;
+        Deployed {
+            records: Records { scope: self.scope, memory: records, running, history, backoff, claimed },
+            secrets: &mut self.secrets,
+            known: secrets.as_ref(),
+        }
+    }
+
+    fn expected(&mut self) -> Expected<'_> {
+        let Remembered { records, expectations, .. } = &mut *self.mem;
+        Expected { newest: NewestRecord { scope: self.scope, memory: records }, memory: expectations }
     }
 
     fn health(&self) -> Waits<'_> {
@@ -359,7 +389,7 @@ impl Pass<'_> {
                 }
                 Operation::AcceptRecord => {
                     self.records().accept_record().await?;
-                    self.mem.expected_of = None;
+                    self.mem.expectations.of = None;
                     continue;
                 }
                 Operation::Install { revision, attempt } | Operation::Upgrade { revision, attempt } => {

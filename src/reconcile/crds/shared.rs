@@ -75,14 +75,14 @@ impl Pass<'_> {
         let objects = crate::reconcile::records::parsed::objects_in(&stored).await?;
         let Some(private) = stored.private.as_mut() else { return Ok(()) };
         let uid = private.owner.uid.clone();
-        self.watch(&private.inventory).await?;
+        self.live().watch(&private.inventory).await?;
         for entry in private.inventory.iter_mut() {
             if !entry.id.is_definition() || entry.uid.is_some() {
                 continue;
             }
             let Some(object) = objects.iter().find(|object| object.id == entry.id) else { continue };
             self.mark_adopted(&private.definitions, &[object]).await?;
-            let applied = self.apply_one(object, entry, &[], &uid).await.1?;
+            let applied = self.live().apply_one(object, entry, &[], &uid).await.1?;
             entry.uid = applied.uid();
             entry.fingerprint.clone_from(&applied.fingerprint);
         }

@@ -32,11 +32,11 @@ impl Pass<'_> {
     /// Acts on every suspicion of this release. A kind that cannot be watched leaves the others locked.
     pub(in crate::reconcile) async fn correct(&mut self) -> Result<(), Error> {
         self.access().require_account().await?;
-        let watched = self.expect_deployed().await;
+        let watched = self.expected().expect_deployed().await;
         if watched.as_ref().is_err_and(|error| !error.is_blind()) {
             return watched;
         }
-        let again = self.lock_again().await;
+        let again = self.deployed().lock_again().await;
         self.correct_suspicions().await?;
         again?;
         watched
@@ -89,7 +89,7 @@ impl Pass<'_> {
         let Some(mut private) = stored.private.clone() else { return Ok(()) };
         let entries: BTreeMap<ObjectId, InventoryEntry> =
             private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
-        let rules = self.rules(&private);
+        let rules = self.live().rules(&private);
         let work = due.into_iter().filter_map(|suspicion| {
             let (object, entry) = (objects.get(&suspicion.id)?, entries.get(&suspicion.id)?.clone());
             Some(self.correct_one(suspicion, object, entry, &rules, &private.owner.uid))
@@ -160,10 +160,10 @@ impl Pass<'_> {
         uid: &str,
     ) -> Result<Done, Error> {
         let id = &suspicion.id;
-        let marks = self.marks(uid);
+        let marks = self.live().marks(uid);
         let mut action = DriftAction::Reverted;
         let mut hidden = None;
-        if entry.ran.is_some() && self.job_is_gone(entry).await? {
+        if entry.ran.is_some() && self.live().job_is_gone(entry).await? {
             return Ok(Done::InOrder);
         }
         if suspicion.gone {
@@ -183,7 +183,7 @@ impl Pass<'_> {
             let mut taken = left_to_others(&object.body, &suspicion.managed_fields);
             let replicas = |path: &String| path == plan::REPLICAS;
             if !taken.iter().chain(&entry.handed_over).any(replicas)
-                && self.has_autoscaler(id, &object.body, &suspicion.managed_fields).await?
+                && self.live().has_autoscaler(id, &object.body, &suspicion.managed_fields).await?
             {
                 taken.push(plan::REPLICAS.to_owned());
             }
@@ -208,15 +208,15 @@ impl Pass<'_> {
             None => (!suspicion.gone).then_some(&suspicion.managed_fields[..]),
         };
         let left = match evidence {
-            Some(fields) => self.leave_ignored(object, entry, rules, Some(fields)).await?,
+            Some(fields) => self.live().leave_ignored(object, entry, rules, Some(fields)).await?,
             // It is created.
             None => Left::default(),
         };
-        let strict = self.is_strict(object, entry);
+        let strict = self.live().is_strict(object, entry);
         if !suspicion.gone && action == DriftAction::Reverted && (strict || entry.ignored != ignored_before) {
             let body = plan::apply_body(object, entry, marks);
             let lost = managed_fields::lost_paths(&body, &suspicion.managed_fields);
-            let added = strict && !self.added(object, rules, &suspicion.managed_fields).is_empty();
+            let added = strict && !self.live().added(object, rules, &suspicion.managed_fields).is_empty();
             if lost.is_empty() && !added {
                 action = DriftAction::HandedOver;
             }
@@ -225,7 +225,7 @@ impl Pass<'_> {
         let body = plan::apply_body(object, entry, marks);
         self.scope.ctx.objects.table().begin(id);
         let applied = match self.scope.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
-            Ok(applied) => self.strictly(object, entry, rules, &body, applied).await,
+            Ok(applied) => self.live().strictly(object, entry, rules, &body, applied).await,
             Err(error) => Err(error),
         };
         let applied = match applied {
@@ -236,7 +236,7 @@ impl Pass<'_> {
                     // It went a moment ago.
                     return Ok(Done::Awaited);
                 }
-                return Err(self.unchangeable(object, &body, error).await.into());
+                return Err(self.live().unchangeable(object, &body, error).await.into());
             }
         };
         let fingerprint = applied.fingerprint.clone();
@@ -277,7 +277,7 @@ impl Pass<'_> {
             DriftAction::Reverted | DriftAction::Reported => {}
         }
         let wishes = wishes(rules, object);
-        if self.is_strict(object, entry) && !self.added(object, rules, evidence).is_empty() {
+        if self.live().is_strict(object, entry) && !self.live().added(object, rules, evidence).is_empty() {
             return Ok(reported);
         }
         let live = self.scope.cluster.get(&entry.api_version, &entry.id).await?;
@@ -310,10 +310,10 @@ impl Pass<'_> {
         action: DriftAction,
     ) {
         let id = &suspicion.id;
-        let body = locked_part(object, self.asked_rules(), &suspicion.managed_fields);
+        let body = locked_part(object, self.live().asked_rules(), &suspicion.managed_fields);
         let rival = managed_fields::rivals(&body, &suspicion.managed_fields).into_iter().next();
         let rival = rival.or_else(|| {
-            let added = self.added(object, self.asked_rules(), &suspicion.managed_fields);
+            let added = self.live().added(object, self.live().asked_rules(), &suspicion.managed_fields);
             added.into_iter().next()
         });
         let manager = rival.as_ref().map(|taken| taken.manager.clone());

@@ -16,70 +16,16 @@ use crate::cluster::{self, Applied, Mode};
 use crate::manifest::adoption::{Adopted, Before};
 use crate::manifest::{InventoryEntry, Object, ObjectId, digest_of};
 use crate::plan;
+use crate::reconcile::Error;
+use crate::reconcile::access::Access;
+use crate::reconcile::objects::{Objects, Rollout};
 use crate::reconcile::records::sweep::kept_secret;
-use crate::reconcile::{Error, Pass};
 use crate::storage::Stored;
 
 /// Most bytes that are kept of one object.
 const KEPT_MAX: usize = 64 * 1024;
 
-impl Pass<'_> {
-    /// Keeps what the applies to come change of adopted objects, and writes down where. Gives the versions that were
-    /// looked at.
-    ///
-    /// # Errors
-    /// Those of the API server; [`cluster::Error::AdoptionTooLarge`]. Nothing was applied then.
-    pub(in crate::reconcile) async fn keep_adopted(
-        &mut self,
-        stored: &mut Stored,
-        due: &[&Object],
-        absent: &mut BTreeSet<ObjectId>,
-    ) -> Result<HashMap<ObjectId, String>, Error> {
-        let mut versions = HashMap::new();
-        let Some(private) = &stored.private else { return Ok(versions) };
-        let adopted = |object: &&&Object| {
-            let entry = private.inventory.iter().find(|entry| entry.id == object.id);
-            entry.and_then(|entry| entry.adopted.as_ref()).is_some_and(|adopted| !adopted.deployed)
-        };
-        let adopted: Vec<&Object> = due.iter().filter(adopted).copied().collect();
-        if adopted.is_empty() {
-            return Ok(versions);
-        }
-        let uid = private.owner.uid.clone();
-        let rules = self.rules(private);
-        let mut next = private.clone();
-        let mut replaced = Vec::new();
-        for object in adopted {
-            let Some(entry) = next.inventory.iter_mut().find(|entry| entry.id == object.id) else { continue };
-            let Some(live) = self.scope.cluster.get(&object.api_version, &object.id).await? else {
-                // It has gone, so what comes is the release's own.
-                replaced.extend(entry.adopted.take().and_then(|adopted| adopted.kept));
-                absent.insert(object.id.clone());
-                continue;
-            };
-            versions.extend(
-                live.live.metadata.resource_version.clone().map(|version| (object.id.clone(), version)),
-            );
-            let before = self.before_of(object, entry, &rules, &uid, &live).await?;
-            let kept = if before.is_empty() {
-                None
-            } else {
-                Some(self.store_before(&uid, &object.id, &before).await?)
-            };
-            let known = entry.adopted.take().unwrap_or_default();
-            replaced.extend(known.kept.filter(|known| Some(known) != kept.as_ref()));
-            entry.adopted = Some(Adopted { kept, deployed: false, unexplained: known.unexplained });
-        }
-        if stored.private.as_ref() != Some(&next) {
-            let mut whole = stored.clone();
-            whole.private = Some(next);
-            *stored = self.records().save(&whole, true).await?;
-            self.records().wrote(stored);
-            self.forget_kept(replaced).await;
-        }
-        Ok(versions)
-    }
-
+impl Objects<'_> {
     /// What an apply of the object changes, beside what this line of revisions has changed already.
     async fn before_of(
         &self,
@@ -119,7 +65,7 @@ impl Pass<'_> {
                 cluster::Error::AdoptionTooLarge { id: id.clone(), bytes: text.len(), limit: KEPT_MAX };
             return Err(error.into());
         }
-        self.access().require_rights_to_kept().await?;
+        Access { scope: self.scope }.require_rights_to_kept().await?;
         let digest = digest_of(&text);
         let secret = kept_secret(self.scope.settings, &digest);
         let body = json!({
@@ -141,7 +87,7 @@ impl Pass<'_> {
 
     /// What was kept; `None` when it is not there any more, or is not what was kept.
     async fn kept(&self, uid: &str, id: &ObjectId, digest: &str) -> Result<Option<Before>, Error> {
-        self.access().require_rights_to_kept().await?;
+        Access { scope: self.scope }.require_rights_to_kept().await?;
         let Some(secret) =
             self.scope.ctx.as_operator.get("v1", &kept_secret(self.scope.settings, digest)).await?
         else {
@@ -160,7 +106,7 @@ impl Pass<'_> {
         for digest in digests {
             let id = kept_secret(self.scope.settings, &digest);
             let gone = async {
-                self.access().require_rights_to_kept().await?;
+                Access { scope: self.scope }.require_rights_to_kept().await?;
                 let meta = self.scope.ctx.as_operator.metadata("v1", &id).await?;
                 match meta.and_then(|meta| meta.uid) {
                     Some(uid) => Ok(self.scope.ctx.as_operator.delete("v1", &id, &uid).await?),
@@ -242,6 +188,65 @@ impl Pass<'_> {
         };
         let warning = lost || !refused.is_empty();
         self.scope.ctx.report.event(self.scope.release, warning, reasons::HANDED_BACK, "HandBack", note);
+    }
+}
+
+impl Rollout<'_> {
+    /// Keeps what the applies to come change of adopted objects, and writes down where. Gives the versions that were
+    /// looked at.
+    ///
+    /// # Errors
+    /// Those of the API server; [`cluster::Error::AdoptionTooLarge`]. Nothing was applied then.
+    pub(in crate::reconcile) async fn keep_adopted(
+        &mut self,
+        stored: &mut Stored,
+        due: &[&Object],
+        absent: &mut BTreeSet<ObjectId>,
+    ) -> Result<HashMap<ObjectId, String>, Error> {
+        let objects = self.objects();
+        let mut versions = HashMap::new();
+        let Some(private) = &stored.private else { return Ok(versions) };
+        let adopted = |object: &&&Object| {
+            let entry = private.inventory.iter().find(|entry| entry.id == object.id);
+            entry.and_then(|entry| entry.adopted.as_ref()).is_some_and(|adopted| !adopted.deployed)
+        };
+        let adopted: Vec<&Object> = due.iter().filter(adopted).copied().collect();
+        if adopted.is_empty() {
+            return Ok(versions);
+        }
+        let uid = private.owner.uid.clone();
+        let rules = objects.rules(private);
+        let mut next = private.clone();
+        let mut replaced = Vec::new();
+        for object in adopted {
+            let Some(entry) = next.inventory.iter_mut().find(|entry| entry.id == object.id) else { continue };
+            let Some(live) = objects.scope.cluster.get(&object.api_version, &object.id).await? else {
+                // It has gone, so what comes is the release's own.
+                replaced.extend(entry.adopted.take().and_then(|adopted| adopted.kept));
+                absent.insert(object.id.clone());
+                continue;
+            };
+            versions.extend(
+                live.live.metadata.resource_version.clone().map(|version| (object.id.clone(), version)),
+            );
+            let before = objects.before_of(object, entry, &rules, &uid, &live).await?;
+            let kept = if before.is_empty() {
+                None
+            } else {
+                Some(objects.store_before(&uid, &object.id, &before).await?)
+            };
+            let known = entry.adopted.take().unwrap_or_default();
+            replaced.extend(known.kept.filter(|known| Some(known) != kept.as_ref()));
+            entry.adopted = Some(Adopted { kept, deployed: false, unexplained: known.unexplained });
+        }
+        if stored.private.as_ref() != Some(&next) {
+            let mut whole = stored.clone();
+            whole.private = Some(next);
+            *stored = self.records.save(&whole, true).await?;
+            self.records.wrote(stored);
+            objects.forget_kept(replaced).await;
+        }
+        Ok(versions)
     }
 }
 

@@ -4,54 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::{self, Holder, is_hidden};
 use crate::manifest::{InventoryEntry, ObjectId};
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::Error;
+use crate::reconcile::objects::Objects;
+use crate::reconcile::records::NewestRecord;
+use crate::reconcile::state::Expectations;
 use crate::release::ReleaseKey;
 use crate::storage::{Head, Stored};
 use crate::watch::{ObjectWatches, Sighting};
 
-impl Pass<'_> {
-    /// Makes sure that the watches know what the deployed revision left behind. After a restart this is where
-    /// drift made meanwhile becomes visible.
-    pub(in crate::reconcile) async fn expect_deployed(&mut self) -> Result<(), Error> {
-        let Some((Head::Ours(stored), _)) = &self.mem.records.head else { return Ok(()) };
-        let revision = stored.record.version;
-        let strict_before = self.mem.strict.replace(self.scope.settings.strict.clone());
-        if strict_before.is_some_and(|before| before != self.scope.settings.strict) {
-            // What was seen was not looked at with these eyes.
-            self.scope.ctx.objects.table().doubt(self.scope.key);
-        } else if self.mem.expected_of == Some(revision) && !self.scope.ctx.objects.blind(self.scope.key) {
-            return Ok(());
-        }
-        let inventory =
-            stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
-        self.expect(&inventory).await?;
-        self.mem.expected_of = Some(revision);
-        Ok(())
-    }
-
-    /// Makes sure of the same before an operation, for what it is going to apply: nobody may have looked yet.
-    pub(in crate::reconcile) async fn expect_wanted(
-        &mut self,
-        wanted: &[InventoryEntry],
-    ) -> Result<(), Error> {
-        let Some((Head::Ours(stored), _)) = &self.mem.records.head else { return Ok(()) };
-        if self.mem.expected_of == Some(stored.record.version) {
-            return Ok(());
-        }
-        // The version of before may not be served any more.
-        let versions: BTreeMap<&ObjectId, &String> =
-            wanted.iter().map(|entry| (&entry.id, &entry.api_version)).collect();
-        let known = stored.private.iter().flat_map(|private| &private.inventory);
-        let inventory: Vec<InventoryEntry> = known
-            .filter_map(|entry| {
-                let api_version = (*versions.get(&entry.id)?).clone();
-                Some(InventoryEntry { api_version, ..entry.clone() })
-            })
-            .collect();
-        self.expect(&inventory).await
-    }
-
-    pub(in crate::reconcile) async fn expect(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+impl Objects<'_> {
+    pub(in crate::reconcile) async fn expect(&self, inventory: &[InventoryEntry]) -> Result<(), Error> {
         self.evict_departed(inventory).await?;
         {
             let mut table = self.scope.ctx.objects.table();
@@ -80,7 +42,7 @@ impl Pass<'_> {
     }
 
     /// Watches every kind of `inventory` and tracks every object of it.
-    pub(in crate::reconcile) async fn watch(&mut self, inventory: &[InventoryEntry]) -> Result<(), Error> {
+    pub(in crate::reconcile) async fn watch(&self, inventory: &[InventoryEntry]) -> Result<(), Error> {
         self.evict_departed(inventory).await?;
         self.track(inventory)?;
         let kinds: BTreeSet<(&str, &str)> =
@@ -125,5 +87,60 @@ impl Pass<'_> {
         let inventory = stored.private.iter().flat_map(|private| &private.inventory);
         let kinds = inventory.map(|entry| (entry.id.group.clone(), entry.id.kind.clone())).collect();
         self.scope.ctx.objects.retain_kinds(self.scope.key, &kinds);
+    }
+}
+
+/// Makes sure that the watches know what to expect of the newest revision's objects.
+pub(in crate::reconcile) struct Expected<'a> {
+    pub newest: NewestRecord<'a>,
+    pub memory: &'a mut Expectations,
+}
+
+impl<'a> Expected<'a> {
+    fn objects(&self) -> Objects<'a> {
+        Objects { scope: self.newest.scope }
+    }
+
+    /// Makes sure that the watches know what the deployed revision left behind. After a restart this is where
+    /// drift made meanwhile becomes visible.
+    pub(in crate::reconcile) async fn expect_deployed(&mut self) -> Result<(), Error> {
+        let Some((Head::Ours(stored), _)) = &self.newest.memory.head else { return Ok(()) };
+        let revision = stored.record.version;
+        let strict_before = self.memory.strict.replace(self.newest.scope.settings.strict.clone());
+        if strict_before.is_some_and(|before| before != self.newest.scope.settings.strict) {
+            // What was seen was not looked at with these eyes.
+            self.newest.scope.ctx.objects.table().doubt(self.newest.scope.key);
+        } else if self.memory.of == Some(revision)
+            && !self.newest.scope.ctx.objects.blind(self.newest.scope.key)
+        {
+            return Ok(());
+        }
+        let inventory =
+            stored.private.iter().flat_map(|private| private.inventory.clone()).collect::<Vec<_>>();
+        self.objects().expect(&inventory).await?;
+        self.memory.of = Some(revision);
+        Ok(())
+    }
+
+    /// Makes sure of the same before an operation, for what it is going to apply: nobody may have looked yet.
+    pub(in crate::reconcile) async fn expect_wanted(
+        &mut self,
+        wanted: &[InventoryEntry],
+    ) -> Result<(), Error> {
+        let Some((Head::Ours(stored), _)) = &self.newest.memory.head else { return Ok(()) };
+        if self.memory.of == Some(stored.record.version) {
+            return Ok(());
+        }
+        // The version of before may not be served any more.
+        let versions: BTreeMap<&ObjectId, &String> =
+            wanted.iter().map(|entry| (&entry.id, &entry.api_version)).collect();
+        let known = stored.private.iter().flat_map(|private| &private.inventory);
+        let inventory: Vec<InventoryEntry> = known
+            .filter_map(|entry| {
+                let api_version = (*versions.get(&entry.id)?).clone();
+                Some(InventoryEntry { api_version, ..entry.clone() })
+            })
+            .collect();
+        self.objects().expect(&inventory).await
     }
 }

@@ -8,10 +8,11 @@ use serde_json::Value;
 use crate::cluster::Applied;
 use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
 use crate::plan;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::Error;
+use crate::reconcile::objects::Objects;
 use crate::release::Private;
 
-impl Pass<'_> {
+impl Objects<'_> {
     /// Leaves to others what they took since the last apply, so that this operation does not take it back.
     ///
     /// While the lock is on, a revert has done that already. It may be off, or the release was suspended. `found` are

@@ -14,8 +14,9 @@ use crate::manifest::managed_fields::Taken;
 use crate::manifest::managed_fields::ignore::{Wishes, settle, wishes};
 use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
 use crate::plan;
+use crate::reconcile::Error;
+use crate::reconcile::objects::{Deployed, Objects};
 use crate::reconcile::records::parsed::objects_in;
-use crate::reconcile::{Error, Pass};
 use crate::release::Private;
 use crate::storage::Head;
 
@@ -32,7 +33,7 @@ pub(in crate::reconcile) struct Left {
     pub live: Option<Applied>,
 }
 
-impl Pass<'_> {
+impl<'a> Objects<'a> {
     /// The rules in effect: when the spec cannot be read, those that the record was made with.
     pub(in crate::reconcile) fn rules(&self, private: &Private) -> Vec<Arc<IgnoreRule>> {
         match &self.scope.settings.ignore {
@@ -45,15 +46,15 @@ impl Pass<'_> {
     }
 
     /// The rules that the spec and the operator ask for; none when the spec cannot be read.
-    pub(in crate::reconcile) fn asked_rules(&self) -> &[Arc<IgnoreRule>] {
+    pub(in crate::reconcile) fn asked_rules(&self) -> &'a [Arc<IgnoreRule>] {
         self.scope.settings.ignore.as_deref().unwrap_or_default()
     }
 
-    /// The rules in effect, as a record keeps them.
-    pub(in crate::reconcile) fn written_rules(&self) -> Vec<DriftIgnore> {
+    /// The rules in effect, as a record keeps them. `own`: what the newest record of the release says.
+    pub(in crate::reconcile) fn written_rules(&self, own: Option<&Private>) -> Vec<DriftIgnore> {
         match &self.scope.settings.ignore {
             Some(rules) => rules.iter().map(|rule| rule.source.clone()).collect(),
-            None => self.newest().own_private().map(|private| private.ignore.clone()).unwrap_or_default(),
+            None => own.map(|private| private.ignore.clone()).unwrap_or_default(),
         }
     }
 
@@ -130,54 +131,6 @@ impl Pass<'_> {
             }
         }
         Ok(instead)
-    }
-
-    /// Puts back what no rule leaves to others any more.
-    pub(in crate::reconcile) async fn lock_again(&mut self) -> Result<(), Error> {
-        let (Some(rules), DriftMode::Enabled) = (&self.scope.settings.ignore, self.scope.settings.drift)
-        else {
-            return Ok(());
-        };
-        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(()) };
-        let Some(private) = &head.private else { return Ok(()) };
-        let same = rules.iter().map(|rule| &rule.source).eq(&private.ignore);
-        if same || private.inventory.iter().all(|entry| entry.ignored.is_empty()) {
-            return Ok(());
-        }
-        let rules = rules.clone();
-        let mut stored = self.records().read_head_whole().await?;
-        let objects: BTreeMap<ObjectId, Object> =
-            objects_in(&stored).await?.into_iter().map(|object| (object.id.clone(), object)).collect();
-        let Some(private) = stored.private.as_mut() else { return Ok(()) };
-        let uid = private.owner.uid.clone();
-        let (mut changed, mut first_error) = (false, None);
-        for entry in private.inventory.iter_mut().filter(|entry| !entry.ignored.is_empty()) {
-            let Some(object) = objects.get(&entry.id) else { continue };
-            let mut again = entry.clone();
-            match self.lock_one_again(object, &mut again, &rules, &uid).await {
-                Ok(()) => {
-                    changed |= *entry != again;
-                    *entry = again;
-                }
-                // The others are locked nevertheless; this one is tried again with the next pass.
-                Err(error) => first_error = first_error.or(Some(error)),
-            }
-        }
-        if first_error.is_some() {
-            self.secrets.recall(
-                self.mem.secrets.as_ref(),
-                stored.record.version,
-                Some(&private.secrets),
-                objects.values(),
-            );
-        } else {
-            private.ignore = rules.iter().map(|rule| rule.source.clone()).collect();
-        }
-        if changed || first_error.is_none() {
-            let stored = self.records().save(&stored, true).await?;
-            self.records().wrote(&stored);
-        }
-        first_error.map_or(Ok(()), Err)
     }
 
     async fn lock_one_again(
@@ -280,6 +233,52 @@ impl Pass<'_> {
             return Ok(false);
         }
         Ok(self.scope.cluster.is_scaled(id).await?)
+    }
+}
+
+impl Deployed<'_> {
+    /// Puts back what no rule leaves to others any more.
+    pub(in crate::reconcile) async fn lock_again(&mut self) -> Result<(), Error> {
+        let (Some(rules), DriftMode::Enabled) =
+            (&self.records.scope.settings.ignore, self.records.scope.settings.drift)
+        else {
+            return Ok(());
+        };
+        let Some((Head::Ours(head), _)) = &self.records.memory.head else { return Ok(()) };
+        let Some(private) = &head.private else { return Ok(()) };
+        let same = rules.iter().map(|rule| &rule.source).eq(&private.ignore);
+        if same || private.inventory.iter().all(|entry| entry.ignored.is_empty()) {
+            return Ok(());
+        }
+        let rules = rules.clone();
+        let mut stored = self.records.read_head_whole().await?;
+        let objects: BTreeMap<ObjectId, Object> =
+            objects_in(&stored).await?.into_iter().map(|object| (object.id.clone(), object)).collect();
+        let Some(private) = stored.private.as_mut() else { return Ok(()) };
+        let uid = private.owner.uid.clone();
+        let (mut changed, mut first_error) = (false, None);
+        for entry in private.inventory.iter_mut().filter(|entry| !entry.ignored.is_empty()) {
+            let Some(object) = objects.get(&entry.id) else { continue };
+            let mut again = entry.clone();
+            match self.objects().lock_one_again(object, &mut again, &rules, &uid).await {
+                Ok(()) => {
+                    changed |= *entry != again;
+                    *entry = again;
+                }
+                // The others are locked nevertheless; this one is tried again with the next pass.
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        if first_error.is_some() {
+            self.secrets.recall(self.known, stored.record.version, Some(&private.secrets), objects.values());
+        } else {
+            private.ignore = rules.iter().map(|rule| rule.source.clone()).collect();
+        }
+        if changed || first_error.is_none() {
+            let stored = self.records.save(&stored, true).await?;
+            self.records.wrote(&stored);
+        }
+        first_error.map_or(Ok(()), Err)
     }
 }
 

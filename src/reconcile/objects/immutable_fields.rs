@@ -15,10 +15,11 @@ use crate::cluster::{self, Applied, Instead, Propagation};
 use crate::health::Status;
 use crate::manifest::{InventoryEntry, Object, ObjectId};
 use crate::plan;
+use crate::reconcile::Error;
 use crate::reconcile::objects::apply::There;
+use crate::reconcile::objects::{Objects, Rollout};
 use crate::reconcile::records::history;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::{Error, Pass};
 use crate::release::Private;
 
 /// What becomes of an object whose apply was refused.
@@ -33,7 +34,7 @@ pub(in crate::reconcile) enum Fate {
     Skipped { fields: Vec<String> },
 }
 
-impl Pass<'_> {
+impl Objects<'_> {
     /// What becomes of an object whose apply was refused for fields that may be such as cannot change. Touches nothing.
     ///
     /// # Errors
@@ -80,49 +81,6 @@ impl Pass<'_> {
         }
     }
 
-    /// Lets an object meet its fate; gives what has to be waited for.
-    pub(in crate::reconcile) async fn meet(
-        &mut self,
-        object: &Object,
-        fate: Fate,
-        revision: u32,
-        private: &mut Private,
-        applied: &mut HashMap<ObjectId, Applied>,
-    ) -> Result<Option<Waiting>, Error> {
-        let id = &object.id;
-        let (uid, fields) = match fate {
-            Fate::Applied(done) => {
-                applied.insert(id.clone(), *done);
-                return Ok(None);
-            }
-            Fate::Leaves => {
-                let message = "is being deleted: it is created anew once it is gone";
-                return Ok(Some(self.leaving(&object.api_version, message)));
-            }
-            Fate::Skipped { fields } => {
-                self.mem.tally.skipped(revision, id);
-                let entry = private.inventory.iter_mut().find(|entry| entry.id == *id);
-                if let Some(entry) = entry {
-                    // It is not what this revision wants, so nobody can say what it is locked to.
-                    entry.fingerprint = None;
-                    entry.skipped = fields;
-                    self.scope.ctx.objects.table().expect(id, None, entry.uid.clone());
-                }
-                return Ok(None);
-            }
-            Fate::Recreated { uid, fields } => (uid, fields.join(", ")),
-        };
-        let propagation = propagation(id);
-        self.scope.cluster.delete_with(&object.api_version, id, &uid, propagation).await?;
-        self.mem.tally.recreated(revision, id);
-        let note =
-            format!("{id} is deleted and created anew, because these fields of it cannot change: {fields}");
-        let action = history::action_name(private.action);
-        self.scope.ctx.report.event(self.scope.release, false, reasons::RECREATED, action, note);
-        let message = format!("is deleted and created anew, because {fields} cannot change");
-        Ok(Some(self.leaving(&object.api_version, &message)))
-    }
-
     /// An object that has to be gone first, as what an operation waits for.
     pub(in crate::reconcile) fn leaving(&self, api_version: &str, message: &str) -> Waiting {
         let mut waiting = Waiting::unseen(api_version, message, self.scope.now);
@@ -155,6 +113,57 @@ impl Pass<'_> {
             && entry.adopted.is_none()
             && !entry.keep
             && !plan::holds_data(&entry.id)
+    }
+}
+
+impl Rollout<'_> {
+    /// Lets an object meet its fate; gives what has to be waited for.
+    pub(in crate::reconcile) async fn meet(
+        &mut self,
+        object: &Object,
+        fate: Fate,
+        revision: u32,
+        private: &mut Private,
+        applied: &mut HashMap<ObjectId, Applied>,
+    ) -> Result<Option<Waiting>, Error> {
+        let id = &object.id;
+        let (uid, fields) = match fate {
+            Fate::Applied(done) => {
+                applied.insert(id.clone(), *done);
+                return Ok(None);
+            }
+            Fate::Leaves => {
+                let message = "is being deleted: it is created anew once it is gone";
+                return Ok(Some(self.objects().leaving(&object.api_version, message)));
+            }
+            Fate::Skipped { fields } => {
+                self.tally.skipped(revision, id);
+                let entry = private.inventory.iter_mut().find(|entry| entry.id == *id);
+                if let Some(entry) = entry {
+                    // It is not what this revision wants, so nobody can say what it is locked to.
+                    entry.fingerprint = None;
+                    entry.skipped = fields;
+                    self.records.scope.ctx.objects.table().expect(id, None, entry.uid.clone());
+                }
+                return Ok(None);
+            }
+            Fate::Recreated { uid, fields } => (uid, fields.join(", ")),
+        };
+        let propagation = propagation(id);
+        self.records.scope.cluster.delete_with(&object.api_version, id, &uid, propagation).await?;
+        self.tally.recreated(revision, id);
+        let note =
+            format!("{id} is deleted and created anew, because these fields of it cannot change: {fields}");
+        let action = history::action_name(private.action);
+        self.records.scope.ctx.report.event(
+            self.records.scope.release,
+            false,
+            reasons::RECREATED,
+            action,
+            note,
+        );
+        let message = format!("is deleted and created anew, because {fields} cannot change");
+        Ok(Some(self.objects().leaving(&object.api_version, &message)))
     }
 }
 

@@ -11,44 +11,15 @@ use crate::cluster::Applied;
 use crate::health::{self, Status};
 use crate::manifest::{InventoryEntry, Object, ObjectId, Ran};
 use crate::plan;
+use crate::reconcile::Error;
+use crate::reconcile::objects::{Deployed, Objects};
 use crate::reconcile::records::parsed::objects_in;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::state::redact::Secrets;
 use crate::release::Private;
 use crate::storage::{Head, Stored};
 
-impl Pass<'_> {
-    /// Writes down how Jobs of what is deployed ended, and gives them their ttl: no operation may have waited for them. Wakes the release when they change.
-    pub(in crate::reconcile) async fn settle_deployed_jobs(&mut self) -> Result<(), Error> {
-        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(()) };
-        let all: BTreeSet<ObjectId> = jobs(head.private.as_ref()).map(|entry| entry.id.clone()).collect();
-        let due = unsettled(head.private.as_ref(), &all);
-        if due.is_empty() {
-            return Ok(());
-        }
-        let news: BTreeSet<ObjectId> = {
-            let mut table = self.scope.ctx.objects.table();
-            table.wake_on(self.scope.key, &due);
-            due.iter().filter(|id| table.news(id).is_some()).cloned().collect()
-        };
-        let has_no_ttl_yet =
-            jobs(head.private.as_ref()).any(|entry| entry.ran.as_ref().is_some_and(|ran| ran.ttl_due));
-        if news.is_empty() && !has_no_ttl_yet {
-            return Ok(());
-        }
-        let mut stored = self.records().read_head_whole().await?;
-        self.secrets.recall_record(self.mem.secrets.as_ref(), &stored);
-        if self.record_ends(&mut stored, &news).await? {
-            stored = self.records().save(&stored, true).await?;
-            self.records().wrote(&stored);
-        }
-        if self.give_ttl(&mut stored).await? {
-            let stored = self.records().save(&stored, true).await?;
-            self.records().wrote(&stored);
-        }
-        Ok(())
-    }
-
+impl Objects<'_> {
     /// Says in a record how these Jobs ended, if they have; whether there was anything to say.
     pub(in crate::reconcile) async fn record_ends(
         &self,
@@ -76,7 +47,7 @@ impl Pass<'_> {
 
     /// Applies Jobs whose end is written down once more, with their ttl; whether there were any. One that is gone by now needs
     /// none.
-    pub(in crate::reconcile) async fn give_ttl(&mut self, stored: &mut Stored) -> Result<bool, Error> {
+    pub(in crate::reconcile) async fn give_ttl(&self, stored: &mut Stored) -> Result<bool, Error> {
         // What was there before must not go for a ttl of ours before a revision with it is deployed.
         let lent = |entry: &InventoryEntry| entry.adopted.as_ref().is_some_and(|adopted| !adopted.deployed);
         let due = |entry: &InventoryEntry| entry.ran.as_ref().is_some_and(|ran| ran.ttl_due) && !lent(entry);
@@ -106,7 +77,8 @@ impl Pass<'_> {
 
     /// Lets a failed Job go when its ttl says so: the next attempt can make it anew only when it is gone.
     pub(in crate::reconcile) async fn release_failed_jobs(
-        &mut self,
+        &self,
+        secrets: &Secrets,
         stored: &mut Stored,
         waiting: &BTreeMap<ObjectId, Waiting>,
     ) {
@@ -122,7 +94,7 @@ impl Pass<'_> {
         };
         if let Err(error) = done {
             // That it failed is written down, and this is no part of it.
-            let error = self.secrets.shown(&error);
+            let error = secrets.shown(&error);
             tracing::debug!(release = %self.scope.key, error, "a failed Job was given no ttl");
         }
     }
@@ -149,6 +121,39 @@ impl Pass<'_> {
             self.scope.ctx.objects.table().expect(&entry.id, None, entry.uid.clone());
         }
         Ok(gone)
+    }
+}
+
+impl Deployed<'_> {
+    /// Writes down how Jobs of what is deployed ended, and gives them their ttl: no operation may have waited for them. Wakes the release when they change.
+    pub(in crate::reconcile) async fn settle_deployed_jobs(&mut self) -> Result<(), Error> {
+        let Some((Head::Ours(head), _)) = &self.records.memory.head else { return Ok(()) };
+        let all: BTreeSet<ObjectId> = jobs(head.private.as_ref()).map(|entry| entry.id.clone()).collect();
+        let due = unsettled(head.private.as_ref(), &all);
+        if due.is_empty() {
+            return Ok(());
+        }
+        let news: BTreeSet<ObjectId> = {
+            let mut table = self.records.scope.ctx.objects.table();
+            table.wake_on(self.records.scope.key, &due);
+            due.iter().filter(|id| table.news(id).is_some()).cloned().collect()
+        };
+        let has_no_ttl_yet =
+            jobs(head.private.as_ref()).any(|entry| entry.ran.as_ref().is_some_and(|ran| ran.ttl_due));
+        if news.is_empty() && !has_no_ttl_yet {
+            return Ok(());
+        }
+        let mut stored = self.records.read_head_whole().await?;
+        self.secrets.recall_record(self.known, &stored);
+        if self.objects().record_ends(&mut stored, &news).await? {
+            stored = self.records.save(&stored, true).await?;
+            self.records.wrote(&stored);
+        }
+        if self.objects().give_ttl(&mut stored).await? {
+            let stored = self.records.save(&stored, true).await?;
+            self.records.wrote(&stored);
+        }
+        Ok(())
     }
 }
 

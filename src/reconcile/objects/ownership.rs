@@ -12,7 +12,7 @@ use crate::api::{Adopt, names};
 use crate::cluster::{Applied, Error, Holder, Meta, Mode, fingerprint_of};
 use crate::manifest::{Object, ObjectId, defining};
 use crate::plan::{self, Hook};
-use crate::reconcile::Pass;
+use crate::reconcile::objects::Objects;
 use crate::reconcile::objects::field_handover::Found;
 use crate::release::Private;
 use crate::storage::Stored;
@@ -35,7 +35,7 @@ pub(in crate::reconcile) struct Survey {
     pub(in crate::reconcile) absent: BTreeSet<ObjectId>,
 }
 
-impl Pass<'_> {
+impl Objects<'_> {
     /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
     /// applied cost a call, and all of them as long as none was deployed; what this very line of revisions made passes. `before`: in
     /// which revision the objects that the records know last changed, if records can say.
@@ -140,7 +140,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The metadata of an object, if it is there. That it is not may be out of date, see [`Pass::apply_absent`]; not where
+    /// The metadata of an object, if it is there. That it is not may be out of date, see [`Objects::apply_absent`]; not where
     /// objects of others are taken over, with what is left to those others.
     async fn present(&self, object: &Object) -> Result<Option<Meta>, Error> {
         let Object { api_version, id, .. } = object;

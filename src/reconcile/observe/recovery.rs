@@ -74,7 +74,7 @@ impl Pass<'_> {
     async fn ailing_after_restart(&mut self, revision: u32) -> Result<Ailing, Error> {
         let stored = self.records().read_head_whole().await?;
         let inventory = stored.private.as_ref().map(|private| private.inventory.clone()).unwrap_or_default();
-        self.watch(&inventory).await?;
+        self.live().watch(&inventory).await?;
         let unseen = |object: &Object| Waiting {
             pods_at: Timestamp::MAX,
             // Another Job of its name is not the one that failed.

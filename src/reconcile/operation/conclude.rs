@@ -20,7 +20,7 @@ impl Pass<'_> {
     ) -> Result<Progress, Error> {
         let revision = deployed.record.version;
         self.records().conclude(revision, before).await?;
-        self.settle_deployed_jobs().await?;
+        self.deployed().settle_deployed_jobs().await?;
         self.newest().sweep_kept(deployed.private.as_ref()).await;
         let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
         let (manifest_digest, values_digest) = history::digests(deployed);
@@ -67,7 +67,7 @@ impl Pass<'_> {
             self.records().supersede(old).await?;
         }
         self.take_over_definitions().await?;
-        self.settle_deployed_jobs().await?;
+        self.deployed().settle_deployed_jobs().await?;
         Ok(Progress::Nothing)
     }
 

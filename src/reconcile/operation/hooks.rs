@@ -237,7 +237,7 @@ impl Pass<'_> {
                     }
                 },
                 (None, None) => {
-                    let marks = self.marks(&run.owner_uid);
+                    let marks = self.live().marks(&run.owner_uid);
                     let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
                     if let Created::New(uid) = self.scope.cluster.create(api_version, id, &body).await? {
                         self.mem.backoff.errors = 0;
@@ -423,7 +423,7 @@ impl Pass<'_> {
     ) -> Result<Vec<ObjectId>, Error> {
         let mut kept = Vec::new();
         for entry in &private.hook_objects {
-            if self.take_away(entry, &private.owner.uid).await? == Away::Stays {
+            if self.live().take_away(entry, &private.owner.uid).await? == Away::Stays {
                 kept.push(entry.id.clone());
             }
         }

@@ -102,11 +102,11 @@ impl Pass<'_> {
         }
         self.records().unpack(running).await?;
         let mut next = running.stored.clone();
-        if self.record_ends(&mut next, &ended).await? {
+        if self.live().record_ends(&mut next, &ended).await? {
             running.stored = self.records().save(&next, true).await?;
             self.records().wrote(&running.stored);
         }
-        self.give_ttl(&mut running.stored).await?;
+        self.live().give_ttl(&mut running.stored).await?;
         let left = unsettled(running.stored.private.as_ref(), &ended);
         if let Stage::Wait { jobs, .. } = &mut running.stage {
             // A suspended one is waited for by nobody; it may go on later.

@@ -43,8 +43,8 @@ impl Pass<'_> {
         }
         let Prepared { record, mut private, parts, plan, before } = prepared;
         let Survey { found, adopted, unexplained, absent } =
-            self.check_ownership(&parts.objects, &private, before.as_ref()).await?;
-        self.check_hooks(&parts.hooks, &private.owner.uid, before.as_ref()).await?;
+            self.live().check_ownership(&parts.objects, &private, before.as_ref()).await?;
+        self.live().check_hooks(&parts.hooks, &private.owner.uid, before.as_ref()).await?;
         for entry in private.inventory.iter_mut().filter(|entry| adopted.contains(&entry.id)) {
             entry.adopt(record.version, unexplained.contains(&entry.id));
         }
@@ -53,8 +53,8 @@ impl Pass<'_> {
             (entry.uid, entry.fingerprint) = (None, None);
         }
         private.adopts = private.has_adopted();
-        self.expect_wanted(&private.inventory).await?;
-        self.respect_takers(&parts.objects, &found, &mut private).await?;
+        self.expected().expect_wanted(&private.inventory).await?;
+        self.live().respect_takers(&parts.objects, &found, &mut private).await?;
         let records = self.access().record_store().await?;
         let before = self.mem.records.head.take();
         let stored = match records.create(&record, &private).await {
@@ -116,14 +116,14 @@ impl Pass<'_> {
             // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
             let mut absent = never_applied(&stored);
             if !matches!(stored.record.state, State::Deployed | State::PendingUninstall { .. }) {
-                absent.extend(self.made_anew(&stored).await?);
+                absent.extend(self.live().made_anew(&stored).await?);
             }
             let running = self.running(stored, parts, plan, absent);
             if running.at > 0
                 && let Some(private) = private(&running.stored)
             {
                 // What the process before applied is locked by what it wrote down.
-                self.expect(&private.inventory).await?;
+                self.live().expect(&private.inventory).await?;
             }
             self.mem.running = Some(running);
         }
@@ -228,7 +228,7 @@ impl Pass<'_> {
     }
 
     async fn finish(&mut self, mut running: Box<Running>) -> Result<Progress, Error> {
-        let result = self.prune(&mut running).await;
+        let result = self.rollout().prune(&mut running).await;
         if let Err(error) = result {
             // The objects are applied and healthy; what could not be pruned is tried again until the deadline.
             let passes = error.class() == Class::Retry || self.bears(&error, &mut running);
@@ -258,9 +258,9 @@ impl Pass<'_> {
         }
         let stored = self.records().save(&stored, true).await?;
         self.records().wrote(&stored);
-        self.forget_kept(kept).await;
-        self.mem.expected_of = Some(stored.record.version);
-        self.release_unused_kinds(&stored);
+        self.live().forget_kept(kept).await;
+        self.mem.expectations.of = Some(stored.record.version);
+        self.live().release_unused_kinds(&stored);
         self.scope.ctx.report.operation(self.scope.key, action, "success", since(started));
         self.conclude(&stored, last_deployed, ailing).await
     }
@@ -291,7 +291,7 @@ impl Pass<'_> {
         failures::note(&mut stored, reason, &message, self.scope.now);
         let mut stored = self.records().save(&stored, true).await?;
         self.records().wrote(&stored);
-        self.release_failed_jobs(&mut stored, &waiting).await;
+        self.live().release_failed_jobs(&self.secrets, &mut stored, &waiting).await;
         // Where nothing was waited for yet, nothing is known of the objects.
         let known = !waiting.is_empty();
         self.mem.ailing =

@@ -99,7 +99,7 @@ impl Pass<'_> {
             }
             let runs = self.awaited_runs(running, groups);
             let mut applied = std::mem::take(&mut running.applied);
-            let result = self.apply_groups(running, groups, &runs, &mut applied).await;
+            let result = self.rollout().apply_groups(running, groups, &runs, &mut applied).await;
             running.applied = applied;
             let leaving = result?;
             if leaving.is_empty() {

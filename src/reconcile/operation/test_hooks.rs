@@ -49,7 +49,7 @@ impl Pass<'_> {
         }
         let stored = self.records().save(&running.stored, true).await?;
         self.records().wrote(&stored);
-        self.release_unused_kinds(&stored);
+        self.live().release_unused_kinds(&stored);
         Ok(())
     }
 }

@@ -204,7 +204,7 @@ impl Pass<'_> {
         self.records().wrote(&stored);
         self.newest().sweep_kept(stored.private.as_ref()).await;
         self.scope.ctx.objects.table().forget_all(self.scope.key);
-        self.release_unused_kinds(&stored);
+        self.live().release_unused_kinds(&stored);
         Ok(None)
     }
 
@@ -268,7 +268,7 @@ impl Pass<'_> {
         self.scope.ctx.objects.table().wake_on(self.scope.key, &BTreeSet::new());
         let (mut remaining, mut kept) = (Vec::new(), BTreeSet::new());
         for entry in plan::deletion_order(entries.to_vec()) {
-            match self.take_away(&entry, uid).await? {
+            match self.live().take_away(&entry, uid).await? {
                 Away::Going => remaining.push(entry),
                 Away::Stays => drop(kept.insert(entry.id)),
                 Away::NotOurs => {}
@@ -316,7 +316,7 @@ impl Pass<'_> {
         uid: &str,
     ) -> Result<Vec<InventoryEntry>, Error> {
         let looks = entries.into_iter().map(|entry| async move {
-            let there = self.delete_ours(&entry, uid).await?;
+            let there = self.live().delete_ours(&entry, uid).await?;
             Ok::<_, Error>(there.then_some(entry))
         });
         let seen: Vec<_> = stream::iter(looks.collect::<Vec<_>>()).buffered(PARALLEL).collect().await;

@@ -46,7 +46,7 @@ impl Pass<'_> {
         let late = deadline.is_some_and(|deadline| deadline <= self.scope.now);
         let mut left = Left::default();
         for entry in plan::deletion_order(entries) {
-            match self.take_away(&entry, owner_uid).await {
+            match self.live().take_away(&entry, owner_uid).await {
                 Ok(Away::Stays) => left.kept.push(entry.id),
                 Ok(Away::Going | Away::NotOurs) => {}
                 // Nobody is going to mend it, so nothing waits for that. Longer than an uninstall may take nothing waits

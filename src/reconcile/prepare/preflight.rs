@@ -28,7 +28,8 @@ impl Pass<'_> {
         for object in objects {
             self.need(&object.api_version, &object.id, KEEP, objects, &mut needed).await?;
         }
-        for entry in prepared.private.inventory.iter().filter(|entry| self.may_have_to_recreate(entry)) {
+        for entry in prepared.private.inventory.iter().filter(|entry| self.live().may_have_to_recreate(entry))
+        {
             self.need(&entry.api_version, &entry.id, &["delete"], &[], &mut needed).await?;
         }
         for hook in &prepared.parts.hooks {

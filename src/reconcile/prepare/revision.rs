@@ -137,7 +137,7 @@ impl Pass<'_> {
             hooks: Vec::new(),
             tested: None,
             definitions: judged.shipped,
-            ignore: self.written_rules(),
+            ignore: self.live().written_rules(self.newest().own_private()),
             secrets: rendered.secrets,
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
         };

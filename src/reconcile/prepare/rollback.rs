@@ -194,7 +194,7 @@ impl Pass<'_> {
             hooks: Vec::new(),
             tested: None,
             definitions,
-            ignore: self.written_rules(),
+            ignore: self.live().written_rules(self.newest().own_private()),
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: past.private.map_or(of_target.secrets, |private| private.secrets),

@@ -69,10 +69,7 @@ pub struct Remembered {
     pub secrets: Option<Known>,
     /// The operation under way.
     pub running: Option<Box<Running>>,
-    /// Whether the watches know what to expect of the deployed objects: of which revision.
-    pub expected_of: Option<u32>,
-    /// Whose additions the watches look at; `None`: no pass of this process has looked.
-    pub strict: Option<Vec<String>>,
+    pub expectations: Expectations,
     pub drift: DriftMemory,
     /// What is known of the release that it locks, if somebody else installs that.
     pub guard: Option<Box<Guard>>,
@@ -119,6 +116,15 @@ impl Backoff {
         }
         before
     }
+}
+
+/// What the watches were told to expect of the deployed objects.
+#[derive(Default)]
+pub struct Expectations {
+    /// Of which revision.
+    pub of: Option<u32>,
+    /// Whose additions the watches look at; `None`: no pass of this process has looked.
+    pub strict: Option<Vec<String>>,
 }
 
 /// Objects between two passes that were told to go.

@@ -27,7 +27,7 @@ impl Pass<'_> {
     pub(super) async fn keep(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<bool, Error> {
         let Some(head) = &guard.head else { return Ok(false) };
         let current = head.revision().map(|revision| (revision, head.version.clone()));
-        let same_rules = self.asked_rules().iter().map(|rule| &rule.source).eq(&guard.rules);
+        let same_rules = self.live().asked_rules().iter().map(|rule| &rule.source).eq(&guard.rules);
         let anew = guard.tracked != current || !same_rules || guard.strict != self.scope.settings.strict;
         self.mem.drift.cool(self.scope.now);
         self.mem.drift.revert_at = None;
@@ -52,7 +52,7 @@ impl Pass<'_> {
         let work = if anew {
             self.begin_to_guard(lock, guard, &locked);
             guard.tracked = current;
-            guard.rules = self.written_rules();
+            guard.rules = self.live().written_rules(self.newest().own_private());
             guard.strict.clone_from(&self.scope.settings.strict);
             self.work(guard)
         } else {
@@ -116,7 +116,7 @@ impl Pass<'_> {
                 Installer::Helm => guarded.marked_by_helm(&lock.name, &lock.namespace),
                 Installer::Sherpack => guarded,
             };
-            if wishes(self.asked_rules(), &guarded.object).is_some_and(|wishes| wishes.whole) {
+            if wishes(self.live().asked_rules(), &guarded.object).is_some_and(|wishes| wishes.whole) {
                 continue;
             }
             self.secrets.of_object(&guarded.object);
@@ -266,7 +266,7 @@ impl Pass<'_> {
         };
         let holder = held.unwrap_or_else(|| standard.clone());
         let managed = managed_fields::as_ours(live.managed_fields(), &holder);
-        let left = wishes(self.asked_rules(), &guarded.object)
+        let left = wishes(self.live().asked_rules(), &guarded.object)
             .map(|wishes| guarded.leaving(&wishes, &value, &managed, holder.applies));
         let guarded = left.as_ref().unwrap_or(guarded);
         let taken = left_to_others(&guarded.body, &managed);

@@ -20,7 +20,7 @@ impl Pass<'_> {
         if object.id.is_definition() || self.scope.settings.strict.is_empty() {
             return Vec::new();
         }
-        let wishes = wishes(self.asked_rules(), object);
+        let wishes = wishes(self.live().asked_rules(), object);
         let managers = &self.scope.settings.strict;
         managed_fields::places_of_added(live, managed, managers, wishes.as_ref(), Some(object))
     }
