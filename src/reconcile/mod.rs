@@ -51,6 +51,8 @@ use access::Access;
 use access::claims::Claims;
 use context::Scope;
 use context::fair::Turn;
+use crds::{Crds, Judging, TakeOver};
+use drift::Drift;
 use health::Waits;
 use inputs::Inputs;
 use inputs::wanted::Wanted;
@@ -168,6 +170,34 @@ impl<'a> Pass<'a> {
     fn expected(&mut self) -> Expected<'_> {
         let Remembered { records, expectations, .. } = &mut *self.mem;
         Expected { newest: NewestRecord { scope: self.scope, memory: records }, memory: expectations }
+    }
+
+    fn crds(&self) -> Crds<'a> {
+        Crds { scope: self.scope }
+    }
+
+    fn judging(&mut self) -> Judging<'_> {
+        let Remembered { records, counted, .. } = &mut *self.mem;
+        Judging { newest: NewestRecord { scope: self.scope, memory: records }, counted }
+    }
+
+    fn take_over(&mut self) -> TakeOver<'_> {
+        let Remembered { records, running, history, backoff, secrets, counted, .. } = &mut *self.mem;
+        let claimed = &mut self.claimed;
+        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        TakeOver {
+            deployed: Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() },
+            counted,
+        }
+    }
+
+    fn drift(&mut self) -> Drift<'_> {
+        let Remembered { records, running, history, backoff, secrets, drift, expectations, .. } =
+            &mut *self.mem;
+        let claimed = &mut self.claimed;
+        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        let deployed = Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() };
+        Drift { deployed, memory: drift, expectations }
     }
 
     fn health(&self) -> Waits<'_> {
@@ -377,7 +407,7 @@ impl Pass<'_> {
             }
             self.decided = status::finish::decision_name(&decision.operation);
             self.conclude_before(&decision.operation).await?;
-            let drift_error = if decision.correct { self.correct().await.err() } else { None };
+            let drift_error = if decision.correct { self.drift().correct().await.err() } else { None };
             if goes_on(&decision.operation) {
                 // What begins anew has asked with what it reads.
                 self.access().require_account().await?;
@@ -529,7 +559,7 @@ impl Pass<'_> {
     async fn correct_deployed(&mut self, name_taken_by: Option<String>) -> Result<(), Error> {
         // Where it is pinned to is wanted next, too.
         let seen = Observation { rollback_to: None, ..self.observe().observation(None, None, name_taken_by) };
-        if decide::decide(&seen).correct { self.correct().await } else { Ok(()) }
+        if decide::decide(&seen).correct { self.drift().correct().await } else { Ok(()) }
     }
 
     /// A spec that cannot be acted on: said in the status. What is deployed stays, and stays locked.
@@ -555,7 +585,7 @@ impl Pass<'_> {
                 Ok(()) => self.resume().await,
                 Err(error) => Err(error),
             },
-            _ if decision.correct => self.correct().await.map(|()| Progress::Nothing),
+            _ if decision.correct => self.drift().correct().await.map(|()| Progress::Nothing),
             _ => Ok(Progress::Nothing),
         };
         let outcome = match outcome {

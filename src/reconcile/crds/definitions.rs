@@ -15,8 +15,9 @@ use crate::pack::DefinitionWishes;
 use crate::plan;
 use crate::plan::definitions::course::{Course, Left, Live, Refusal, Rules, course};
 use crate::plan::definitions::{self, Author};
+use crate::reconcile::Error;
 use crate::reconcile::context::error::Stopped;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::crds::{Crds, Judging};
 use crate::release::{ReleaseKey, Shipped};
 
 /// How long what a definition defines is waited for.
@@ -50,111 +51,7 @@ enum Verdict {
     Stopped(Stopped),
 }
 
-impl Pass<'_> {
-    /// Decides for each definition whether it is written, before anything of the revision is stored or touched.
-    ///
-    /// `uid` is that of this line of revisions. With `lenient` a change that is not made unasked is left out instead of
-    /// standing in the way: a failed upgrade has to be undone even if its definitions cannot be.
-    pub(in crate::reconcile) async fn judge_definitions(
-        &mut self,
-        candidates: Vec<Candidate>,
-        uid: &str,
-        lenient: bool,
-    ) -> Result<Judged, Error> {
-        let mut judged = Judged::default();
-        let mut stopped = Vec::new();
-        let mut weighed = Vec::new();
-        for candidate in candidates.into_iter().filter(|candidate| !candidate.wishes.left_out) {
-            match self.judge_definition(candidate, uid, lenient, &mut weighed).await? {
-                Verdict::Ships(shipped, object) => {
-                    judged.objects.extend(object);
-                    judged.shipped.push(*shipped);
-                }
-                Verdict::Stopped(one) => stopped.push(one),
-            }
-        }
-        self.count_changes(weighed);
-        if stopped.is_empty() { Ok(judged) } else { Err(Error::CrdBreakingChange { stopped }) }
-    }
-
-    /// Counts what was asked for, once: a release that is stopped asks for the same in each pass.
-    fn count_changes(&mut self, weighed: Vec<(String, String, Severities)>) {
-        for (name, token, severities) in weighed {
-            if self.mem.counted.insert(name, token.clone()).is_some_and(|before| before == token) {
-                continue;
-            }
-            for (severity, count) in severities.into_iter().filter(|(_, count)| *count > 0) {
-                self.scope.ctx.report.definition_changes(self.scope.key, severity.name(), count);
-            }
-        }
-    }
-
-    async fn judge_definition(
-        &self,
-        candidate: Candidate,
-        uid: &str,
-        lenient: bool,
-        weighed: &mut Vec<(String, String, Severities)>,
-    ) -> Result<Verdict, Error> {
-        let Candidate { object, in_manifest, wishes } = candidate;
-        let new = crd::Definition::from_value(&object.body)?;
-        let policy = definitions::policy(&object)?;
-        let rules = self.definition_rules();
-        let mut shipped = self.shipped(&object.id.name, policy, &wishes);
-        let live = self.live_definition(&object, policy, uid).await?;
-        if let Some((_, adopted)) = &live {
-            // For good: no record has to know it.
-            shipped.adopted |= adopted;
-        }
-        let live = live.map(|(live, _)| live);
-        let course = course(new, policy, live.as_ref(), &wishes, &rules)?;
-        let ours = !matches!(course, Course::Leave(Left::WrittenByAnother(_)) | Course::Refuse(_));
-        shipped.adopted |=
-            ours && live.as_ref().is_some_and(|live| matches!(live.author, Author::Unknown(_)));
-        match course {
-            Course::Leave(why) => {
-                if let Left::WrittenByAnother(by) = &why {
-                    // For when it is this one's turn.
-                    shipped.body = (policy == Policy::Shared).then_some(object.body);
-                    shipped.writer.clone_from(by);
-                }
-                Ok(left(shipped, word(&why)))
-            }
-            Course::Refuse(why) => Err(refused_definition(&object.id, why)),
-            Course::Create(analysis) => {
-                self.try_definition(&object).await?;
-                if !analysis.changes.is_empty() {
-                    shipped.verdict = Some(analysis.verdict().to_string());
-                    shipped.changes = told(&analysis);
-                }
-                shipped.webhook_later = has_webhook(&object.body);
-                Ok(written(shipped, object, in_manifest))
-            }
-            Course::Unchanged => Ok(written(shipped, object, in_manifest)),
-            Course::Change(mut change) => {
-                let body = live.map(|live| live.body).unwrap_or_default();
-                change.analysis = self.weigh((&change.old, &change.new), &body, change.analysis)?;
-                let (verdict, token) = (change.analysis.verdict(), change.token());
-                weighed.push((object.id.name.clone(), token.clone(), severities(&change.analysis)));
-                let changes = told(&change.analysis);
-                shipped.verdict = Some(verdict.to_string());
-                shipped.changes.clone_from(&changes);
-                if change.step(&rules) == Step::Stop {
-                    if lenient {
-                        return Ok(left(shipped, format!("Kept: {verdict}")));
-                    }
-                    let token = (verdict != Severity::Blocked).then_some(token);
-                    let name = object.id.name;
-                    return Ok(Verdict::Stopped(Stopped { name, policy, verdict, changes, token }));
-                }
-                self.try_definition(&object).await?;
-                let confirmed = rules.confirmed.contains(&token);
-                shipped.forced = verdict == Severity::Dangerous && !confirmed;
-                Ok(written(shipped, object, in_manifest))
-            }
-        }
-    }
-
+impl Crds<'_> {
     fn definition_rules(&self) -> Rules {
         let Settings { crds, adopt, .. } = self.scope.settings;
         Rules {
@@ -163,28 +60,6 @@ impl Pass<'_> {
             confirmed: crds.confirm_changes.clone(),
             adopt: *adopt == Adopt::Unowned,
             trust_pack: self.scope.ctx.policy.trust_pack_crds,
-        }
-    }
-
-    /// What a record says of a definition before anything is decided about it.
-    fn shipped(&self, name: &str, policy: Policy, wishes: &DefinitionWishes) -> Shipped {
-        let settings = &self.scope.settings.crds;
-        let waits = settings.wait_ready.or(wishes.wait_ready).unwrap_or(true);
-        let wait = settings.wait_timeout.or(wishes.wait_timeout).unwrap_or(SERVED_WITHIN);
-        Shipped {
-            name: name.to_owned(),
-            policy,
-            written: false,
-            body: None,
-            webhook_later: false,
-            wait: waits.then_some(wait.as_secs().max(1)),
-            goes: wishes.keep == Some(false) && self.scope.ctx.policy.trust_pack_crds,
-            deleted: false,
-            writer: None,
-            verdict: None,
-            changes: Vec::new(),
-            adopted: self.adopted_definition(name),
-            forced: false,
         }
     }
 
@@ -207,12 +82,6 @@ impl Pass<'_> {
         let author = if leaving { Author::Unknown(None) } else { self.author(annotations, uid).await? };
         let adopted = !leaving && plan::is_adopted(annotations);
         Ok(Some((Live { body: found.value(), author, leaving }, adopted)))
-    }
-
-    /// Whether an earlier revision found it here.
-    fn adopted_definition(&self, name: &str) -> bool {
-        let known = self.newest().own_private().into_iter().flat_map(|private| &private.definitions);
-        known.into_iter().any(|known| known.name == name && known.adopted)
     }
 
     /// Whether the API server would take it.
@@ -309,6 +178,144 @@ impl Pass<'_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl Judging<'_> {
+    /// Decides for each definition whether it is written, before anything of the revision is stored or touched.
+    ///
+    /// `uid` is that of this line of revisions. With `lenient` a change that is not made unasked is left out instead of
+    /// standing in the way: a failed upgrade has to be undone even if its definitions cannot be.
+    pub(in crate::reconcile) async fn judge_definitions(
+        &mut self,
+        candidates: Vec<Candidate>,
+        uid: &str,
+        lenient: bool,
+    ) -> Result<Judged, Error> {
+        let mut judged = Judged::default();
+        let mut stopped = Vec::new();
+        let mut weighed = Vec::new();
+        for candidate in candidates.into_iter().filter(|candidate| !candidate.wishes.left_out) {
+            match self.judge_definition(candidate, uid, lenient, &mut weighed).await? {
+                Verdict::Ships(shipped, object) => {
+                    judged.objects.extend(object);
+                    judged.shipped.push(*shipped);
+                }
+                Verdict::Stopped(one) => stopped.push(one),
+            }
+        }
+        self.count_changes(weighed);
+        if stopped.is_empty() { Ok(judged) } else { Err(Error::CrdBreakingChange { stopped }) }
+    }
+
+    /// Counts what was asked for, once: a release that is stopped asks for the same in each pass.
+    fn count_changes(&mut self, weighed: Vec<(String, String, Severities)>) {
+        for (name, token, severities) in weighed {
+            if self.counted.insert(name, token.clone()).is_some_and(|before| before == token) {
+                continue;
+            }
+            for (severity, count) in severities.into_iter().filter(|(_, count)| *count > 0) {
+                self.newest.scope.ctx.report.definition_changes(
+                    self.newest.scope.key,
+                    severity.name(),
+                    count,
+                );
+            }
+        }
+    }
+
+    async fn judge_definition(
+        &self,
+        candidate: Candidate,
+        uid: &str,
+        lenient: bool,
+        weighed: &mut Vec<(String, String, Severities)>,
+    ) -> Result<Verdict, Error> {
+        let Candidate { object, in_manifest, wishes } = candidate;
+        let new = crd::Definition::from_value(&object.body)?;
+        let policy = definitions::policy(&object)?;
+        let rules = self.crds().definition_rules();
+        let mut shipped = self.shipped(&object.id.name, policy, &wishes);
+        let live = self.crds().live_definition(&object, policy, uid).await?;
+        if let Some((_, adopted)) = &live {
+            // For good: no record has to know it.
+            shipped.adopted |= adopted;
+        }
+        let live = live.map(|(live, _)| live);
+        let course = course(new, policy, live.as_ref(), &wishes, &rules)?;
+        let ours = !matches!(course, Course::Leave(Left::WrittenByAnother(_)) | Course::Refuse(_));
+        shipped.adopted |=
+            ours && live.as_ref().is_some_and(|live| matches!(live.author, Author::Unknown(_)));
+        match course {
+            Course::Leave(why) => {
+                if let Left::WrittenByAnother(by) = &why {
+                    // For when it is this one's turn.
+                    shipped.body = (policy == Policy::Shared).then_some(object.body);
+                    shipped.writer.clone_from(by);
+                }
+                Ok(left(shipped, word(&why)))
+            }
+            Course::Refuse(why) => Err(refused_definition(&object.id, why)),
+            Course::Create(analysis) => {
+                self.crds().try_definition(&object).await?;
+                if !analysis.changes.is_empty() {
+                    shipped.verdict = Some(analysis.verdict().to_string());
+                    shipped.changes = told(&analysis);
+                }
+                shipped.webhook_later = has_webhook(&object.body);
+                Ok(written(shipped, object, in_manifest))
+            }
+            Course::Unchanged => Ok(written(shipped, object, in_manifest)),
+            Course::Change(mut change) => {
+                let body = live.map(|live| live.body).unwrap_or_default();
+                change.analysis = self.crds().weigh((&change.old, &change.new), &body, change.analysis)?;
+                let (verdict, token) = (change.analysis.verdict(), change.token());
+                weighed.push((object.id.name.clone(), token.clone(), severities(&change.analysis)));
+                let changes = told(&change.analysis);
+                shipped.verdict = Some(verdict.to_string());
+                shipped.changes.clone_from(&changes);
+                if change.step(&rules) == Step::Stop {
+                    if lenient {
+                        return Ok(left(shipped, format!("Kept: {verdict}")));
+                    }
+                    let token = (verdict != Severity::Blocked).then_some(token);
+                    let name = object.id.name;
+                    return Ok(Verdict::Stopped(Stopped { name, policy, verdict, changes, token }));
+                }
+                self.crds().try_definition(&object).await?;
+                let confirmed = rules.confirmed.contains(&token);
+                shipped.forced = verdict == Severity::Dangerous && !confirmed;
+                Ok(written(shipped, object, in_manifest))
+            }
+        }
+    }
+
+    /// What a record says of a definition before anything is decided about it.
+    fn shipped(&self, name: &str, policy: Policy, wishes: &DefinitionWishes) -> Shipped {
+        let settings = &self.newest.scope.settings.crds;
+        let waits = settings.wait_ready.or(wishes.wait_ready).unwrap_or(true);
+        let wait = settings.wait_timeout.or(wishes.wait_timeout).unwrap_or(SERVED_WITHIN);
+        Shipped {
+            name: name.to_owned(),
+            policy,
+            written: false,
+            body: None,
+            webhook_later: false,
+            wait: waits.then_some(wait.as_secs().max(1)),
+            goes: wishes.keep == Some(false) && self.newest.scope.ctx.policy.trust_pack_crds,
+            deleted: false,
+            writer: None,
+            verdict: None,
+            changes: Vec::new(),
+            adopted: self.adopted_definition(name),
+            forced: false,
+        }
+    }
+
+    /// Whether an earlier revision found it here.
+    fn adopted_definition(&self, name: &str) -> bool {
+        let known = self.newest.own_private().into_iter().flat_map(|private| &private.definitions);
+        known.into_iter().any(|known| known.name == name && known.adopted)
     }
 }
 

@@ -4,9 +4,10 @@ use serde_json::Value;
 
 use crate::crd::{Analysis, Definition, Evidence};
 use crate::manifest::Defined;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::Error;
+use crate::reconcile::crds::Crds;
 
-impl Pass<'_> {
+impl Crds<'_> {
     /// The analysis as the objects that exist make it.
     pub(in crate::reconcile) fn weigh(
         &self,

@@ -4,39 +4,40 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use crate::api::{DriftMode, IgnoreRule, clip_all};
+use crate::api::{DriftMode, IgnoreRule};
 use crate::cluster::{Mode, is_hidden};
-use crate::manifest::managed_fields::ignore::{as_live, locked_part, wishes};
+use crate::manifest::managed_fields::ignore::{as_live, wishes};
 use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
 use crate::plan;
+use crate::reconcile::Error;
+use crate::reconcile::access::Access;
+use crate::reconcile::access::claims::Claims;
+use crate::reconcile::drift::Drift;
+use crate::reconcile::objects::expected::Expected;
 use crate::reconcile::objects::field_handover::left_to_others;
 use crate::reconcile::objects::ignore::Left;
 use crate::reconcile::objects::ignore::of_new;
 use crate::reconcile::records::parsed::objects_in;
 use crate::reconcile::state::DriftAction;
-use crate::reconcile::state::Drifted;
-use crate::reconcile::state::Unreported;
-use crate::reconcile::{Error, Pass};
 use crate::watch::Suspicion;
 
-/// Status and Event about drift follow this long after a revert, so that a storm makes one of each.
-const REPORT_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 const PARALLEL: usize = 8;
 /// Nothing tells that an object has gone which left our watch with its label while it was on its way out.
 pub(in crate::reconcile) const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 
-impl Pass<'_> {
+impl Drift<'_> {
     /// Acts on every suspicion of this release. A kind that cannot be watched leaves the others locked.
     pub(in crate::reconcile) async fn correct(&mut self) -> Result<(), Error> {
-        self.access().require_account().await?;
-        let watched = self.expected().expect_deployed().await;
+        Access { scope: self.scope() }.require_account().await?;
+        let watched = Expected { newest: self.deployed.records.newest(), memory: self.expectations }
+            .expect_deployed()
+            .await;
         if watched.as_ref().is_err_and(|error| !error.is_blind()) {
             return watched;
         }
-        let again = self.deployed().lock_again().await;
+        let again = self.deployed.lock_again().await;
         self.correct_suspicions().await?;
         again?;
         watched
@@ -45,41 +46,41 @@ impl Pass<'_> {
     /// Drift is told and not put back: that is asked for, or a person vouched for what the record says and nobody has
     /// proved it.
     fn only_warns(&self) -> bool {
-        let accepted = self.newest().own_private().is_some_and(|private| private.accepted);
-        self.scope.settings.drift == DriftMode::Warn || accepted
+        let accepted = self.deployed.records.newest().own_private().is_some_and(|private| private.accepted);
+        self.scope().settings.drift == DriftMode::Warn || accepted
     }
 
     async fn correct_suspicions(&mut self) -> Result<(), Error> {
-        self.mem.drift.cool(self.scope.now);
-        self.mem.drift.revert_at = None;
-        let suspicions = self.scope.ctx.objects.suspicions(self.scope.key);
-        self.mem.drift.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
+        self.memory.cool(self.scope().now);
+        self.memory.revert_at = None;
+        let suspicions = self.scope().ctx.objects.suspicions(self.scope().key);
+        self.memory.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
         let warn = self.only_warns();
-        self.mem.drift.keep_looked(if warn { &suspicions } else { &[] });
+        self.memory.keep_looked(if warn { &suspicions } else { &[] });
         let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions
             .into_iter()
-            .partition(|suspicion| self.mem.drift.wait_until(suspicion, self.scope.now).is_some());
-        let drift = &self.mem.drift;
+            .partition(|suspicion| self.memory.wait_until(suspicion, self.scope().now).is_some());
+        let drift = &*self.memory;
         let news = hot.iter().filter(|suspicion| !drift.is_old(suspicion));
-        self.mem.drift.revert_at =
-            news.filter_map(|suspicion| drift.wait_until(suspicion, self.scope.now)).min();
+        self.memory.revert_at =
+            news.filter_map(|suspicion| drift.wait_until(suspicion, self.scope().now)).min();
         if due.is_empty() {
             return Ok(());
         }
-        let kept = self.newest().kept_objects().await;
+        let kept = self.deployed.records.newest().kept_objects().await;
         let whole = kept.is_none();
         let _room = match &kept {
             Some(_) => None,
             None => {
-                let weight = self.newest().weight();
-                self.claims().to_correct(weight)?
+                let weight = self.deployed.records.newest().weight();
+                Claims { scope: self.scope(), claimed: self.deployed.records.claimed }.to_correct(weight)?
             }
         };
         let (stored, objects) = match kept {
             Some(kept) => kept,
             None => {
-                let stored = self.records().read_head_within().await?;
-                self.records().keep_manifest(&stored);
+                let stored = self.deployed.records.read_head_within().await?;
+                self.deployed.records.keep_manifest(&stored);
                 let objects = objects_in(&stored).await?;
                 (stored, objects)
             }
@@ -100,17 +101,17 @@ impl Pass<'_> {
         let mut changed = false;
         for Attempt { suspicion, object, entry, result } in results {
             if warn && result.is_ok() {
-                self.mem.drift.looked(&suspicion, self.scope.now);
+                self.memory.looked(&suspicion, self.scope().now);
             }
             match result {
-                Ok(Done::InOrder) => self.mem.drift.take_back(|reported| *reported == suspicion.id),
+                Ok(Done::InOrder) => self.memory.take_back(|reported| *reported == suspicion.id),
                 Ok(Done::Awaited) => {
-                    let look = self.scope.later(LOOK_AGAIN);
-                    let next = &mut self.mem.drift.revert_at;
+                    let look = self.scope().later(LOOK_AGAIN);
+                    let next = &mut self.memory.revert_at;
                     *next = Some(next.map_or(look, |at| at.min(look)));
                 }
                 Ok(Done::Acted { action, taught }) => {
-                    self.took_note(&suspicion, object, action);
+                    self.notes().took_note(&suspicion, object, action);
                     let stored = private.inventory.iter_mut().find(|stored| stored.id == entry.id);
                     if let Some(stored) = stored.filter(|_| taught) {
                         *stored = entry;
@@ -121,8 +122,8 @@ impl Pass<'_> {
             }
         }
         if first_error.is_some() {
-            self.secrets.recall(
-                self.mem.secrets.as_ref(),
+            self.deployed.secrets.recall(
+                self.deployed.known,
                 stored.record.version,
                 Some(&private.secrets),
                 objects.values(),
@@ -130,12 +131,12 @@ impl Pass<'_> {
         }
         if changed {
             // What is expected of an object is another now: a restart must know.
-            let mut stored = if whole { stored } else { self.records().read_head_whole().await? };
+            let mut stored = if whole { stored } else { self.deployed.records.read_head_whole().await? };
             stored.private = Some(private);
-            let stored = self.records().save(&stored, true).await?;
-            self.records().wrote(&stored);
+            let stored = self.deployed.records.save(&stored, true).await?;
+            self.deployed.records.wrote(&stored);
         }
-        self.mem.drift.error = first_error.as_ref().map(|error| self.secrets.shown(error));
+        self.memory.error = first_error.as_ref().map(|error| self.deployed.secrets.shown(error));
         first_error.map_or(Ok(()), Err)
     }
 
@@ -168,7 +169,7 @@ impl Pass<'_> {
         }
         if suspicion.gone {
             // Deleted, or only out of sight for its labels; an object on its way out is awaited.
-            match self.scope.cluster.metadata(&entry.api_version, id).await? {
+            match self.scope().cluster.metadata(&entry.api_version, id).await? {
                 Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
                 Some(meta) => hidden = Some((is_hidden(&meta), meta.managed_fields.unwrap_or_default())),
                 None => {
@@ -223,15 +224,15 @@ impl Pass<'_> {
         }
         let object = left.object.as_ref().unwrap_or(object);
         let body = plan::apply_body(object, entry, marks);
-        self.scope.ctx.objects.table().begin(id);
-        let applied = match self.scope.cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
+        self.scope().ctx.objects.table().begin(id);
+        let applied = match self.scope().cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
             Ok(applied) => self.live().strictly(object, entry, rules, &body, applied).await,
             Err(error) => Err(error),
         };
         let applied = match applied {
             Ok(applied) => applied,
             Err(error) => {
-                self.scope.ctx.objects.table().abandon(id);
+                self.scope().ctx.objects.table().abandon(id);
                 if entry.ran.is_some() && error.is_conflict() {
                     // It went a moment ago.
                     return Ok(Done::Awaited);
@@ -240,9 +241,9 @@ impl Pass<'_> {
             }
         };
         let fingerprint = applied.fingerprint.clone();
-        let again = self.scope.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
+        let again = self.scope().ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
         if again {
-            self.scope.ctx.objects.wake(self.scope.key);
+            self.scope().ctx.objects.wake(self.scope().key);
         }
         let taught = entry.fingerprint != applied.fingerprint
             || entry.uid != applied.uid()
@@ -280,7 +281,7 @@ impl Pass<'_> {
         if self.live().is_strict(object, entry) && !self.live().added(object, rules, evidence).is_empty() {
             return Ok(reported);
         }
-        let live = self.scope.cluster.get(&entry.api_version, &entry.id).await?;
+        let live = self.scope().cluster.get(&entry.api_version, &entry.id).await?;
         let body = match (&wishes, &live) {
             (Some(wishes), Some(live)) => {
                 // What is left to others differs for nobody.
@@ -290,7 +291,8 @@ impl Pass<'_> {
             }
             _ => plan::apply_body(object, entry, marks),
         };
-        let would = match self.scope.cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await {
+        let would = match self.scope().cluster.apply(&entry.api_version, &entry.id, &body, Mode::DryRun).await
+        {
             Err(error) if error.is_crowded() || !error.suspects().is_empty() => return Ok(reported),
             would => would?,
         };
@@ -300,49 +302,6 @@ impl Pass<'_> {
                 || live.live.metadata.annotations != would.live.metadata.annotations
         });
         Ok(if differs { reported } else { Done::InOrder })
-    }
-
-    /// Remembers one correction for status, Event and metrics.
-    pub(in crate::reconcile) fn took_note(
-        &mut self,
-        suspicion: &Suspicion,
-        object: &Object,
-        action: DriftAction,
-    ) {
-        let id = &suspicion.id;
-        let body = locked_part(object, self.live().asked_rules(), &suspicion.managed_fields);
-        let rival = managed_fields::rivals(&body, &suspicion.managed_fields).into_iter().next();
-        let rival = rival.or_else(|| {
-            let added = self.live().added(object, self.live().asked_rules(), &suspicion.managed_fields);
-            added.into_iter().next()
-        });
-        let manager = rival.as_ref().map(|taken| taken.manager.clone());
-        let mut paths = match rival {
-            Some(taken) => taken.paths,
-            // Removed fields have no owner any more.
-            None if suspicion.gone => Vec::new(),
-            None => managed_fields::lost_paths(&body, &suspicion.managed_fields),
-        };
-        // Keys of others may be part of them.
-        clip_all(&mut paths);
-        let due = self.scope.later(REPORT_AFTER);
-        let drift = &mut self.mem.drift;
-        let known = |seen: &Drifted| {
-            seen.id == *id && seen.action == action && seen.manager == manager && seen.paths == paths
-        };
-        if action == DriftAction::Reported && drift.seen.iter().any(known) {
-            return;
-        }
-        if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
-            drift.heat.entry(id.clone()).or_default().reverted(self.scope.now);
-            drift.last_reverted = Some(self.scope.now);
-            // It has been put back now, however long this pass took to come to it.
-            self.scope.ctx.calm.reverted(Timestamp::now());
-            let seconds = suspicion.since.map(|since| since.elapsed().as_secs_f64());
-            self.scope.ctx.report.reverted(self.scope.key, &id.kind, manager.as_deref(), seconds);
-        }
-        drift.unreported.get_or_insert(Unreported { count: 0, since: self.scope.now, due }).count += 1;
-        drift.note(Drifted { id: id.clone(), manager, paths, action, at: self.scope.now });
     }
 }
 

@@ -66,7 +66,7 @@ impl Pass<'_> {
         for old in self.scope.ctx.outdated(&self.records_of()).into_iter().filter(|old| *old < revision) {
             self.records().supersede(old).await?;
         }
-        self.take_over_definitions().await?;
+        self.take_over().take_over_definitions().await?;
         self.deployed().settle_deployed_jobs().await?;
         Ok(Progress::Nothing)
     }

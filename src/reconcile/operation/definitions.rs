@@ -36,7 +36,7 @@ impl Pass<'_> {
         let objects: Vec<&Object> = definitions.iter().map(|index| &running.parts.objects[*index]).collect();
         let shipped = running.stored.private.as_ref().map(|private| &private.definitions[..]);
         if !conversion {
-            self.mark_adopted(shipped.unwrap_or_default(), &objects).await?;
+            self.crds().mark_adopted(shipped.unwrap_or_default(), &objects).await?;
         }
         if let Some(private) = running.stored.private.as_mut()
             && !conversion
@@ -137,7 +137,7 @@ impl Pass<'_> {
             let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
             let leaving = |shipped: &&Shipped| entries.iter().any(|entry| entry.id.name == shipped.name);
             for one in shipped.filter(leaving) {
-                if let Fate::Blocked(why) = self.fate_of(one, true).await {
+                if let Fate::Blocked(why) = self.crds().fate_of(one, true).await {
                     blocked.push(why);
                 }
             }

@@ -72,7 +72,7 @@ impl Pass<'_> {
             whole.record.updated_at = self.scope.now;
             if let Some(private) = whole.private.as_mut() {
                 private.operation = None;
-                self.judge_deletion(&mut private.definitions).await?;
+                self.crds().judge_deletion(&mut private.definitions).await?;
             }
             let stored = self.records().save(&whole, true).await?;
             self.records().wrote(&stored);

@@ -58,7 +58,7 @@ impl Pass<'_> {
         definitions: &[Object],
         needed: &mut Vec<Right>,
     ) -> Result<(), Error> {
-        let plural = match self.kind_to_be(api_version, &id.kind, definitions).await {
+        let plural = match self.crds().kind_to_be(api_version, &id.kind, definitions).await {
             Ok((_, plural)) => plural,
             // Nothing is done to what is not served.
             Err(Error::Cluster(error)) if matches!(*error, cluster::Error::UnknownKind { .. }) => {

@@ -66,7 +66,7 @@ impl Pass<'_> {
         if let Some(id) = manifest::duplicates(&shippable) {
             return Err(Error::DuplicateObject { id });
         }
-        let judged = self.judge_definitions(candidates, &owner_uid, false).await?;
+        let judged = self.judging().judge_definitions(candidates, &owner_uid, false).await?;
         let mut parts = plan::split(judged.objects.into_iter().chain(documents).collect())?;
         parts.webhooks_later = webhooks_later(&judged.shipped);
         let plan = plan::roll_out(&parts, occasion(action))?;
@@ -232,7 +232,8 @@ impl Pass<'_> {
     async fn objects(&self, documents: Vec<Object>, definitions: &[Object]) -> Result<Vec<Object>, Error> {
         let mut objects = Vec::with_capacity(documents.len());
         for object in documents {
-            let (namespaced, _) = self.kind_to_be(&object.api_version, &object.id.kind, definitions).await?;
+            let (namespaced, _) =
+                self.crds().kind_to_be(&object.api_version, &object.id.kind, definitions).await?;
             let object = match (namespaced, &object.id.namespace) {
                 (true, Some(_)) | (false, None) => object,
                 (true, None) => object.with_namespace(Some(&self.scope.settings.target_namespace)),

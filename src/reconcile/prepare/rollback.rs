@@ -225,7 +225,7 @@ impl Pass<'_> {
             };
             Candidate { in_manifest: known.is_none_or(|known| known.body.is_none()), object, wishes }
         });
-        let judged = self.judge_definitions(candidates.collect(), uid, undoes).await?;
+        let judged = self.judging().judge_definitions(candidates.collect(), uid, undoes).await?;
         let later = judged.shipped.iter().filter(|shipped| shipped.webhook_later);
         parts.webhooks_later = later.map(|shipped| ObjectId::definition(&shipped.name)).collect();
         parts.objects = judged.objects.into_iter().chain(rest).collect();

@@ -8,6 +8,7 @@ use super::{Failing, Guard};
 use crate::cluster::Applied;
 use crate::manifest::{Object, ObjectId, managed_fields};
 use crate::plan::guard as plan;
+use crate::reconcile::drift::Notes;
 use crate::reconcile::drift::revert::LOOK_AGAIN;
 use crate::reconcile::state::DriftAction;
 use crate::reconcile::{Error, Pass};
@@ -68,7 +69,7 @@ impl Pass<'_> {
                 let gone = matches!(look, Look::Gone);
                 let action = if gone { DriftAction::Recreated } else { DriftAction::Reverted };
                 self.is_as_it_should_be(id, &written);
-                self.took_note(&changed, object, action);
+                Notes { scope: self.scope, memory: &mut self.mem.drift }.took_note(&changed, object, action);
             }
             (look, None) => {
                 let seen = match &look {
@@ -76,7 +77,11 @@ impl Pass<'_> {
                     _ => None,
                 };
                 self.stays_changed(id, seen);
-                self.took_note(&changed, object, DriftAction::Reported);
+                Notes { scope: self.scope, memory: &mut self.mem.drift }.took_note(
+                    &changed,
+                    object,
+                    DriftAction::Reported,
+                );
             }
         }
     }
