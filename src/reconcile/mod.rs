@@ -9,6 +9,7 @@ mod crds;
 mod drift;
 mod health;
 mod inputs;
+mod lock;
 mod objects;
 mod observe;
 mod operation;
@@ -35,9 +36,8 @@ pub use context::values::ValuesKept;
 pub use context::walks::Walks;
 pub use context::{Context, Report, Snapshot};
 pub(crate) use crds::definitions::refused_definition;
-pub use drift::reserve::Reserve;
-pub use drift::reserve::correct;
 pub(crate) use inputs::lookup::Seen;
+pub use lock::{Reserve, correct};
 pub(crate) use objects::field_handover::left_to_others;
 pub(crate) use records::parsed::stored_parts;
 pub use state::Memory;
@@ -274,7 +274,7 @@ pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<O
         ctx.tell_bounded(&release, &settings.bounded, &mut mem.bounded);
     }
     if settings.lock.is_some() && !deleting {
-        return drift::external::reconcile(&release, ctx, settings, invalid.as_ref(), &mut mem, now).await;
+        return lock::guard(&release, ctx, settings, invalid.as_ref(), &mut mem, now).await;
     }
     if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
         // Nothing was ever done for it, so nothing has to be undone either: no finalizer.

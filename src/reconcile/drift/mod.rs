@@ -2,7 +2,6 @@
 
 pub(super) mod external;
 mod notes;
-pub(super) mod reserve;
 pub(super) mod revert;
 
 use super::context::Scope;

@@ -1,6 +1,7 @@
 //! What the operator remembers of each release between passes. Losing all of it costs reads, never correctness.
 
 pub(super) mod change_summary;
+pub(super) mod guard;
 pub(super) mod progress;
 pub(super) mod redact;
 
@@ -16,10 +17,10 @@ use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan::probes::Probe;
 use crate::plan::{Parts, Plan};
 use crate::reconcile::context::throttle::Busy;
-use crate::reconcile::drift::external::Guard;
 use crate::reconcile::prepare::PrepareMemory;
 use crate::reconcile::records::{PendingHistory, RecordMemory};
 use crate::reconcile::state::change_summary::Tally;
+use crate::reconcile::state::guard::Guard;
 use crate::reconcile::state::redact::Known;
 use crate::reconcile::status::StatusMemory;
 use crate::release::ReleaseKey;

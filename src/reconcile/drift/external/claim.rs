@@ -6,14 +6,15 @@ use std::collections::{BTreeSet, HashSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::reflector::ObjectRef;
 
-use super::Guard;
 use super::locked::Locked;
 use crate::api::{self, ActsAs, Installer, LockOf, SherpackRelease};
 use crate::cluster::{self, Holder as OwnedBy, Kind};
 use crate::manifest::ObjectId;
 use crate::plan::rights::{Right, describe};
+use crate::reconcile::Error;
 use crate::reconcile::access::preflight::right;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::drift::external::External;
+use crate::reconcile::state::guard::Guard;
 use crate::release::ReleaseKey;
 use crate::release::claims::{Beyond, Claim};
 use crate::watch::{ObjectWatches, Subject, Suspicion};
@@ -24,7 +25,7 @@ const READ: [&str; 3] = ["get", "list", "watch"];
 /// Work on an object of a kind that is known.
 pub(super) type Work<'l> = (Suspicion, &'l Locked, Kind);
 
-impl Pass<'_> {
+impl External<'_> {
     /// Makes sure that changes of these objects are seen; gives those that may be looked at.
     pub(super) async fn begin_to_watch<'l>(
         &mut self,

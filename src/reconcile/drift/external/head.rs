@@ -6,12 +6,13 @@
 
 use std::collections::HashSet;
 
-use super::Guard;
 use crate::api::{ActsAs, HistoryStorage, Installer, LockOf, PackStatus, reasons};
 use crate::cluster::{Reference, Referent};
 use crate::plan::rights::{Right, describe};
+use crate::reconcile::Error;
 use crate::reconcile::access::preflight::right;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::drift::external::External;
+use crate::reconcile::state::guard::{Guard, Head, Told};
 use crate::release::guard::Found;
 use crate::storage::{
     self, AnyRecords, HelmFound, HelmNewest, HelmRecords, Keeping, Records, Stored, helm_key,
@@ -21,57 +22,9 @@ use crate::watch::{Newest, RecordsOf};
 /// What a Sherpack tool may keep its records in; nobody but the operator reads its files.
 const STORAGES: [HistoryStorage; 2] = [HistoryStorage::Secret, HistoryStorage::ConfigMap];
 
-/// The newest revision as it was last read.
-pub(super) struct Head {
-    pub(super) found: Found,
-    /// resourceVersion of its record.
-    pub(super) version: String,
-    /// Where a Sherpack tool keeps it.
-    storage: HistoryStorage,
-    /// The chart or pack that it installed.
-    pub(super) pack: Option<PackStatus>,
-    /// The installer wrote it by server-side apply.
-    pub(super) server_side: bool,
-    /// It is a revision of ours: whose.
-    pub(super) installed_by: Option<String>,
-    /// What the watches said when it was read.
-    at: Told,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    References(u64),
-    Records([Newest; 2]),
-}
-
-impl Head {
-    fn nothing(at: Told) -> Self {
-        Self {
-            found: Found::Nothing,
-            version: String::new(),
-            storage: HistoryStorage::Secret,
-            pack: None,
-            server_side: false,
-            installed_by: None,
-            at,
-        }
-    }
-
-    pub(super) fn revision(&self) -> Option<u32> {
-        match self.found {
-            Found::Revision { revision, .. } => Some(revision),
-            Found::Nothing | Found::Unreadable(_) => None,
-        }
-    }
-
-    fn is_deployed(&self) -> bool {
-        matches!(&self.found, Found::Revision { status, .. } if status == "deployed")
-    }
-}
-
-impl Pass<'_> {
+impl External<'_> {
     /// Something is to be done that was not when the last try failed.
-    pub(super) fn has_news(&self, lock: &LockOf, guard: &Guard) -> bool {
+    pub(in crate::reconcile) fn has_news(&self, lock: &LockOf, guard: &Guard) -> bool {
         self.scope.generation_changed()
             || self.scope.ctx.names.is_contested(self.scope.key)
             || guard.head.as_ref().is_some_and(|head| head.at != self.told(lock))

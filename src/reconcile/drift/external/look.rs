@@ -6,7 +6,6 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Guard;
 use super::claim::watched;
 use super::locked::{Done, Locked, Look};
 use crate::api::{Class, DriftMode, Installer, LockOf, names};
@@ -15,22 +14,25 @@ use crate::manifest::managed_fields::ignore::wishes;
 use crate::manifest::managed_fields::{self, Holder};
 use crate::manifest::{Object, ObjectId};
 use crate::plan::guard::{self as plan, Guarded};
+use crate::reconcile::Error;
+use crate::reconcile::access::claims::Claims;
+use crate::reconcile::drift::external::External;
 use crate::reconcile::objects::field_handover::left_to_others;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::state::guard::Guard;
 use crate::release::weight_of;
 use crate::watch::{Subject, Suspicion};
 
 const PARALLEL: usize = 8;
 
-impl Pass<'_> {
+impl External<'_> {
     /// Keeps the objects of the newest revision. `false`: that is another one by now, and nothing was written.
     pub(super) async fn keep(&mut self, lock: &LockOf, guard: &mut Guard) -> Result<bool, Error> {
         let Some(head) = &guard.head else { return Ok(false) };
         let current = head.revision().map(|revision| (revision, head.version.clone()));
         let same_rules = self.live().asked_rules().iter().map(|rule| &rule.source).eq(&guard.rules);
         let anew = guard.tracked != current || !same_rules || guard.strict != self.scope.settings.strict;
-        self.mem.drift.cool(self.scope.now);
-        self.mem.drift.revert_at = None;
+        self.drift.cool(self.scope.now);
+        self.drift.revert_at = None;
         let lost = self.scope.ctx.guards.table().take_lost(self.scope.key);
         guard.due.extend(lost);
         let work = if anew { Vec::new() } else { self.work(guard) };
@@ -38,7 +40,7 @@ impl Pass<'_> {
             return Ok(true);
         }
         let Some(manifest) = self.manifest(lock, guard).await? else { return Ok(false) };
-        let _room = self.claims().to_correct(weight_of(&manifest))?;
+        let _room = Claims { scope: self.scope, claimed: self.claimed }.to_correct(weight_of(&manifest))?;
         let locked = match self.locked(lock, &manifest).await {
             Ok(locked) => locked,
             Err(error) => {
@@ -69,7 +71,7 @@ impl Pass<'_> {
     fn work(&mut self, guard: &Guard) -> Vec<Suspicion> {
         let mut suspicions = self.scope.ctx.guards.suspicions(self.scope.key);
         let suspected = |id: &ObjectId| suspicions.iter().any(|suspicion| suspicion.id == *id);
-        let drift = &mut self.mem.drift;
+        let drift = &mut *self.drift;
         drift.take_back(|reported| !suspected(reported) && !guard.due.contains(reported));
         let unseen: Vec<Suspicion> = guard.due.iter().filter(|id| !suspected(id)).map(unseen).collect();
         suspicions.extend(unseen);
@@ -84,12 +86,12 @@ impl Pass<'_> {
         let (later, due): (Vec<Suspicion>, Vec<Suspicion>) =
             suspicions.into_iter().partition(|suspicion| wait(suspicion).is_some());
         let next = later.iter().filter(|suspicion| !drift.is_old(suspicion)).filter_map(wait).min();
-        self.mem.drift.revert_at = next;
+        self.drift.revert_at = next;
         due
     }
 
     pub(super) fn come_back_at(&mut self, at: Timestamp) {
-        let next = &mut self.mem.drift.revert_at;
+        let next = &mut self.drift.revert_at;
         *next = Some(next.map_or(at, |next| next.min(at)));
     }
 
@@ -139,7 +141,7 @@ impl Pass<'_> {
         guard.due = locked.keys().cloned().collect();
         guard.noise.clear();
         guard.failing.clear();
-        self.mem.drift.take_back(|reported| !locked.contains_key(reported));
+        self.drift.take_back(|reported| !locked.contains_key(reported));
     }
 
     async fn keep_these(

@@ -4,17 +4,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::claim::is_refused;
 use super::locked::{Done, Look};
-use super::{Failing, Guard};
 use crate::cluster::Applied;
 use crate::manifest::{Object, ObjectId, managed_fields};
 use crate::plan::guard as plan;
-use crate::reconcile::drift::Notes;
+use crate::reconcile::Error;
+use crate::reconcile::drift::external::External;
 use crate::reconcile::drift::revert::LOOK_AGAIN;
 use crate::reconcile::state::DriftAction;
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::state::guard::{Failing, Guard};
 use crate::watch::{Sighting, Suspicion};
 
-impl Pass<'_> {
+impl External<'_> {
     /// Remembers what was found and done.
     pub(super) fn note(
         &mut self,
@@ -69,7 +69,7 @@ impl Pass<'_> {
                 let gone = matches!(look, Look::Gone);
                 let action = if gone { DriftAction::Recreated } else { DriftAction::Reverted };
                 self.is_as_it_should_be(id, &written);
-                Notes { scope: self.scope, memory: &mut self.mem.drift }.took_note(&changed, object, action);
+                self.notes().took_note(&changed, object, action);
             }
             (look, None) => {
                 let seen = match &look {
@@ -77,11 +77,7 @@ impl Pass<'_> {
                     _ => None,
                 };
                 self.stays_changed(id, seen);
-                Notes { scope: self.scope, memory: &mut self.mem.drift }.took_note(
-                    &changed,
-                    object,
-                    DriftAction::Reported,
-                );
+                self.notes().took_note(&changed, object, DriftAction::Reported);
             }
         }
     }
@@ -92,7 +88,7 @@ impl Pass<'_> {
         if again {
             self.scope.ctx.guards.wake(self.scope.key);
         }
-        self.mem.drift.take_back(|reported| reported == id);
+        self.drift.take_back(|reported| reported == id);
     }
 
     /// Warn mode: it goes on to be suspicious, as what it is now.
@@ -109,7 +105,7 @@ impl Pass<'_> {
             table.suspicions(self.scope.key).into_iter().find(|suspicion| suspicion.id == *id)
         };
         if let Some(suspicion) = suspicion {
-            self.mem.drift.looked(&suspicion, self.scope.now);
+            self.drift.looked(&suspicion, self.scope.now);
         }
     }
 

@@ -7,9 +7,10 @@ use crate::cluster::Applied;
 use crate::manifest::Object;
 use crate::manifest::managed_fields::ignore::wishes;
 use crate::manifest::managed_fields::{self, Holder};
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::Error;
+use crate::reconcile::drift::external::External;
 
-impl Pass<'_> {
+impl External<'_> {
     /// Where the object has what the managers of `spec.drift.strict` added. `managed` has its installer in our place.
     pub(super) fn additions(
         &self,
