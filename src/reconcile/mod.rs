@@ -56,10 +56,12 @@ use drift::Drift;
 use health::Waits;
 use inputs::Inputs;
 use inputs::wanted::Wanted;
-use objects::expected::Expected;
-use objects::{Deployed, Objects, Rollout};
+use objects::{Deployed, Objects};
 use observe::Observe;
 use observe::dependencies::Dependents;
+use operation::uninstall::Uninstalled;
+use operation::{CatchUp, Conclude, Departing, Operate, Orphaned};
+use prepare::revision::Prepared;
 use records::{NewestRecord, Records};
 use state::Remembered;
 use state::progress::{Finished, Outcome, Progress};
@@ -148,12 +150,29 @@ impl<'a> Pass<'a> {
         Objects { scope: self.scope }
     }
 
-    fn rollout(&mut self) -> Rollout<'_> {
-        let Remembered { records, running, history, backoff, tally, .. } = &mut *self.mem;
+    fn operate(&mut self) -> Operate<'_> {
+        let Remembered {
+            records,
+            running,
+            history,
+            backoff,
+            tally,
+            expectations,
+            ailing,
+            deletion,
+            secrets,
+            ..
+        } = &mut *self.mem;
         let claimed = &mut self.claimed;
-        Rollout {
+        Operate {
+            scope: self.scope,
             records: Records { scope: self.scope, memory: records, running, history, backoff, claimed },
             tally,
+            expectations,
+            ailing,
+            deletion,
+            secrets: &mut self.secrets,
+            known: secrets,
         }
     }
 
@@ -167,9 +186,27 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn expected(&mut self) -> Expected<'_> {
-        let Remembered { records, expectations, .. } = &mut *self.mem;
-        Expected { newest: NewestRecord { scope: self.scope, memory: records }, memory: expectations }
+    fn concluding(&mut self) -> Conclude<'_> {
+        Conclude { deployed: self.deployed() }
+    }
+
+    fn catching_up(&mut self) -> CatchUp<'_> {
+        let Remembered { records, running, history, backoff, secrets, counted, .. } = &mut *self.mem;
+        let claimed = &mut self.claimed;
+        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        let deployed = Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() };
+        CatchUp { take_over: TakeOver { deployed, counted } }
+    }
+
+    fn departing(&self) -> Departing<'_> {
+        Departing { newest: self.newest(), secrets: &self.secrets }
+    }
+
+    fn orphaned(&mut self) -> Orphaned<'_> {
+        let Remembered { records, running, history, backoff, .. } = &mut *self.mem;
+        let claimed = &mut self.claimed;
+        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        Orphaned { records, secrets: &self.secrets }
     }
 
     fn crds(&self) -> Crds<'a> {
@@ -179,16 +216,6 @@ impl<'a> Pass<'a> {
     fn judging(&mut self) -> Judging<'_> {
         let Remembered { records, counted, .. } = &mut *self.mem;
         Judging { newest: NewestRecord { scope: self.scope, memory: records }, counted }
-    }
-
-    fn take_over(&mut self) -> TakeOver<'_> {
-        let Remembered { records, running, history, backoff, secrets, counted, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
-        TakeOver {
-            deployed: Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() },
-            counted,
-        }
     }
 
     fn drift(&mut self) -> Drift<'_> {
@@ -353,7 +380,7 @@ impl Pass<'_> {
         for _ in 0..DECISIONS {
             let refused = self.observe().head().await?;
             let deletion = match self.scope.release.metadata.deletion_timestamp {
-                Some(_) => Some(self.observe_deletion().await?),
+                Some(_) => Some(self.departing().observe_deletion().await?),
                 None => None,
             };
             let taken = self.scope.ctx.name_taken_by(
@@ -396,7 +423,7 @@ impl Pass<'_> {
                 decision = decide::decide(&seen);
             }
             if decision.operation == Operation::Remove
-                && !self.removal_goes_on()
+                && !self.operate().removal_goes_on()
                 && self.records().was_deployed_before(&mut seen).await?
             {
                 decision = decide::decide(&seen);
@@ -406,7 +433,7 @@ impl Pass<'_> {
                 return Err(error);
             }
             self.decided = status::finish::decision_name(&decision.operation);
-            self.conclude_before(&decision.operation).await?;
+            self.concluding().conclude_before(&decision.operation).await?;
             let drift_error = if decision.correct { self.drift().correct().await.err() } else { None };
             if goes_on(&decision.operation) {
                 // What begins anew has asked with what it reads.
@@ -446,7 +473,7 @@ impl Pass<'_> {
                     let revision = self.records().next_free_revision().await?;
                     self.launch(wanted, Action::Install, revision, 1, true).await?
                 }
-                Operation::AwaitHook => match self.await_hook().await? {
+                Operation::AwaitHook => match self.operate().await_hook().await? {
                     Some(progress) => progress,
                     None => continue,
                 },
@@ -464,33 +491,30 @@ impl Pass<'_> {
                         }
                     }
                 }
-                Operation::Hasten => self.hasten().await?,
+                Operation::Hasten => self.operate().hasten().await?,
                 Operation::Remove => match self.remove_failed().await? {
                     Some(progress) => progress,
                     None => continue,
                 },
-                Operation::Test => match (self.test().await?, source_error) {
+                Operation::Test => match (self.operate().test().await?, source_error) {
                     (Progress::Testing { run, .. }, blocked) => Progress::Testing { run, blocked },
                     // That was all that could be done.
                     (Progress::Nothing, Some(error)) => Progress::Blocked(error),
                     (progress, _) => progress,
                 },
-                Operation::Resume => self.resume().await?,
-                Operation::Uninstall => {
-                    self.preflight_uninstall().await?;
-                    self.uninstall().await?
-                }
+                Operation::Resume => self.operate().resume().await?,
+                Operation::Uninstall => self.uninstall().await?,
                 Operation::LetGo => {
                     match deletion.unwrap_or_default() {
                         Deletion { account_gone: true, namespace_terminating, .. } => {
-                            self.let_go_without_account(namespace_terminating).await?;
+                            self.departing().let_go_without_account(namespace_terminating).await?;
                         }
-                        _ => self.let_go().await?,
+                        _ => self.departing().let_go().await?,
                     }
                     Progress::Gone
                 }
                 Operation::Orphan => {
-                    self.clear_up_records().await?;
+                    self.departing().clear_up_records().await?;
                     Progress::Gone
                 }
                 Operation::Hold(Hold::InputsUnknown) => match source_error {
@@ -519,7 +543,7 @@ impl Pass<'_> {
                 // A process may have died between deploying this revision and what follows from it, whatever holds the
                 // next one up.
                 Progress::Nothing | Progress::Blocked(_) if self.rests_deployed(&decision) => {
-                    match self.catch_up().await? {
+                    match self.catching_up().catch_up().await? {
                         Progress::Nothing => progress,
                         caught => caught,
                     }
@@ -582,14 +606,14 @@ impl Pass<'_> {
         let outcome = match &decision.operation {
             Operation::Rollback { .. } => self.undo_refused(&mut seen, &decision.operation).await,
             Operation::Resume => match self.access().require_account().await {
-                Ok(()) => self.resume().await,
+                Ok(()) => self.operate().resume().await,
                 Err(error) => Err(error),
             },
             _ if decision.correct => self.drift().correct().await.map(|()| Progress::Nothing),
             _ => Ok(Progress::Nothing),
         };
         let outcome = match outcome {
-            Ok(Progress::Nothing) if self.rests_deployed(&decision) => self.catch_up().await,
+            Ok(Progress::Nothing) if self.rests_deployed(&decision) => self.catching_up().catch_up().await,
             outcome => outcome,
         };
         let outcome = outcome.map(|progress| Outcome { decision, progress });
@@ -603,12 +627,43 @@ impl Pass<'_> {
         };
         self.mem.backoff.conflicts = 0;
         if matches!(decision.operation, Operation::Orphan) {
-            self.tell_what_stays().await;
+            self.orphaned().tell_what_stays().await;
         }
         let Scope { ctx, key, release, .. } = self.scope;
         self.mem.writes(ctx, key, release).drop_finalizer().await?;
         ctx.forget(key, release);
         Ok(None)
+    }
+
+    /// Begins with a revision, if the account that acts may do all of it.
+    async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
+        self.preflight(&prepared).await?;
+        self.operate().begin(prepared).await
+    }
+
+    /// A first install failed for good: its objects go.
+    async fn remove_failed(&mut self) -> Result<Option<Progress>, Error> {
+        let undone = self.undone();
+        self.operate().remove_failed(undone).await
+    }
+
+    /// Deletes the objects, then the records unless they are to be kept.
+    async fn uninstall(&mut self) -> Result<Progress, Error> {
+        self.preflight_uninstall().await?;
+        if self.operate().uninstall_begins()
+            && let Some(waits) = self.dependents().await_them()
+        {
+            return Ok(waits);
+        }
+        if let Uninstalled::Not(progress) = self.operate().uninstall().await? {
+            return Ok(progress);
+        }
+        if !self.scope.settings.uninstall.keep_history {
+            let now = self.scope.now;
+            self.finishing().writes().checkpoint_records(now).await?;
+            self.departing().remove_records().await?;
+        }
+        Ok(Progress::Gone)
     }
 
     async fn launch(

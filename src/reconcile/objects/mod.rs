@@ -41,6 +41,11 @@ impl<'a> Rollout<'a> {
 }
 
 impl<'a> Deployed<'a> {
+    /// The same, for a stage that lives shorter.
+    pub(in crate::reconcile) fn reborrow(&mut self) -> Deployed<'_> {
+        Deployed { records: self.records.reborrow(), secrets: self.secrets, known: self.known }
+    }
+
     fn objects(&self) -> Objects<'a> {
         Objects { scope: self.records.scope }
     }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan::{self, Phase};
+use crate::reconcile::Error;
+use crate::reconcile::operation::Operate;
 use crate::reconcile::state::Running;
-use crate::reconcile::{Error, Pass};
 use crate::release::{Begun, HOOK_RESULTS, HookResult, HookRun, Operation, OperationPhase};
 
-impl Pass<'_> {
+impl Operate<'_> {
     /// Writes down how far the operation is. Everything before `running.at` is done and is not done again.
     pub(in crate::reconcile) async fn checkpoint(
         &mut self,
@@ -20,14 +21,14 @@ impl Pass<'_> {
         self.checkpoint_with(running, Operation { phase, wave, step: 0, hook, jobs: Vec::new() }, None).await
     }
 
-    /// [`Pass::checkpoint`], with the result of a hook. Jobs are added to those of before. Nothing counts as written down, in memory neither, unless it is.
+    /// [`Operate::checkpoint`], with the result of a hook. Jobs are added to those of before. Nothing counts as written down, in memory neither, unless it is.
     pub(in crate::reconcile) async fn checkpoint_with(
         &mut self,
         running: &mut Running,
         operation: Operation,
         result: Option<HookResult>,
     ) -> Result<(), Error> {
-        self.records().unpack(running).await?;
+        self.records.unpack(running).await?;
         let mut next = running.stored.clone();
         if let Some(private) = next.private.as_mut() {
             let step = u32::try_from(running.at).unwrap_or(u32::MAX);
@@ -38,8 +39,8 @@ impl Pass<'_> {
             let surplus = private.hooks.len().saturating_sub(HOOK_RESULTS);
             private.hooks.drain(..surplus);
         }
-        running.stored = self.records().save(&next, true).await?;
-        self.records().wrote(&running.stored);
+        running.stored = self.records.save(&next, true).await?;
+        self.records.wrote(&running.stored);
         running.saved = running.at;
         Ok(())
     }

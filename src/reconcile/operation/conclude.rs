@@ -1,13 +1,14 @@
 //! What follows on a revision that was deployed: the history behind it, its Jobs, and what is kept of adopted objects.
 
+use crate::reconcile::operation::{CatchUp, Conclude};
 use crate::reconcile::records::history;
 use crate::reconcile::state::progress::{Finished, Progress};
-use crate::reconcile::{Error, Pass};
+use crate::reconcile::{Error, records_of};
 use crate::release::decide::Operation;
 use crate::release::{Action, State};
 use crate::storage::{Head, Stored};
 
-impl Pass<'_> {
+impl Conclude<'_> {
     /// Puts the history in order behind a revision that was just deployed, then says that the operation is finished.
     ///
     /// `before` is the revision that was deployed until now, as far as the new one knows; `ailing` what is not healthy
@@ -19,9 +20,9 @@ impl Pass<'_> {
         ailing: Option<String>,
     ) -> Result<Progress, Error> {
         let revision = deployed.record.version;
-        self.records().conclude(revision, before).await?;
-        self.deployed().settle_deployed_jobs().await?;
-        self.newest().sweep_kept(deployed.private.as_ref()).await;
+        self.deployed.records.conclude(revision, before).await?;
+        self.deployed.settle_deployed_jobs().await?;
+        self.deployed.records.newest().sweep_kept(deployed.private.as_ref()).await;
         let action = deployed.private.as_ref().map_or(Action::Install, |private| private.action);
         let (manifest_digest, values_digest) = history::digests(deployed);
         Ok(Progress::Finished(Finished {
@@ -41,39 +42,51 @@ impl Pass<'_> {
             next,
             Operation::Install { .. } | Operation::Upgrade { .. } | Operation::Rollback { .. }
         );
-        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(()) };
-        let deployed = head.record.state == State::Deployed && self.newest().own_private().is_some();
+        let Some((Head::Ours(head), _)) = &self.deployed.records.memory.head else { return Ok(()) };
+        let deployed =
+            head.record.state == State::Deployed && self.deployed.records.newest().own_private().is_some();
         if !(begins && deployed) || self.is_told(head.record.version) {
             return Ok(());
         }
-        let deployed = self.records().read_head_whole().await?;
+        let deployed = self.deployed.records.read_head_whole().await?;
         self.conclude(&deployed, None, None).await?;
-        self.mem.history.ended.push(history::ended(&deployed, self.scope.now));
+        self.deployed.records.history.ended.push(history::ended(&deployed, self.deployed.records.scope.now));
         Ok(())
-    }
-
-    /// What a crash or an error left to do after the newest revision was deployed.
-    pub(in crate::reconcile) async fn catch_up(&mut self) -> Result<Progress, Error> {
-        let revision = match &self.mem.records.head {
-            Some((Head::Ours(stored), _)) => stored.record.version,
-            _ => return Ok(Progress::Nothing),
-        };
-        if !self.is_told(revision) {
-            let deployed = self.records().read_head_whole().await?;
-            return self.conclude(&deployed, None, None).await;
-        }
-        // Told, and yet an older one called itself the newest when this process began.
-        for old in self.scope.ctx.outdated(&self.records_of()).into_iter().filter(|old| *old < revision) {
-            self.records().supersede(old).await?;
-        }
-        self.take_over().take_over_definitions().await?;
-        self.deployed().settle_deployed_jobs().await?;
-        Ok(Progress::Nothing)
     }
 
     /// The status says how this revision ended, or the next one will.
     fn is_told(&self, revision: u32) -> bool {
-        let history = self.scope.release.status.iter().flat_map(|status| &status.history);
-        history.chain(&self.mem.history.ended).any(|entry| entry.revision == i64::from(revision))
+        let history = self.deployed.records.scope.release.status.iter().flat_map(|status| &status.history);
+        history.chain(&self.deployed.records.history.ended).any(|entry| entry.revision == i64::from(revision))
+    }
+}
+
+impl CatchUp<'_> {
+    /// What a crash or an error left to do after the newest revision was deployed.
+    pub(in crate::reconcile) async fn catch_up(&mut self) -> Result<Progress, Error> {
+        let revision = match &self.take_over.deployed.records.memory.head {
+            Some((Head::Ours(stored), _)) => stored.record.version,
+            _ => return Ok(Progress::Nothing),
+        };
+        if !self.conclude().is_told(revision) {
+            let deployed = self.take_over.deployed.records.read_head_whole().await?;
+            return self.conclude().conclude(&deployed, None, None).await;
+        }
+        // Told, and yet an older one called itself the newest when this process began.
+        for old in self
+            .take_over
+            .deployed
+            .records
+            .scope
+            .ctx
+            .outdated(&records_of(self.take_over.deployed.records.scope.settings))
+            .into_iter()
+            .filter(|old| *old < revision)
+        {
+            self.take_over.deployed.records.supersede(old).await?;
+        }
+        self.take_over.take_over_definitions().await?;
+        self.take_over.deployed.settle_deployed_jobs().await?;
+        Ok(Progress::Nothing)
     }
 }

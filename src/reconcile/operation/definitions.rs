@@ -10,21 +10,22 @@ use crate::api::{duration, reasons};
 use crate::cluster;
 use crate::crd::policy::Fate;
 use crate::manifest::{Defined, InventoryEntry, Object, ObjectId};
+use crate::reconcile::Error;
 use crate::reconcile::health::verdict::bearable;
 use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::wait::LOOK_AGAIN;
+use crate::reconcile::operation::Operate;
 use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::operation::uninstall::leaves;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::{Error, Pass};
 use crate::release::Shipped;
 
 /// Where a definition names its webhook.
 const CONVERSION: &str = "/spec/conversion";
 
-impl Pass<'_> {
+impl Operate<'_> {
     /// Applies definitions: without the webhook of a new one, or with `conversion` with it.
     pub(in crate::reconcile) async fn define_step(
         &mut self,
@@ -132,7 +133,7 @@ impl Pass<'_> {
         running: &mut Running,
         entries: &[InventoryEntry],
     ) -> Result<Step, Error> {
-        if self.mem.going_of(leaves(running)).is_none() {
+        if self.deletion.going_of(leaves(running)).is_none() {
             let mut blocked = Vec::new();
             let shipped = running.stored.private.iter().flat_map(|private| &private.definitions);
             let leaving = |shipped: &&Shipped| entries.iter().any(|entry| entry.id.name == shipped.name);

@@ -12,11 +12,12 @@ use crate::cluster::{self, Applied, Created, Holder};
 use crate::health::{self, Status};
 use crate::manifest::ObjectId;
 use crate::plan::{self, DeletePolicy, FailurePolicy, Hook, Phase};
+use crate::reconcile::Error;
 use crate::reconcile::health::verdict::FAILED_FOR;
 use crate::reconcile::health::verdict::LOOK_ANYWAY;
 use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::wait::LOOK_AT_PODS;
-use crate::reconcile::objects::apply::Away;
+use crate::reconcile::operation::Operate;
 use crate::reconcile::operation::checkpoint::operation_phase;
 use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::HookWatch;
@@ -24,8 +25,7 @@ use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
 use crate::reconcile::state::progress::{self, Progress};
-use crate::reconcile::{Error, Pass};
-use crate::release::{HookResult, HookRun, Operation, Private};
+use crate::release::{HookResult, HookRun, Operation};
 use crate::watch::ObjectWatches;
 
 /// Looks in one pass: one that deletes the run before, one that creates, one that finds what another created.
@@ -59,7 +59,7 @@ struct Run<'a> {
     adopted: bool,
 }
 
-impl Pass<'_> {
+impl Operate<'_> {
     /// One step of an operation: a hook, from its checkpoint to its end.
     pub(in crate::reconcile) async fn hook(
         &mut self,
@@ -95,8 +95,8 @@ impl Pass<'_> {
     /// Sees a hook to its end whose operation is not wanted any more. `None`: no hook runs.
     pub(in crate::reconcile) async fn await_hook(&mut self) -> Result<Option<Progress>, Error> {
         self.load_running().await?;
-        let Some(mut running) = self.mem.running.take() else { return Ok(None) };
-        if let Err(error) = self.records().unpack(&mut running).await {
+        let Some(mut running) = self.records.running.take() else { return Ok(None) };
+        if let Err(error) = self.records.unpack(&mut running).await {
             self.keep_running(running);
             return Err(error);
         }
@@ -114,8 +114,8 @@ impl Pass<'_> {
             if let Some(private) = running.stored.private.as_mut() {
                 private.operation = None;
             }
-            let stored = self.records().save(&running.stored, true).await?;
-            self.records().wrote(&stored);
+            let stored = self.records.save(&running.stored, true).await?;
+            self.records.wrote(&stored);
             return Ok(None);
         };
         let run = self.run_of(&running, &hook, phase, &attempt);
@@ -240,7 +240,7 @@ impl Pass<'_> {
                     let marks = self.live().marks(&run.owner_uid);
                     let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
                     if let Created::New(uid) = self.scope.cluster.create(api_version, id, &body).await? {
-                        self.mem.backoff.errors = 0;
+                        self.records.backoff.errors = 0;
                         watch.uid = uid;
                         self.note_run(running, run, &watch).await?;
                     }
@@ -414,20 +414,6 @@ impl Pass<'_> {
         }
         self.scope.ctx.objects.table().forget(self.scope.key, id);
         Ok(())
-    }
-
-    /// Deletes what hooks of a revision left behind, when its release goes; gives what is kept.
-    pub(in crate::reconcile) async fn delete_hook_objects(
-        &self,
-        private: &Private,
-    ) -> Result<Vec<ObjectId>, Error> {
-        let mut kept = Vec::new();
-        for entry in &private.hook_objects {
-            if self.live().take_away(entry, &private.owner.uid).await? == Away::Stays {
-                kept.push(entry.id.clone());
-            }
-        }
-        Ok(kept)
     }
 }
 

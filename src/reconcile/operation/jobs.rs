@@ -9,17 +9,18 @@ use crate::api::reasons;
 use crate::health::Status;
 use crate::manifest::ObjectId;
 use crate::plan;
+use crate::reconcile::Error;
 use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::wait::DELETED;
 use crate::reconcile::objects::jobs::{jobs, unsettled};
+use crate::reconcile::operation::Operate;
 use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::{Error, Pass};
 use crate::release::{Begun, Operation, OperationPhase};
 
-impl Pass<'_> {
+impl Operate<'_> {
     /// Writes down which Jobs an operation has made. Until then their marks tell: who finds one of them goes on with it.
     pub(in crate::reconcile) async fn note_jobs(
         &mut self,
@@ -100,11 +101,11 @@ impl Pass<'_> {
         if ended.is_empty() {
             return Ok(());
         }
-        self.records().unpack(running).await?;
+        self.records.unpack(running).await?;
         let mut next = running.stored.clone();
         if self.live().record_ends(&mut next, &ended).await? {
-            running.stored = self.records().save(&next, true).await?;
-            self.records().wrote(&running.stored);
+            running.stored = self.records.save(&next, true).await?;
+            self.records.wrote(&running.stored);
         }
         self.live().give_ttl(&mut running.stored).await?;
         let left = unsettled(running.stored.private.as_ref(), &ended);

@@ -9,15 +9,16 @@ use jiff::Timestamp;
 
 use crate::cluster;
 use crate::manifest::ObjectId;
+use crate::reconcile::Error;
 use crate::reconcile::health::verdict::LOOK_ANYWAY;
 use crate::reconcile::health::wait::LOOK_AGAIN;
+use crate::reconcile::operation::Operate;
 use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::{Error, Pass};
 
-impl Pass<'_> {
+impl Operate<'_> {
     /// Waits until everything is gone that has to be. `None`: nothing has to be waited for any more.
     pub(in crate::reconcile) async fn await_leaving(
         &mut self,

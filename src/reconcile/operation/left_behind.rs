@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::api::{HistoryStorage, Settings, reasons};
 use crate::manifest::ObjectId;
-use crate::reconcile::Pass;
+use crate::reconcile::operation::{Departing, Orphaned};
 use crate::release::{Private, Shipped};
 use crate::storage::Head;
 
 /// So many objects are named; of the others only the number is told.
 const NAMED: usize = 10;
 
-impl Pass<'_> {
+impl Departing<'_> {
     /// Says by an Event, and so in the log, how a release goes and what stays of it. Every way in which its finalizer goes
     /// leads through here.
     pub(in crate::reconcile) fn tell_remaining(
@@ -26,36 +26,7 @@ impl Pass<'_> {
             Some(named) => format!("{what}; what stays: {named}{more}"),
             None => format!("{what}{more}"),
         };
-        self.scope.ctx.report.event(self.scope.release, warning, reason, "Uninstall", note);
-    }
-
-    /// [`Pass::tell_remaining`] of a release that touches nothing when it goes, unless nothing stays. Nothing of this may hold
-    /// the release back: what cannot be read is told as such.
-    pub(in crate::reconcile) async fn tell_what_stays(&mut self) {
-        let nothing_left = {
-            let table = self.scope.ctx.objects.table();
-            !table.tracked(self.scope.key).is_empty() && table.all_gone(self.scope.key)
-        };
-        if self.past_objects() || nothing_left {
-            return;
-        }
-        let (ids, whole) = match self.mem.records.head.as_ref().map(|(head, _)| head) {
-            Some(Head::Ours(stored)) => (inventory(stored.private.as_ref()), true),
-            Some(Head::Foreign(_) | Head::Unreadable(_)) => match self.records().past_records().await {
-                Ok(past) => (inventory(past.private.as_ref()), false),
-                Err(error) => {
-                    tracing::debug!(release = %self.scope.key, %error, "what stays of the release cannot be read");
-                    (Vec::new(), false)
-                }
-            },
-            None | Some(Head::None) if self.newest().known_revision() == 0 => return,
-            None | Some(Head::None) => (Vec::new(), false),
-        };
-        let seen = || self.scope.ctx.objects.table().tracked(self.scope.key).into_iter().collect();
-        let ids: Vec<ObjectId> = if ids.is_empty() { seen() } else { ids };
-        let more = if whole { "" } else { "; which others of it there are is not known" };
-        let what = "the release is gone; its objects and records stay as they are";
-        self.tell_remaining(true, reasons::ORPHANED, what, ids, more);
+        self.scope().ctx.report.event(self.scope().release, warning, reason, "Uninstall", note);
     }
 
     /// Says by an Event which revision records an uninstall leaves where they are.
@@ -63,7 +34,7 @@ impl Pass<'_> {
         if stays.is_empty() {
             return;
         }
-        let Settings { history_storage, history_namespace, .. } = &self.scope.settings;
+        let Settings { history_storage, history_namespace, .. } = &self.scope().settings;
         let kind = match history_storage {
             HistoryStorage::Secret => "Secret",
             HistoryStorage::ConfigMap => "ConfigMap",
@@ -85,11 +56,43 @@ impl Pass<'_> {
         for one in shipped.iter().filter(|one| one.written && !one.deleted) {
             let id = ObjectId::definition(&one.name);
             // Only what is known to be gone is not named.
-            if !matches!(self.scope.cluster.metadata("apiextensions.k8s.io/v1", &id).await, Ok(None)) {
+            if !matches!(self.scope().cluster.metadata("apiextensions.k8s.io/v1", &id).await, Ok(None)) {
                 kept.push(id);
             }
         }
         kept
+    }
+}
+
+impl Orphaned<'_> {
+    /// [`Departing::tell_remaining`] of a release that touches nothing when it goes, unless nothing stays. Nothing of this may hold
+    /// the release back: what cannot be read is told as such.
+    pub(in crate::reconcile) async fn tell_what_stays(&mut self) {
+        let nothing_left = {
+            let table = self.records.scope.ctx.objects.table();
+            !table.tracked(self.records.scope.key).is_empty() && table.all_gone(self.records.scope.key)
+        };
+        if self.departing().past_objects() || nothing_left {
+            return;
+        }
+        let (ids, whole) = match self.records.memory.head.as_ref().map(|(head, _)| head) {
+            Some(Head::Ours(stored)) => (inventory(stored.private.as_ref()), true),
+            Some(Head::Foreign(_) | Head::Unreadable(_)) => match self.records.past_records().await {
+                Ok(past) => (inventory(past.private.as_ref()), false),
+                Err(error) => {
+                    tracing::debug!(release = %self.records.scope.key, %error, "what stays of the release cannot be read");
+                    (Vec::new(), false)
+                }
+            },
+            None | Some(Head::None) if self.records.newest().known_revision() == 0 => return,
+            None | Some(Head::None) => (Vec::new(), false),
+        };
+        let seen =
+            || self.records.scope.ctx.objects.table().tracked(self.records.scope.key).into_iter().collect();
+        let ids: Vec<ObjectId> = if ids.is_empty() { seen() } else { ids };
+        let more = if whole { "" } else { "; which others of it there are is not known" };
+        let what = "the release is gone; its objects and records stay as they are";
+        self.departing().tell_remaining(true, reasons::ORPHANED, what, ids, more);
     }
 }
 

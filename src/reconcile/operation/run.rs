@@ -11,8 +11,10 @@ use jiff::Timestamp;
 use crate::api::{Class, conditions, names};
 use crate::manifest::ObjectId;
 use crate::plan;
+use crate::reconcile::Error;
 use crate::reconcile::objects::ownership::Survey;
 use crate::reconcile::objects::ownership::never_applied;
+use crate::reconcile::operation::Operate;
 use crate::reconcile::operation::checkpoint::checkpointed;
 use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::prepare::revision::Prepared;
@@ -27,17 +29,15 @@ use crate::reconcile::state::Bulk;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::progress::{Finished, Progress, Run};
-use crate::reconcile::{Error, Pass};
 use crate::release::{State, description};
 use crate::storage::{Head, Records, Stored};
 
 /// What an API server refuses for this long is refused: it has long known by then who may do what.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 
-impl Pass<'_> {
-    /// Stores the pending revision and begins to act on it, if whoever acts may do all of it.
+impl Operate<'_> {
+    /// Stores the pending revision and begins to act on it.
     pub(in crate::reconcile) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
-        self.preflight(&prepared).await?;
         if self.scope.settings.create_namespace {
             self.scope.cluster.ensure_namespace(&self.scope.settings.target_namespace).await?;
         }
@@ -56,42 +56,42 @@ impl Pass<'_> {
         self.expected().expect_wanted(&private.inventory).await?;
         self.live().respect_takers(&parts.objects, &found, &mut private).await?;
         let records = self.access().record_store().await?;
-        let before = self.mem.records.head.take();
+        let before = self.records.memory.head.take();
         let stored = match records.create(&record, &private).await {
             Ok(stored) => stored,
             Err(error) => {
                 if error.class() == Class::Retry {
                     // It may be stored, and then what ran until now is over.
-                    self.mem.running = None;
+                    *self.records.running = None;
                 }
                 // A clear refusal stored nothing: what is known of the newest record still holds.
-                self.mem.records.head = before.filter(|_| error.class() != Class::Retry);
+                self.records.memory.head = before.filter(|_| error.class() != Class::Retry);
                 return Err(error.into());
             }
         };
-        self.records().wrote(&stored);
-        self.mem.secrets = self.secrets.known(stored.record.version);
+        self.records.wrote(&stored);
+        *self.known = self.secrets.known(stored.record.version);
         // What ran until now is over, whether it can be written down now or later.
-        self.mem.running = None;
+        *self.records.running = None;
         match &before {
             Some((Head::Ours(old), _)) if old.record.state.is_pending() => {
-                self.records().interrupt(old.record.version).await?;
+                self.records.interrupt(old.record.version).await?;
             }
             Some((Head::Ours(old), _)) if old.record.state != State::Deployed => {
                 // A failed revision is not rewritten any more: this is where it stops being the head.
                 self.access().record_store().await?.set_head(&old.meta(), false).await?;
             }
-            Some((Head::Foreign(_), _)) => self.records().end_left(record.version).await?,
+            Some((Head::Foreign(_), _)) => self.records.end_left(record.version).await?,
             _ => {}
         }
-        self.mem.running = Some(self.running(stored, parts, plan, absent));
+        *self.records.running = Some(self.running(stored, parts, plan, absent));
         self.advance().await
     }
 
     /// Goes on with a rollback, without waiting for what it applies to be healthy.
     pub(in crate::reconcile) async fn hasten(&mut self) -> Result<Progress, Error> {
         self.load_running().await?;
-        if let Some(running) = &mut self.mem.running {
+        if let Some(running) = &mut *self.records.running {
             running.hasty = true;
         }
         self.advance().await
@@ -105,11 +105,11 @@ impl Pass<'_> {
 
     /// Makes sure that the operation of the newest record is in memory.
     pub(in crate::reconcile) async fn load_running(&mut self) -> Result<(), Error> {
-        if self.mem.running.is_none() {
-            let stored = self.records().read_head_whole().await?;
+        if self.records.running.is_none() {
+            let stored = self.records.read_head_whole().await?;
             if stored.record.version > 1 && stored.record.state.is_pending() {
                 // The process before may have died when it had stored this and not yet ended what it replaces.
-                self.records().interrupt(stored.record.version - 1).await?;
+                self.records.interrupt(stored.record.version - 1).await?;
             }
             let parts = parts_in(&stored).await?;
             let plan = plan_of(&stored, &parts)?;
@@ -125,7 +125,7 @@ impl Pass<'_> {
                 // What the process before applied is locked by what it wrote down.
                 self.live().expect(&private.inventory).await?;
             }
-            self.mem.running = Some(running);
+            *self.records.running = Some(running);
         }
         Ok(())
     }
@@ -168,11 +168,11 @@ impl Pass<'_> {
 
     async fn advance(&mut self) -> Result<Progress, Error> {
         // Taken out for the time of the steps; put back unless the operation ended.
-        let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
+        let Some(mut running) = self.records.running.take() else { return Ok(Progress::Nothing) };
         let generated = private(&running.stored).map(|private| &private.secrets);
         let hooks = running.parts.hooks.iter().map(|hook| &hook.object);
         let bodies = running.parts.objects.iter().chain(hooks);
-        self.secrets.recall(self.mem.secrets.as_ref(), running.stored.record.version, generated, bodies);
+        self.secrets.recall(self.known.as_ref(), running.stored.record.version, generated, bodies);
         let step = self.steps(&mut running).await;
         if let Ok(Step::Wait { .. }) = step {
             running.refused_since = None;
@@ -215,7 +215,7 @@ impl Pass<'_> {
     /// Keeps an operation until the next pass, without its bulk.
     pub(in crate::reconcile) fn keep_running(&mut self, mut running: Box<Running>) {
         pack(&mut running);
-        self.mem.running = Some(running);
+        *self.records.running = Some(running);
     }
 
     /// A refusal that is not final yet: an operation does not fail for an API server that is starting.
@@ -256,13 +256,13 @@ impl Pass<'_> {
                 stored.record.labels.insert(names::DESCRIPTION.to_owned(), told);
             }
         }
-        let stored = self.records().save(&stored, true).await?;
-        self.records().wrote(&stored);
+        let stored = self.records.save(&stored, true).await?;
+        self.records.wrote(&stored);
         self.live().forget_kept(kept).await;
-        self.mem.expectations.of = Some(stored.record.version);
+        self.expectations.of = Some(stored.record.version);
         self.live().release_unused_kinds(&stored);
         self.scope.ctx.report.operation(self.scope.key, action, "success", since(started));
-        self.conclude(&stored, last_deployed, ailing).await
+        self.concluding().conclude(&stored, last_deployed, ailing).await
     }
 
     pub(in crate::reconcile) async fn fail(
@@ -273,7 +273,7 @@ impl Pass<'_> {
     ) -> Result<Progress, Error> {
         let message = self.secrets.hidden(message);
         let mut running = running;
-        if let Err(error) = self.records().unpack(&mut running).await {
+        if let Err(error) = self.records.unpack(&mut running).await {
             self.keep_running(running);
             return Err(error);
         }
@@ -289,15 +289,15 @@ impl Pass<'_> {
         let revision = stored.record.version;
         mark_failed(&mut stored, format!("{reason}: {message}"), self.scope.now);
         failures::note(&mut stored, reason, &message, self.scope.now);
-        let mut stored = self.records().save(&stored, true).await?;
-        self.records().wrote(&stored);
+        let mut stored = self.records.save(&stored, true).await?;
+        self.records.wrote(&stored);
         self.live().release_failed_jobs(&self.secrets, &mut stored, &waiting).await;
         // Where nothing was waited for yet, nothing is known of the objects.
         let known = !waiting.is_empty();
-        self.mem.ailing =
+        *self.ailing =
             known.then_some(Ailing { revision, waiting, looked_at: self.scope.now, look_at: None });
-        self.records().retain_if_possible(revision).await;
-        self.newest().sweep_kept(stored.private.as_ref()).await;
+        self.records.retain_if_possible(revision).await;
+        self.records.newest().sweep_kept(stored.private.as_ref()).await;
         let (manifest_digest, values_digest) = history::digests(&stored);
         self.scope.ctx.report.operation(self.scope.key, action, "failure", since(started));
         let failure = Some((reason, message));

@@ -7,11 +7,13 @@ use jiff::Timestamp;
 use crate::api::WAVE_TIMEOUT;
 use crate::manifest::Object;
 use crate::plan::{self, Wait};
+use crate::reconcile::Error;
 use crate::reconcile::health::probes::probing;
 use crate::reconcile::health::verdict::bearable;
 use crate::reconcile::health::verdict::describe;
 use crate::reconcile::health::verdict::{LOOK_ANYWAY, judge};
 use crate::reconcile::objects::jobs::unsettled;
+use crate::reconcile::operation::Operate;
 use crate::reconcile::operation::jobs::ended;
 use crate::reconcile::operation::jobs::run_of;
 use crate::reconcile::operation::leaving::skipped;
@@ -19,13 +21,12 @@ use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
-use crate::reconcile::{Error, Pass};
 use crate::release::OperationPhase;
 
 /// In one pass: one that deletes what is to be created anew, one that creates it, and one to spare.
 const ROUNDS: usize = 3;
 
-impl Pass<'_> {
+impl Operate<'_> {
     /// Goes through the steps until one has to wait, fails, or the last is done. The time in which the operation waits for its
     /// turn is not its own.
     pub(in crate::reconcile) async fn steps(&mut self, running: &mut Running) -> Result<Step, Error> {
@@ -38,7 +39,7 @@ impl Pass<'_> {
     async fn go_through(&mut self, running: &mut Running) -> Result<Step, Error> {
         while let Some(step) = running.plan.steps.get(running.at).cloned() {
             if needs_bulk(running) {
-                self.records().unpack(running).await?;
+                self.records.unpack(running).await?;
             }
             let outcome = match step {
                 plan::Step::Hook { phase, hook } => self.hook(running, phase, hook).await?,
@@ -60,7 +61,7 @@ impl Pass<'_> {
             }
         }
         // What follows writes the record.
-        self.records().unpack(running).await?;
+        self.records.unpack(running).await?;
         Ok(Step::Done)
     }
 

@@ -1,17 +1,18 @@
 //! Runs the test hooks of what is deployed. The revision stays deployed and locked, whatever they say.
 
 use crate::plan::Phase;
+use crate::reconcile::Error;
+use crate::reconcile::operation::Operate;
 use crate::reconcile::operation::outcome::Step;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::progress::{Progress, Run};
-use crate::reconcile::{Error, Pass};
 use crate::release::Tested;
 
-impl Pass<'_> {
+impl Operate<'_> {
     /// Runs the tests one after another, all of them, and writes down how they ended.
     pub(in crate::reconcile) async fn test(&mut self) -> Result<Progress, Error> {
         self.load_running().await?;
-        let Some(mut running) = self.mem.running.take() else { return Ok(Progress::Nothing) };
+        let Some(mut running) = self.records.running.take() else { return Ok(Progress::Nothing) };
         match self.steps(&mut running).await {
             Ok(Step::Wait { until }) => {
                 let progress = Progress::Testing { run: Run::of(&running, until), blocked: None };
@@ -47,8 +48,8 @@ impl Pass<'_> {
             });
             private.operation = None;
         }
-        let stored = self.records().save(&running.stored, true).await?;
-        self.records().wrote(&stored);
+        let stored = self.records.save(&running.stored, true).await?;
+        self.records.wrote(&stored);
         self.live().release_unused_kinds(&stored);
         Ok(())
     }

@@ -8,13 +8,15 @@ use crate::reconcile::access::preflight::right;
 use crate::reconcile::health::probes::rights_to_probe;
 use crate::reconcile::prepare::revision::Prepared;
 use crate::reconcile::{Error, Pass};
+use crate::release::State;
+use crate::storage::Head;
 
 /// What is done to an object: looked for, created or put back.
 const KEEP: &[&str] = &["get", "create", "patch"];
 /// What is done to a hook: looked at, made for each run, deleted.
 const RUN: &[&str] = &["get", "create", "delete"];
 /// Looked for and deleted.
-pub(in crate::reconcile) const REMOVE: &[&str] = &["get", "delete"];
+const REMOVE: &[&str] = &["get", "delete"];
 
 impl Pass<'_> {
     /// Everything that the account would need for a revision, before anything of it is stored or touched.
@@ -50,7 +52,23 @@ impl Pass<'_> {
         self.access().require(needed, makes_namespace).await
     }
 
-    pub(in crate::reconcile) async fn need(
+    /// What an uninstall takes that has not begun yet, asked for before anything of it is done.
+    pub(in crate::reconcile) async fn preflight_uninstall(&self) -> Result<(), Error> {
+        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return Ok(()) };
+        let begun = matches!(head.record.state, State::PendingUninstall { .. });
+        let Some(private) =
+            head.private.as_ref().filter(|_| !begun && self.scope.cluster.account().is_some())
+        else {
+            return Ok(());
+        };
+        let mut needed = Vec::new();
+        for entry in private.inventory.iter().chain(&private.leftovers).filter(|entry| !entry.keep) {
+            self.need(&entry.api_version, &entry.id, REMOVE, &[], &mut needed).await?;
+        }
+        self.access().require(needed, false).await
+    }
+
+    async fn need(
         &self,
         api_version: &str,
         id: &ObjectId,

@@ -85,6 +85,12 @@ pub(in crate::reconcile) struct Records<'a> {
 }
 
 impl Records<'_> {
+    /// The same, for a stage that lives shorter.
+    pub(in crate::reconcile) fn reborrow(&mut self) -> Records<'_> {
+        let Self { scope, memory, running, history, backoff, claimed } = self;
+        Records { scope: *scope, memory, running, history, backoff, claimed }
+    }
+
     pub(in crate::reconcile) fn newest(&self) -> NewestRecord<'_> {
         NewestRecord { scope: self.scope, memory: self.memory }
     }

@@ -76,10 +76,7 @@ pub struct Remembered {
     pub guard: Option<Box<Guard>>,
     /// What the newest revision failed for.
     pub ailing: Option<Ailing>,
-    /// Objects that an operation waits for; see [`Remembered::going_of`].
-    pub going: Option<Going>,
-    /// What an uninstall has left where it is.
-    pub stays: BTreeSet<ObjectId>,
+    pub deletion: PendingDeletion,
     /// The wait of a release that is being deleted for those that depend on it.
     pub awaited: Option<Awaited>,
     /// Durations of the spec that do not count as written, as far as an Event has told it.
@@ -128,6 +125,15 @@ pub struct Expectations {
     pub strict: Option<Vec<String>>,
 }
 
+/// What deletions have told to go, and what they have left.
+#[derive(Default)]
+pub struct PendingDeletion {
+    /// Objects that an operation waits for; see [`PendingDeletion::going_of`].
+    pub going: Option<Going>,
+    /// What an uninstall has left where it is.
+    pub stays: BTreeSet<ObjectId>,
+}
+
 /// Objects between two passes that were told to go.
 pub struct Going {
     pub of: Leaves,
@@ -146,14 +152,14 @@ pub struct Leaves {
     pub step: Option<usize>,
 }
 
-impl Remembered {
+impl PendingDeletion {
     /// What this operation waits for. What another one left behind says nothing of the objects of this one.
     #[must_use]
     pub fn going_of(&self, of: Leaves) -> Option<&Going> {
         self.going.as_ref().filter(|going| going.of == of)
     }
 
-    /// [`Remembered::going_of`], taken out; what is another's is forgotten.
+    /// [`PendingDeletion::going_of`], taken out; what is another's is forgotten.
     pub fn take_going(&mut self, of: Leaves) -> Option<Going> {
         self.going.take().filter(|going| going.of == of)
     }
