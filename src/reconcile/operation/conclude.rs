@@ -1,7 +1,7 @@
 //! What follows on a revision that was deployed: the history behind it, its Jobs, and what is kept of adopted objects.
 
 use crate::reconcile::operation::{CatchUp, Conclude};
-use crate::reconcile::records::history;
+use crate::reconcile::records::{Records, history};
 use crate::reconcile::state::progress::{Finished, Progress};
 use crate::reconcile::{Error, records_of};
 use crate::release::decide::Operation;
@@ -42,28 +42,31 @@ impl Conclude<'_> {
             next,
             Operation::Install { .. } | Operation::Upgrade { .. } | Operation::Rollback { .. }
         );
-        let Some((Head::Ours(head), _)) = &self.deployed.records.memory.head else { return Ok(()) };
-        let deployed =
-            head.record.state == State::Deployed && self.deployed.records.newest().own_private().is_some();
+        let newest = self.deployed.records.newest();
+        let Some((Head::Ours(head), _)) = &newest.memory.head else { return Ok(()) };
+        let deployed = head.record.state == State::Deployed && newest.own_private().is_some();
         if !(begins && deployed) || self.is_told(head.record.version) {
             return Ok(());
         }
         let deployed = self.deployed.records.read_head_whole().await?;
         self.conclude(&deployed, None, None).await?;
-        self.deployed.records.history.ended.push(history::ended(&deployed, self.deployed.records.scope.now));
+        let records = &mut self.deployed.records;
+        records.history.ended.push(history::ended(&deployed, records.scope.now));
         Ok(())
     }
 
     /// The status says how this revision ended, or the next one will.
     fn is_told(&self, revision: u32) -> bool {
-        let history = self.deployed.records.scope.release.status.iter().flat_map(|status| &status.history);
-        history.chain(&self.deployed.records.history.ended).any(|entry| entry.revision == i64::from(revision))
+        let Records { scope, history, .. } = &self.deployed.records;
+        let told = scope.release.status.iter().flat_map(|status| &status.history);
+        told.chain(&history.ended).any(|entry| entry.revision == i64::from(revision))
     }
 }
 
 impl CatchUp<'_> {
     /// What a crash or an error left to do after the newest revision was deployed.
     pub(in crate::reconcile) async fn catch_up(&mut self) -> Result<Progress, Error> {
+        let scope = self.take_over.deployed.records.scope;
         let revision = match &self.take_over.deployed.records.memory.head {
             Some((Head::Ours(stored), _)) => stored.record.version,
             _ => return Ok(Progress::Nothing),
@@ -73,16 +76,7 @@ impl CatchUp<'_> {
             return self.conclude().conclude(&deployed, None, None).await;
         }
         // Told, and yet an older one called itself the newest when this process began.
-        for old in self
-            .take_over
-            .deployed
-            .records
-            .scope
-            .ctx
-            .outdated(&records_of(self.take_over.deployed.records.scope.settings))
-            .into_iter()
-            .filter(|old| *old < revision)
-        {
+        for old in scope.ctx.outdated(&records_of(scope.settings)).into_iter().filter(|old| *old < revision) {
             self.take_over.deployed.records.supersede(old).await?;
         }
         self.take_over.take_over_definitions().await?;
