@@ -34,7 +34,7 @@ fn every_reason_has_an_advice_of_its_own() {
     let (_, reasons) = text.split_once("// ---- work").unwrap();
     let mut all = quoted(reasons, ": &str = ");
     assert!(all.len() > 50, "only {} reasons were found: does the search still work?", all.len());
-    let errors = ["source", "render", "manifest", "pack", "storage", "cluster", "reconcile"];
+    let errors = ["source", "render", "manifest", "pack", "storage", "cluster", "reconcile/context"];
     let of_errors: Vec<String> =
         errors.iter().flat_map(|folder| quoted(&source(&format!("{folder}/error.rs")), "=> ")).collect();
     assert!(of_errors.len() > 50, "only {} reasons of errors were found", of_errors.len());
