@@ -16,7 +16,7 @@ use super::Config;
 use super::metrics::Metrics;
 use super::reserve::{Queue, Reserve};
 use crate::api::{Policy, SherpackRelease};
-use crate::reconcile::{self, Context};
+use crate::reconcile::{self, Context, Reconciler};
 use crate::release::ReleaseKey;
 use crate::watch::Dependencies;
 
@@ -61,12 +61,13 @@ fn slim(release: &mut SherpackRelease, policy: &Policy) {
 /// Runs until `shutdown`, then lets running passes finish.
 pub(super) async fn run(
     controller: Controller<SherpackRelease>,
-    ctx: Arc<Context>,
+    ctx: Context,
     wake_rx: UnboundedReceiver<ReleaseKey>,
     metrics: Arc<Metrics>,
     shutdown: CancellationToken,
 ) {
     let queue = Arc::new(Queue::new(metrics));
+    let ctx = Arc::new(Reconciler::new(ctx));
     let reserve = Reserve::new(Arc::clone(&ctx), Arc::clone(&queue), shutdown.clone());
     let (work_tx, work_rx) = mpsc::unbounded();
     let _standing_by = AbortOnDropHandle::new(tokio::spawn(reserve.clone().stand_by(wake_rx, work_tx)));
@@ -74,12 +75,12 @@ pub(super) async fn run(
     let (shared, left) = (Arc::clone(&ctx), Arc::clone(&queue));
     let passes =
         controller.reconcile_on(wake).graceful_shutdown_on(async move { shutdown.cancelled().await }).run(
-            move |release, ctx: Arc<Context>| {
+            move |release, ctx: Arc<Reconciler>| {
                 queue.leave(&ReleaseKey::of(&release));
                 pass(release, ctx)
             },
             |release, error, ctx| {
-                ctx.report.failed(error.reason());
+                ctx.context().report.failed(error.reason());
                 if !error.is_conflict() {
                     // Nothing else tells it: the condition could not be written.
                     tracing::warn!(release = %ReleaseKey::of(&release), %error, "a pass ended in an error");
@@ -96,7 +97,7 @@ pub(super) async fn run(
                 Err(Error::ObjectNotFound(gone)) => {
                     let key = ReleaseKey { namespace: gone.namespace.unwrap_or_default(), name: gone.name };
                     left.leave(&key);
-                    shared.forget_key(&key);
+                    shared.forget(&key);
                 }
                 Err(error) => tracing::debug!(%error, "a pass ended in an error"),
             }
@@ -106,7 +107,7 @@ pub(super) async fn run(
     reserve.end().await;
 }
 
-async fn pass(release: Arc<SherpackRelease>, ctx: Arc<Context>) -> Result<Action, reconcile::Error> {
-    let again = reconcile::reconcile(release, &ctx).await?;
+async fn pass(release: Arc<SherpackRelease>, passes: Arc<Reconciler>) -> Result<Action, reconcile::Error> {
+    let again = passes.reconcile(release).await?;
     Ok(again.map_or_else(Action::await_change, Action::requeue))
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::metrics::Metrics;
-use crate::reconcile::{self, Context};
+use crate::reconcile::{self, Reconciler};
 use crate::release::ReleaseKey;
 use crate::source::http::Fair;
 
@@ -95,7 +95,7 @@ impl Queue {
 /// The reserve, until it is dropped.
 #[derive(Clone)]
 pub(super) struct Reserve {
-    ctx: Arc<Context>,
+    passes: Arc<Reconciler>,
     queue: Arc<Queue>,
     fair: Arc<Fair>,
     tasks: TaskTracker,
@@ -103,9 +103,9 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    pub(super) fn new(ctx: Arc<Context>, queue: Arc<Queue>, shutdown: CancellationToken) -> Self {
+    pub(super) fn new(passes: Arc<Reconciler>, queue: Arc<Queue>, shutdown: CancellationToken) -> Self {
         let fair = Arc::new(Fair::new(AT_ONCE.0, AT_ONCE.1));
-        Self { ctx, queue, fair, tasks: TaskTracker::new(), shutdown }
+        Self { passes, queue, fair, tasks: TaskTracker::new(), shutdown }
     }
 
     /// Hands the releases that are woken on to the controller, and corrects those that wait too long for it.
@@ -138,7 +138,7 @@ impl Reserve {
             while !self.queue.is_empty() {
                 tokio::time::sleep(PATIENCE).await;
                 for key in self.queue.overdue(Instant::now()) {
-                    if self.ctx.has_drifted(&key) {
+                    if self.passes.context().has_drifted(&key) {
                         self.queue.tend(&key, true);
                         self.tasks.spawn(self.clone().serve(key));
                     }
@@ -153,7 +153,7 @@ impl Reserve {
         if self.shutdown.is_cancelled() || !self.queue.contains(&key) {
             return;
         }
-        if reconcile::correct(&key, &self.ctx).await == reconcile::Reserve::Busy {
+        if self.passes.correct(&key).await == reconcile::Reserve::Busy {
             self.queue.tend(&key, false);
         }
     }

@@ -21,9 +21,7 @@ use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe, service_networks};
 use crate::pack::Limits;
 use crate::probe::Prober;
-use crate::reconcile::{
-    Budget, Calm, Context, LetGo, Memory, NameClaims, Packs, Rights, Sharing, ValuesKept, Walks,
-};
+use crate::reconcile::{Budget, Calm, Context, LetGo, NameClaims, Packs, Rights, Sharing, ValuesKept, Walks};
 use crate::release::{ReleaseKey, State};
 use crate::render::Capabilities;
 use crate::source::cache::Cache;
@@ -122,7 +120,7 @@ pub(super) async fn work(
     let prober = Prober::new(StatusClient::new(&config.sources.allow), wake_tx.clone());
     let walks = Walks::new(wake_tx.clone());
     let budget = Budget::new(config.memory_budget, wake_tx.clone());
-    let ctx = Arc::new(Context {
+    let ctx = Context {
         as_operator: Arc::new(Cluster::new(client.clone())),
         rights: Rights::default(),
         records,
@@ -141,7 +139,6 @@ pub(super) async fn work(
         pack_dir: config.pack_dir.clone(),
         releases: releases.clone(),
         dependencies,
-        memory: Memory::default(),
         let_go: LetGo::default(),
         calm: Calm::default(),
         preloaded: Mutex::new(preloaded),
@@ -151,7 +148,7 @@ pub(super) async fn work(
         allowed_lookups: config.allow_lookup.clone().into(),
         holder: config.holder.clone(),
         report: Arc::new(report),
-    });
+    };
     let ready = async move {
         // The writer lives in the controller; when that is gone the process is stopping.
         let _ = releases.wait_until_ready().await;

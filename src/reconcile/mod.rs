@@ -1,4 +1,4 @@
-//! One pass for one release: observe, decide, act, update the status.
+//! One pass for one release: observe, decide, prepare, operate, update the status.
 //!
 //! A pass never blocks on health: a wait returns, and a watch event or a timer starts the next pass. All state
 //! that matters is in the revision record; what a pass remembers only saves reads.
@@ -9,16 +9,15 @@ mod crds;
 mod drift;
 mod health;
 mod inputs;
-mod lock;
 mod objects;
 mod observe;
 mod operation;
+mod pass;
 mod prepare;
 mod records;
 mod state;
 mod status;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -37,508 +36,84 @@ pub use context::walks::Walks;
 pub use context::{Context, Report, Snapshot};
 pub(crate) use crds::definitions::refused_definition;
 pub(crate) use inputs::lookup::Seen;
-pub use lock::{Reserve, correct};
 pub(crate) use objects::field_handover::left_to_others;
+pub use pass::{Reconciler, Reserve};
 pub(crate) use records::parsed::stored_parts;
-pub use state::Memory;
 
-use crate::api::{self, Invalid, Settings, SherpackRelease, names};
-use crate::release::decide::{self, Deletion, Hold, Observation, Operation};
-use crate::release::{Action, ReleaseKey, State};
-use crate::storage::{self, Head};
+use crate::api::{self, Settings, names};
+use crate::release::Action;
+use crate::release::decide::{self, Decision, Hold, Observation, Operation};
+use crate::storage::{self};
 use crate::watch::RecordsOf;
-use access::Access;
-use access::claims::Claims;
 use context::Scope;
-use context::fair::Turn;
-use crds::{Crds, Judging, TakeOver};
-use drift::Drift;
-use health::Waits;
-use inputs::Inputs;
 use inputs::wanted::Wanted;
-use objects::{Deployed, Objects};
-use observe::Observe;
-use observe::dependencies::Dependents;
-use operation::uninstall::Uninstalled;
-use operation::{CatchUp, Conclude, Departing, Operate, Orphaned};
+use pass::Pass;
 use prepare::revision::Prepared;
-use records::{NewestRecord, Records};
-use state::Remembered;
 use state::progress::{Finished, Outcome, Progress};
-use status::finish::Finish;
-use status::release_writes::ReleaseWrites;
 
 /// Decisions that one pass may make: marking a pending record as failed is followed by another decision.
 const DECISIONS: usize = 6;
 
-/// One pass over one release.
-struct Pass<'a> {
-    scope: Scope<'a>,
-    mem: &'a mut Remembered,
-    /// The decision in a word, for metrics.
-    decided: &'static str,
-    /// The memory that it may use.
-    claimed: Option<Turn>,
-    /// What came from Secrets.
-    secrets: state::redact::Secrets,
+/// How a pass ended.
+enum End {
+    /// When to come back, besides when something changes.
+    Again(Option<Duration>),
+    /// The release is gone.
+    Gone,
 }
 
-impl<'a> Pass<'a> {
-    fn new(scope: Scope<'a>, mem: &'a mut Remembered, decided: &'static str) -> Self {
-        Self { scope, mem, decided, claimed: None, secrets: state::redact::Secrets::default() }
-    }
-
-    fn access(&self) -> Access<'_> {
-        Access { scope: self.scope }
-    }
-
-    fn claims(&mut self) -> Claims<'_> {
-        Claims { scope: self.scope, claimed: &mut self.claimed }
-    }
-
-    fn newest(&self) -> NewestRecord<'_> {
-        NewestRecord { scope: self.scope, memory: &self.mem.records }
-    }
-
-    fn records(&mut self) -> Records<'_> {
-        let Remembered { records, running, history, backoff, .. } = &mut *self.mem;
-        Records { scope: self.scope, memory: records, running, history, backoff, claimed: &mut self.claimed }
-    }
-
-    fn inputs(&mut self) -> Inputs<'_> {
-        Inputs { scope: self.scope, secrets: &mut self.secrets }
-    }
-
-    fn observe(&mut self) -> Observe<'_> {
-        Observe { records: self.records() }
-    }
-
-    fn dependents(&mut self) -> Dependents<'_> {
-        Dependents { scope: self.scope, awaited: &mut self.mem.awaited }
-    }
-
-    fn finishing(&mut self) -> Finish<'_> {
-        let Remembered {
-            status,
-            records,
-            running,
-            backoff,
-            history,
-            drift,
-            tally,
-            claimant,
-            ailing,
-            prepare,
-            ..
-        } = &mut *self.mem;
-        Finish {
-            scope: self.scope,
-            status,
-            records,
-            running,
-            backoff,
-            history,
-            drift,
-            tally,
-            claimant,
-            ailing: ailing.as_ref(),
-            prepared: prepare,
-        }
-    }
-
-    fn live(&self) -> Objects<'a> {
-        Objects { scope: self.scope }
-    }
-
-    fn operate(&mut self) -> Operate<'_> {
-        let Remembered {
-            records,
-            running,
-            history,
-            backoff,
-            tally,
-            expectations,
-            ailing,
-            deletion,
-            secrets,
-            ..
-        } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        Operate {
-            scope: self.scope,
-            records: Records { scope: self.scope, memory: records, running, history, backoff, claimed },
-            tally,
-            expectations,
-            ailing,
-            deletion,
-            secrets: &mut self.secrets,
-            known: secrets,
-        }
-    }
-
-    fn deployed(&mut self) -> Deployed<'_> {
-        let Remembered { records, running, history, backoff, secrets, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        Deployed {
-            records: Records { scope: self.scope, memory: records, running, history, backoff, claimed },
-            secrets: &mut self.secrets,
-            known: secrets.as_ref(),
-        }
-    }
-
-    fn concluding(&mut self) -> Conclude<'_> {
-        Conclude { deployed: self.deployed() }
-    }
-
-    fn catching_up(&mut self) -> CatchUp<'_> {
-        let Remembered { records, running, history, backoff, secrets, counted, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
-        let deployed = Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() };
-        CatchUp { take_over: TakeOver { deployed, counted } }
-    }
-
-    fn departing(&self) -> Departing<'_> {
-        Departing { newest: self.newest(), secrets: &self.secrets }
-    }
-
-    fn orphaned(&mut self) -> Orphaned<'_> {
-        let Remembered { records, running, history, backoff, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
-        Orphaned { records, secrets: &self.secrets }
-    }
-
-    fn crds(&self) -> Crds<'a> {
-        Crds { scope: self.scope }
-    }
-
-    fn judging(&mut self) -> Judging<'_> {
-        let Remembered { records, counted, .. } = &mut *self.mem;
-        Judging { newest: NewestRecord { scope: self.scope, memory: records }, counted }
-    }
-
-    fn drift(&mut self) -> Drift<'_> {
-        let Remembered { records, running, history, backoff, secrets, drift, expectations, .. } =
-            &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
-        let deployed = Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() };
-        Drift { deployed, memory: drift, expectations }
-    }
-
-    fn health(&self) -> Waits<'_> {
-        Waits { scope: self.scope, secrets: &self.secrets }
-    }
-
-    /// Tells the metrics what was decided and how long the pass took.
-    fn report(&self) {
-        let took = Duration::try_from(Timestamp::now().duration_since(self.scope.now)).unwrap_or_default();
-        self.scope.ctx.report.decided(self.decided, took);
-    }
-}
-
-impl Remembered {
-    /// The writes to a release, before anything is known of it.
-    pub(in crate::reconcile) fn writes<'a>(
-        &'a mut self,
-        ctx: &'a Context,
-        key: &'a ReleaseKey,
-        release: &'a SherpackRelease,
-    ) -> ReleaseWrites<'a> {
-        let head = self.records.head.as_ref().map(|(head, _)| head);
-        ReleaseWrites { ctx, key, release, memory: &mut self.status, head }
-    }
-}
-
-/// Reconciles one release; gives when to come back, besides when something changes.
-///
-/// # Errors
-/// Only what could not be told in the release's own status.
-pub async fn reconcile(release: Arc<SherpackRelease>, ctx: &Context) -> Result<Option<Duration>, Error> {
-    let key = ReleaseKey::of(&release);
-    let mut memory = ctx.memory.of(&key);
-    let mut mem = Arc::clone(&memory).lock_owned().await;
-    if mem.records.told.as_ref().is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref()) {
-        // What is remembered is of another release of this name, whose finalizer somebody tore off.
-        drop(mem);
-        ctx.forget_key(&key);
-        memory = ctx.memory.of(&key);
-        mem = memory.lock_owned().await;
-    }
-    let _in_pass = ctx.packs.turns.in_pass(&key);
-    if ctx.was_let_go(&release) {
-        // The watch has not seen it go yet.
-        drop(mem);
-        ctx.memory.forget(&key);
-        return Ok(None);
-    }
-    let Some(release) = ctx.current(&release, mem.status.own_version).await? else {
-        ctx.forget(&key, &release);
-        return Ok(None);
-    };
-    let now = Timestamp::now();
-    let deleting = release.metadata.deletion_timestamp.is_some();
-    if deleting && !has_finalizer(&release.metadata) {
-        // Somebody else's finalizer holds it; ours is done.
-        ctx.forget(&key, &release);
-        return Ok(None);
-    }
-    let (settings, invalid) = match api::validate(&release, &ctx.policy) {
-        Ok(settings) => {
-            let cycle = ctx.cycle(&key, &settings);
-            (settings, cycle)
-        }
-        Err(invalid) => (Settings::without_spec(&release, &ctx.policy), Some(invalid)),
-    };
-    if !ctx.policy.selects(&release) {
-        // Another shard's, or that of none.
-        ctx.leave(&key, &records_of(&settings));
-        return Ok(None);
-    }
-    let invalid = invalid.filter(|_| !deleting);
-    if !deleting {
-        ctx.tell_bounded(&release, &settings.bounded, &mut mem.bounded);
-    }
-    if settings.lock.is_some() && !deleting {
-        return lock::guard(&release, ctx, settings, invalid.as_ref(), &mut mem, now).await;
-    }
-    if let Some(invalid) = invalid.as_ref().filter(|_| !has_finalizer(&release.metadata)) {
-        // Nothing was ever done for it, so nothing has to be undone either: no finalizer.
-        ctx.claims_nothing(&release);
-        let refused = status::refused(&release, invalid, now);
-        return mem.writes(ctx, &key, &release).write_status(refused).await.map(|_| None);
-    }
-    let release = if has_finalizer(&release.metadata) {
-        release
-    } else {
-        mem.writes(ctx, &key, &release).add_finalizer().await?
-    };
-    let cluster = ctx.cluster_of(&settings.acts_as, &key);
-    let _claims = ctx.budget.in_pass(&key);
-    let scope = Scope { ctx, key: &key, release: &release, settings: &settings, cluster: &cluster, now };
-    let mut pass = Pass::new(scope, &mut mem, "None");
-    let result = match &invalid {
-        Some(invalid) => pass.refuse(invalid).await,
-        None => pass.run().await,
-    };
-    pass.health().leave_probes(pass.mem.running.as_deref());
-    pass.report();
-    result
+/// What a decision is made from, and what is needed to act on it.
+struct Observed {
+    seen: Observation,
+    /// What the release asks for, or why that cannot be read.
+    wanted: Option<Wanted>,
+    source_error: Option<Error>,
+    /// What the account lacks to know the newest record.
+    refused: Option<Error>,
+    /// What it lacks to know the dependencies.
+    lacks: Option<Error>,
+    /// What is wanted instead of the newest revision, if it was prepared for the decision.
+    prepared: Option<Prepared>,
 }
 
 impl Pass<'_> {
-    async fn run(&mut self) -> Result<Option<Duration>, Error> {
-        let changes = self.scope.ctx.references.changes(self.scope.key);
-        let source_changed = std::mem::replace(&mut self.mem.backoff.source_changes, changes) != changes;
-        let newest = self.scope.ctx.record_watch.newest(&self.records_of());
-        let record_changed = self.mem.records.head.as_ref().is_some_and(|(_, at)| *at != newest);
-        let sees_again = self.mem.backoff.blind && !self.scope.ctx.objects.blind(self.scope.key);
-        let asked_before = self.mem.backoff.take_requests(&self.scope.settings.requests);
-        if let Some(at) = self.mem.backoff.retry_at.filter(|at| self.scope.now < *at)
-            && !(source_changed || record_changed || sees_again || self.scope.generation_changed())
-            && !self.scope.ctx.names.is_contested(self.scope.key)
-            && self.scope.release.metadata.deletion_timestamp.is_none()
-            && self.scope.ctx.objects.suspicions(self.scope.key).is_empty()
-        {
+    async fn run(&mut self) -> Result<End, Error> {
+        let asked_before = self.mem.backoff.requests.clone();
+        if let Some(at) = self.waits_until() {
             // Whatever woke us, the last try failed a moment ago.
-            return Ok(Some(self.finishing().tell_until(at)));
+            return Ok(End::Again(Some(self.finishing().tell_until(at))));
         }
-        let outcome = self.decide_and_act().await;
-        match &outcome {
+        let outcome = self.decide_and_operate().await;
+        let refused = match &outcome {
             Ok(Outcome {
                 progress: Progress::Finished(Finished { failure: Some((reason, _)), .. }), ..
-            }) => {
-                self.access().doubt_rights(reason);
-            }
-            Ok(Outcome { progress: Progress::Blocked(error), .. }) | Err(error) => {
-                self.access().doubt_rights(error.reason());
-            }
-            Ok(_) => {}
-        }
-        let outcome = match outcome {
-            Ok(Outcome { decision, progress: Progress::Blocked(error) }) => {
-                Ok(Outcome { decision, progress: Progress::Blocked(self.secrets.hidden_error(error)) })
-            }
-            Ok(Outcome { decision, progress: Progress::Testing { run, blocked } }) => {
-                let blocked = blocked.map(|error| self.secrets.hidden_error(error));
-                Ok(Outcome { decision, progress: Progress::Testing { run, blocked } })
-            }
-            Ok(outcome) => Ok(outcome),
-            Err(error) => Err(self.secrets.hidden_error(error)),
+            }) => Some(*reason),
+            Ok(Outcome { progress: Progress::Blocked(error), .. }) | Err(error) => Some(error.reason()),
+            Ok(_) => None,
         };
-        let result = self.settle(outcome).await;
+        if let Some(reason) = refused {
+            self.access().doubt_rights(reason);
+        }
+        let result = self.update_status(self.shown(outcome)).await;
         if result.is_err() {
-            // Nobody has been told: the request is as new as before.
+            // Nothing has been told: the request is as new as before.
             self.mem.backoff.requests = asked_before;
         }
         result
     }
 
-    /// The main street: observe, decide, act; again when the act only made way for another decision.
-    async fn decide_and_act(&mut self) -> Result<Outcome, Error> {
+    /// The main street; again when an operation only made way for another decision.
+    async fn decide_and_operate(&mut self) -> Result<Outcome, Error> {
         for _ in 0..DECISIONS {
-            let refused = self.observe().head().await?;
-            let deletion = match self.scope.release.metadata.deletion_timestamp {
-                Some(_) => Some(self.departing().observe_deletion().await?),
-                None => None,
-            };
-            let taken = self.scope.ctx.name_taken_by(
-                self.scope.release,
-                self.scope.settings,
-                self.newest().head_owner(),
-            );
-            let wanted = match (&deletion, &taken) {
-                (None, None) if !self.scope.settings.suspend => Some(self.inputs().read().await),
-                _ => {
-                    self.scope.ctx.fetcher.leave(self.scope.key);
-                    None
-                }
-            };
-            let (wanted, source_error) = match wanted {
-                Some(Ok(wanted)) => (Some(wanted), None),
-                Some(Err(error)) => (None, Some(error)),
-                None => (None, None),
-            };
-            let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
-            let healed = inputs.is_some() && self.healed().await?;
-            let unreadable = source_error.as_ref().is_some_and(|error| error.class() != api::Class::Retry);
-            let mut seen =
-                Observation { healed, unreadable, ..self.observe().observation(inputs, deletion, taken) };
-            if deletion.is_none() && !self.scope.settings.suspend {
-                self.observe_rollback(&mut seen).await?;
-            }
-            let lacks = self.observe().dependencies(&mut seen).await;
-            let mut prepared = None;
-            if decide::asks_for_successor(&seen) {
-                (seen.successor, prepared) = self.successor(&seen, wanted.as_ref()).await;
-            }
-            self.learn_what_waits(&seen, source_error.as_ref());
-            let mut decision = decide::decide(&seen);
-            self.mem.prepare.no_way_back = None;
-            self.mem.prepare.wanted.clone_from(&seen.inputs);
-            if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
-                && !self.has_way_back(&mut seen, *target).await?
-            {
-                decision = decide::decide(&seen);
-            }
-            if decision.operation == Operation::Remove
-                && !self.operate().removal_goes_on()
-                && self.records().was_deployed_before(&mut seen).await?
-            {
-                decision = decide::decide(&seen);
-            }
-            tracing::debug!(release = %self.scope.key, ?decision, "decided");
-            if let Some(error) = refused.filter(|_| !lets_go(&decision.operation)) {
+            let mut observed = self.observe().await?;
+            let decision = self.decide(&mut observed).await?;
+            if let Some(error) = observed.refused.take().filter(|_| !lets_go(&decision.operation)) {
                 return Err(error);
             }
-            self.decided = status::finish::decision_name(&decision.operation);
-            self.concluding().conclude_before(&decision.operation).await?;
-            let drift_error = if decision.correct { self.drift().correct().await.err() } else { None };
-            if goes_on(&decision.operation) {
-                // What begins anew has asked with what it reads.
-                self.access().require_account().await?;
-            }
-            let progress = match &decision.operation {
-                Operation::Recover | Operation::Interrupt => {
-                    self.records().end_pending(&decision.operation).await?;
-                    continue;
-                }
-                Operation::AcceptRecord => {
-                    self.records().accept_record().await?;
-                    self.mem.expectations.of = None;
-                    continue;
-                }
-                Operation::Install { revision, attempt } | Operation::Upgrade { revision, attempt } => {
-                    let installs = matches!(decision.operation, Operation::Install { .. });
-                    let action = if installs { Action::Install } else { Action::Upgrade };
-                    let Some(wanted) = &wanted else { return Err(Error::Undecided) };
-                    let launched = match prepared {
-                        Some(prepared) => self.begin(prepared).await,
-                        None => self.launch(wanted, action, *revision, *attempt, false).await,
-                    };
-                    match launched {
-                        Ok(progress) => progress,
-                        Err(error) => {
-                            self.stay_locked().await;
-                            self.goes_on_instead(&seen, error)?;
-                            continue;
-                        }
-                    }
-                }
-                Operation::StartOver => {
-                    let Some(wanted) = &wanted else {
-                        return Err(source_error.unwrap_or(Error::Undecided));
-                    };
-                    let revision = self.records().next_free_revision().await?;
-                    self.launch(wanted, Action::Install, revision, 1, true).await?
-                }
-                Operation::AwaitHook => match self.operate().await_hook().await? {
-                    Some(progress) => progress,
-                    None => continue,
-                },
-                Operation::Rollback { revision, target, attempt } => {
-                    let launched = match prepared.filter(|_| seen.rollback_to.is_some()) {
-                        Some(prepared) => self.begin(prepared).await,
-                        None => self.launch_rollback(*revision, *target, *attempt).await,
-                    };
-                    match launched {
-                        Ok(progress) => progress,
-                        Err(error) => {
-                            self.stay_locked().await;
-                            self.goes_on_instead(&seen, error)?;
-                            continue;
-                        }
-                    }
-                }
-                Operation::Hasten => self.operate().hasten().await?,
-                Operation::Remove => match self.remove_failed().await? {
-                    Some(progress) => progress,
-                    None => continue,
-                },
-                Operation::Test => match (self.operate().test().await?, source_error) {
-                    (Progress::Testing { run, .. }, blocked) => Progress::Testing { run, blocked },
-                    // That was all that could be done.
-                    (Progress::Nothing, Some(error)) => Progress::Blocked(error),
-                    (progress, _) => progress,
-                },
-                Operation::Resume => self.operate().resume().await?,
-                Operation::Uninstall => self.uninstall().await?,
-                Operation::LetGo => {
-                    match deletion.unwrap_or_default() {
-                        Deletion { account_gone: true, namespace_terminating, .. } => {
-                            self.departing().let_go_without_account(namespace_terminating).await?;
-                        }
-                        _ => self.departing().let_go().await?,
-                    }
-                    Progress::Gone
-                }
-                Operation::Orphan => {
-                    self.departing().clear_up_records().await?;
-                    Progress::Gone
-                }
-                Operation::Hold(Hold::InputsUnknown) => match source_error {
-                    Some(error) => Progress::Blocked(error),
-                    None => Progress::Nothing,
-                },
-                Operation::Hold(Hold::AwaitingApproval { digest, next }) => {
-                    if let Some(wanted) = &wanted {
-                        self.show_plan(wanted, digest, next).await?;
-                    }
-                    Progress::Nothing
-                }
-                Operation::Hold(Hold::DependencyNotReady(_)) => match lacks {
-                    Some(error) => Progress::Blocked(error),
-                    None => Progress::Nothing,
-                },
-                Operation::Nothing => Progress::Nothing,
-                Operation::Hold(Hold::Suspended) => {
-                    // Its time counts from when it goes on.
-                    self.mem.running = None;
-                    Progress::Nothing
-                }
-                Operation::Hold(_) | Operation::Wait => Progress::Nothing,
-            };
+            let drift_error = self.before_operation(&decision).await?;
+            let prepared = self.prepare(&decision.operation, &mut observed).await;
+            let operated = self.operate(&decision.operation, prepared, observed).await?;
+            let Some(progress) = operated else { continue };
             let progress = match progress {
                 // A process may have died between deploying this revision and what follows from it, whatever holds the
                 // next one up.
@@ -559,71 +134,161 @@ impl Pass<'_> {
         Err(Error::Undecided)
     }
 
-    /// The newest record is deployed, ours, and nothing is done about it in this pass.
-    fn rests_deployed(&self, decision: &decide::Decision) -> bool {
-        let rests = match &decision.operation {
-            Operation::Nothing | Operation::Wait => true,
-            Operation::Hold(hold) => !matches!(hold, Hold::Suspended | Hold::ReleaseNameTaken { .. }),
-            _ => false,
+    async fn observe(&mut self) -> Result<Observed, Error> {
+        let Scope { ctx, key, release, settings, .. } = self.scope;
+        let refused = self.observing().head().await?;
+        let deletion = match release.metadata.deletion_timestamp {
+            Some(_) => Some(self.departing().observe_deletion().await?),
+            None => None,
         };
-        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return false };
-        rests && self.newest().own_private().is_some() && head.record.state == State::Deployed
+        let taken = ctx.name_taken_by(release, settings, self.newest().head_owner());
+        let (wanted, source_error) = if deletion.is_none() && taken.is_none() && !settings.suspend {
+            match self.inputs().read().await {
+                Ok(wanted) => (Some(wanted), None),
+                Err(error) => (None, Some(error)),
+            }
+        } else {
+            ctx.fetcher.leave(key);
+            (None, None)
+        };
+        let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
+        let healed = inputs.is_some() && self.healed().await?;
+        let unreadable = source_error.as_ref().is_some_and(|error| error.class() != api::Class::Retry);
+        let seen = self.observing().observation(inputs, deletion, taken);
+        let mut seen = Observation { healed, unreadable, ..seen };
+        if deletion.is_none() && !settings.suspend {
+            self.observe_rollback(&mut seen).await?;
+        }
+        let lacks = self.observing().dependencies(&mut seen).await;
+        Ok(Observed { seen, wanted, source_error, refused, lacks, prepared: None })
     }
 
-    /// An operation could not even begin, so what is deployed stays as it is, and stays locked.
-    async fn stay_locked(&mut self) {
-        // Its own error is the one to tell: it stands in the way, and drift is tried again with the operation.
-        if let Err(error) = self.correct_deployed(None).await {
-            let error = self.secrets.shown(&error);
-            tracing::debug!(release = %self.scope.key, error, "drift was not put back");
+    async fn decide(&mut self, observed: &mut Observed) -> Result<Decision, Error> {
+        let Observed { seen, wanted, source_error, prepared, .. } = observed;
+        if decide::asks_for_successor(seen) {
+            (seen.successor, *prepared) = self.successor(seen, wanted.as_ref()).await;
+        }
+        self.learn_what_waits(seen, source_error.as_ref());
+        let mut decision = decide::decide(seen);
+        self.mem.prepare.no_way_back = None;
+        self.mem.prepare.wanted.clone_from(&seen.inputs);
+        if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
+            && !self.has_way_back(seen, *target).await?
+        {
+            decision = decide::decide(seen);
+        }
+        if decision.operation == Operation::Remove
+            && !self.operating().removal_goes_on()
+            && self.records().was_deployed_before(seen).await?
+        {
+            decision = decide::decide(seen);
+        }
+        tracing::debug!(release = %self.scope.key, ?decision, "decided");
+        Ok(decision)
+    }
+
+    /// What comes before any operation: what a crash left to do, and drift of what is deployed. Gives why that was not put back.
+    async fn before_operation(&mut self, decision: &Decision) -> Result<Option<Error>, Error> {
+        self.decided = status::finish::decision_name(&decision.operation);
+        self.concluding().conclude_before(&decision.operation).await?;
+        let drift_error = if decision.correct { self.drift().correct().await.err() } else { None };
+        if goes_on(&decision.operation) {
+            // What begins anew has asked with what it reads.
+            self.access().require_account().await?;
+        }
+        Ok(drift_error)
+    }
+
+    /// The revision that an operation begins with, if it begins with one.
+    async fn prepare(
+        &mut self,
+        operation: &Operation,
+        observed: &mut Observed,
+    ) -> Result<Option<Prepared>, Error> {
+        let prepared = observed.prepared.take();
+        let (action, revision, attempt) = match *operation {
+            Operation::Rollback { revision, target, attempt } => {
+                return match prepared.filter(|_| observed.seen.rollback_to.is_some()) {
+                    Some(prepared) => Ok(Some(prepared)),
+                    None => self.prepare_rollback(revision, target, attempt).await.map(Some),
+                };
+            }
+            Operation::Install { revision, attempt } => (Action::Install, revision, attempt),
+            Operation::Upgrade { revision, attempt } => (Action::Upgrade, revision, attempt),
+            Operation::StartOver if observed.wanted.is_some() => {
+                (Action::Install, self.records().next_free_revision().await?, 1)
+            }
+            _ => return Ok(None),
+        };
+        let Some(wanted) = &observed.wanted else { return Ok(None) };
+        let start_over = *operation == Operation::StartOver;
+        match prepared.filter(|_| !start_over) {
+            Some(prepared) => Ok(Some(prepared)),
+            None => self.prepare_revision(wanted, action, revision, attempt, start_over).await.map(Some),
         }
     }
 
-    /// Puts drift back unless an operation of ours has begun, whatever is wanted next.
-    async fn correct_deployed(&mut self, name_taken_by: Option<String>) -> Result<(), Error> {
-        // Where it is pinned to is wanted next, too.
-        let seen = Observation { rollback_to: None, ..self.observe().observation(None, None, name_taken_by) };
-        if decide::decide(&seen).correct { self.drift().correct().await } else { Ok(()) }
-    }
-
-    /// A spec that cannot be acted on: said in the status. What is deployed stays, and stays locked.
-    async fn refuse(&mut self, invalid: &Invalid) -> Result<Option<Duration>, Error> {
-        self.decided = "Refuse";
-        self.scope.ctx.fetcher.leave(self.scope.key);
-        if let Err(error) = self.observe().head().await {
-            return self.finishing().settle_refused(invalid, Err(error)).await;
-        }
-        let taken =
-            self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.newest().head_owner());
-        // Only a person can mend it, and until then nothing takes the place of what failed.
-        let mut seen = Observation {
-            unreadable: true,
-            rollback_to: None,
-            ..self.observe().observation(None, None, taken)
-        };
-        let decision = decide::decide(&seen);
-        // An operation that has begun goes on to its end with what its record says.
-        let outcome = match &decision.operation {
-            Operation::Rollback { .. } => self.undo_refused(&mut seen, &decision.operation).await,
-            Operation::Resume => match self.access().require_account().await {
-                Ok(()) => self.operate().resume().await,
-                Err(error) => Err(error),
+    /// Carries a decision out; `None`: it only made way for another one.
+    async fn operate(
+        &mut self,
+        operation: &Operation,
+        prepared: Result<Option<Prepared>, Error>,
+        observed: Observed,
+    ) -> Result<Option<Progress>, Error> {
+        let Observed { seen, wanted, source_error, lacks, .. } = observed;
+        let blocked = |error: Option<Error>| error.map_or(Progress::Nothing, Progress::Blocked);
+        let progress = match operation {
+            Operation::Recover | Operation::Interrupt => {
+                self.records().end_pending(operation).await?;
+                return Ok(None);
+            }
+            Operation::AcceptRecord => {
+                self.records().accept_record().await?;
+                self.mem.expectations.of = None;
+                return Ok(None);
+            }
+            Operation::Install { .. } | Operation::Upgrade { .. } | Operation::Rollback { .. } => {
+                return self.launch(prepared, &seen).await;
+            }
+            Operation::StartOver => match prepared? {
+                Some(prepared) => self.begin(prepared).await?,
+                None => return Err(source_error.unwrap_or(Error::Undecided)),
             },
-            _ if decision.correct => self.drift().correct().await.map(|()| Progress::Nothing),
-            _ => Ok(Progress::Nothing),
+            Operation::AwaitHook => return self.operating().await_hook().await,
+            Operation::Hasten => self.operating().hasten().await?,
+            Operation::Remove => return self.remove_failed().await,
+            Operation::Test => match (self.operating().test().await?, source_error) {
+                (Progress::Testing { run, .. }, blocked) => Progress::Testing { run, blocked },
+                // That was all that could be done.
+                (Progress::Nothing, error) => blocked(error),
+                (progress, _) => progress,
+            },
+            Operation::Resume => self.operating().resume().await?,
+            Operation::Uninstall | Operation::LetGo | Operation::Orphan => {
+                self.take_release_away(operation, seen.deletion.unwrap_or_default()).await?
+            }
+            Operation::Hold(Hold::InputsUnknown) => blocked(source_error),
+            Operation::Hold(Hold::AwaitingApproval { digest, next }) => {
+                if let Some(wanted) = &wanted {
+                    self.show_plan(wanted, digest, next).await?;
+                }
+                Progress::Nothing
+            }
+            Operation::Hold(Hold::DependencyNotReady(_)) => blocked(lacks),
+            Operation::Hold(Hold::Suspended) => {
+                // Its time counts from when it goes on.
+                self.mem.running = None;
+                Progress::Nothing
+            }
+            Operation::Nothing | Operation::Hold(_) | Operation::Wait => Progress::Nothing,
         };
-        let outcome = match outcome {
-            Ok(Progress::Nothing) if self.rests_deployed(&decision) => self.catching_up().catch_up().await,
-            outcome => outcome,
-        };
-        let outcome = outcome.map(|progress| Outcome { decision, progress });
-        self.finishing().settle_refused(invalid, outcome).await
+        Ok(Some(progress))
     }
 
     /// The status of what the pass came to; without it, the end of a release that is gone.
-    async fn settle(&mut self, outcome: Result<Outcome, Error>) -> Result<Option<Duration>, Error> {
+    async fn update_status(&mut self, outcome: Result<Outcome, Error>) -> Result<End, Error> {
         let Ok(Outcome { progress: Progress::Gone, decision }) = &outcome else {
-            return self.finishing().settle(outcome).await;
+            return self.finishing().settle(outcome).await.map(End::Again);
         };
         self.mem.backoff.conflicts = 0;
         if matches!(decision.operation, Operation::Orphan) {
@@ -631,55 +296,40 @@ impl Pass<'_> {
         }
         let Scope { ctx, key, release, .. } = self.scope;
         self.mem.writes(ctx, key, release).drop_finalizer().await?;
-        ctx.forget(key, release);
-        Ok(None)
+        Ok(End::Gone)
     }
 
-    /// Begins with a revision, if the account that acts may do all of it.
-    async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
-        self.preflight(&prepared).await?;
-        self.operate().begin(prepared).await
+    /// When the last try failed a moment ago: until when nothing is tried again. Takes note of what is new.
+    fn waits_until(&mut self) -> Option<Timestamp> {
+        let Scope { ctx, key, release, settings, now, .. } = self.scope;
+        let changes = ctx.references.changes(key);
+        let source_changed = std::mem::replace(&mut self.mem.backoff.source_changes, changes) != changes;
+        let newest = ctx.record_watch.newest(&self.records_of());
+        let record_changed = self.mem.records.head.as_ref().is_some_and(|(_, at)| *at != newest);
+        let sees_again = self.mem.backoff.blind && !ctx.objects.blind(key);
+        self.mem.backoff.take_requests(&settings.requests);
+        self.mem.backoff.retry_at.filter(|at| {
+            now < *at
+                && !(source_changed || record_changed || sees_again || self.scope.generation_changed())
+                && !ctx.names.is_contested(key)
+                && release.metadata.deletion_timestamp.is_none()
+                && ctx.objects.suspicions(key).is_empty()
+        })
     }
 
-    /// A first install failed for good: its objects go.
-    async fn remove_failed(&mut self) -> Result<Option<Progress>, Error> {
-        let undone = self.undone();
-        self.operate().remove_failed(undone).await
-    }
-
-    /// Deletes the objects, then the records unless they are to be kept.
-    async fn uninstall(&mut self) -> Result<Progress, Error> {
-        self.preflight_uninstall().await?;
-        if self.operate().uninstall_begins()
-            && let Some(waits) = self.dependents().await_them()
-        {
-            return Ok(waits);
+    /// The outcome without what Secrets hold.
+    fn shown(&self, outcome: Result<Outcome, Error>) -> Result<Outcome, Error> {
+        match outcome {
+            Ok(Outcome { decision, progress: Progress::Blocked(error) }) => {
+                Ok(Outcome { decision, progress: Progress::Blocked(self.secrets.hidden_error(error)) })
+            }
+            Ok(Outcome { decision, progress: Progress::Testing { run, blocked } }) => {
+                let blocked = blocked.map(|error| self.secrets.hidden_error(error));
+                Ok(Outcome { decision, progress: Progress::Testing { run, blocked } })
+            }
+            Ok(outcome) => Ok(outcome),
+            Err(error) => Err(self.secrets.hidden_error(error)),
         }
-        if let Uninstalled::Not(progress) = self.operate().uninstall().await? {
-            return Ok(progress);
-        }
-        if !self.scope.settings.uninstall.keep_history {
-            let now = self.scope.now;
-            self.finishing().writes().checkpoint_records(now).await?;
-            self.departing().remove_records().await?;
-        }
-        Ok(Progress::Gone)
-    }
-
-    async fn launch(
-        &mut self,
-        wanted: &Wanted,
-        action: Action,
-        revision: u32,
-        attempt: u32,
-        start_over: bool,
-    ) -> Result<Progress, Error> {
-        let prepared = self.prepare(wanted, action, revision, attempt, start_over).await?;
-        self.begin(prepared).await
-    }
-
-    fn records_of(&self) -> RecordsOf {
-        records_of(self.scope.settings)
     }
 }
 

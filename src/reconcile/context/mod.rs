@@ -26,7 +26,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt};
 
 use super::{Error, has_finalizer};
-use crate::api::{ActsAs, Bounded, Policy, SherpackRelease, SherpackReleaseStatus, reasons};
+use crate::api::{ActsAs, Bounded, LockOf, Policy, SherpackRelease, SherpackReleaseStatus, reasons};
 use crate::cluster::{Account, Cluster, version_of};
 use crate::probe::Prober;
 use crate::reconcile::context::budget::Budget;
@@ -38,7 +38,6 @@ use crate::reconcile::context::sharing::Sharing;
 use crate::reconcile::context::throttle::Calm;
 use crate::reconcile::context::values::ValuesKept;
 use crate::reconcile::context::walks::Walks;
-use crate::reconcile::state::Memory;
 use crate::release::{Action, ReleaseKey};
 use crate::render::Capabilities;
 use crate::source::http::Fetcher;
@@ -69,7 +68,6 @@ pub struct Context {
     pub releases: Store<SherpackRelease>,
     /// Who waits for whom among them.
     pub dependencies: Arc<Dependencies>,
-    pub memory: Memory,
     /// Releases that are gone, as long as the watch does not know that.
     pub let_go: LetGo,
     /// Whether reports about drift may be made.
@@ -187,8 +185,8 @@ impl Context {
     }
 
     /// Ends everything that is kept for a release that is gone, and wakes those that waited for its name.
-    pub(super) fn forget(&self, key: &ReleaseKey, release: &SherpackRelease) {
-        self.forget_key(key);
+    pub(super) fn forget(&self, key: &ReleaseKey, release: &SherpackRelease, lock: Option<&LockOf>) {
+        self.forget_key(key, lock);
         self.wake_rivals(key, release);
         for sharing in self.sharing.of(key) {
             self.objects.wake(&sharing);
@@ -196,8 +194,8 @@ impl Context {
     }
 
     /// Ends everything that is kept for a release that another operator works on. Who waits for its name waits on.
-    pub(super) fn leave(&self, key: &ReleaseKey, records: &RecordsOf) {
-        self.forget_key(key);
+    pub(super) fn leave(&self, key: &ReleaseKey, records: &RecordsOf, lock: Option<&LockOf>) {
+        self.forget_key(key, lock);
         let mut preloaded = self.preloaded.lock().unwrap_or_else(PoisonError::into_inner);
         let sealed = take_sealed(&mut preloaded, records, key);
         drop(preloaded);
@@ -206,13 +204,12 @@ impl Context {
         }
     }
 
-    /// Ends everything that is kept for a release that is not there any more.
-    pub fn forget_key(&self, key: &ReleaseKey) {
-        let lock = self.memory.lock_of(key);
+    /// Ends everything that is kept for a release that is not there any more. `lock`: what it locked, if no pass of it runs.
+    pub(super) fn forget_key(&self, key: &ReleaseKey, lock: Option<&LockOf>) {
         self.record_watch.claim(key, &[]);
         self.names.forget(key);
         if let Some(lock) = lock {
-            self.wake_locks(key, &lock);
+            self.wake_locks(key, lock);
         }
         self.objects.table().forget_all(key);
         self.objects.retain_kinds(key, &std::collections::BTreeSet::new());
@@ -222,7 +219,6 @@ impl Context {
         self.values.retain(|reference| self.references.is_used(reference));
         self.fetcher.leave(key);
         self.prober.retain(key, |_| false);
-        self.memory.forget(key);
         self.sharing.forget(key);
         self.walks.forget(key);
         self.budget.forget(key);
@@ -233,6 +229,12 @@ impl Context {
     /// Our finalizer is gone from this very release, and the watch does not know that yet.
     pub(super) fn was_let_go(&self, release: &SherpackRelease) -> bool {
         self.let_go.contains(&ReleaseKey::of(release), release.metadata.uid.as_deref())
+    }
+
+    /// Whether objects of a release are not as they were last applied, as far as the watches tell.
+    #[must_use]
+    pub fn has_drifted(&self, key: &ReleaseKey) -> bool {
+        !self.objects.suspicions(key).is_empty() || !self.guards.suspicions(key).is_empty()
     }
 
     /// The living release with this uid.

@@ -29,7 +29,7 @@ pub struct Calm {
 
 /// An operation is under way and not told of for as long as this lives.
 #[derive(Debug)]
-pub struct Busy(Arc<AtomicU32>);
+pub(in crate::reconcile) struct Busy(Arc<AtomicU32>);
 
 impl Drop for Busy {
     fn drop(&mut self) {

@@ -32,7 +32,7 @@ impl Pass<'_> {
             Operation::Upgrade { revision, attempt } => (Action::Upgrade, *revision, *attempt, false),
             _ => (Action::Install, self.records().next_free_revision().await?, 1, true),
         };
-        let prepared = self.prepare(wanted, action, revision, attempt, start_over).await?;
+        let prepared = self.prepare_revision(wanted, action, revision, attempt, start_over).await?;
         self.preflight(&prepared).await?;
         let before = match prepared.private.last_deployed.filter(|_| !start_over) {
             Some(deployed) => self.objects_of(deployed).await?,

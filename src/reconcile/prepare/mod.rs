@@ -11,7 +11,7 @@ use successor::Tried;
 
 /// What is remembered of revisions that were prepared and did not begin.
 #[derive(Default)]
-pub struct PrepareMemory {
+pub(in crate::reconcile) struct PrepareMemory {
     /// The plan that waits for approval.
     pub plan: Option<PlanStatus>,
     /// What it took to work with the revision that was prepared last.

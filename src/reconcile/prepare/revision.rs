@@ -40,7 +40,7 @@ pub(in crate::reconcile) struct Prepared {
 
 impl Pass<'_> {
     /// Renders and checks everything that can be checked without touching an object.
-    pub(in crate::reconcile) async fn prepare(
+    pub(in crate::reconcile) async fn prepare_revision(
         &mut self,
         wanted: &Wanted,
         action: Action,

@@ -10,7 +10,6 @@ use crate::reconcile::prepare::revision::Prepared;
 use crate::reconcile::records::failures::failure;
 use crate::reconcile::records::parsed::parts_in;
 use crate::reconcile::records::planned::occasion;
-use crate::reconcile::state::progress::Progress;
 use crate::reconcile::{Error, Pass};
 use crate::release::decide::{self, Observation, RollbackTo};
 use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, Shipped, State, Undone};
@@ -61,22 +60,6 @@ impl Pass<'_> {
         Ok(false)
     }
 
-    /// Undoes what failed while the spec cannot be acted on.
-    pub(in crate::reconcile) async fn undo_refused(
-        &mut self,
-        seen: &mut Observation,
-        operation: &decide::Operation,
-    ) -> Result<Progress, Error> {
-        let decide::Operation::Rollback { revision, target, attempt } = *operation else {
-            return Ok(Progress::Nothing);
-        };
-        self.access().require_account().await?;
-        if !self.has_way_back(seen, target).await? {
-            return Ok(Progress::Nothing);
-        }
-        self.launch_rollback(revision, target, attempt).await
-    }
-
     /// A revision of ours that was deployed once.
     async fn target(&mut self, revision: u32) -> Result<(Stored, Private), Error> {
         // It is about as large as the newest one; what it really takes is known when it was read.
@@ -102,17 +85,6 @@ impl Pass<'_> {
             State::Deployed | State::Superseded => Ok((stored, private)),
             ref state => Err(invalid(format!("it is {}: only what was deployed can be", state.name()))),
         }
-    }
-
-    /// Stores the manifest of `target` as `revision` and begins to roll it out.
-    pub(in crate::reconcile) async fn launch_rollback(
-        &mut self,
-        revision: u32,
-        target: u32,
-        attempt: u32,
-    ) -> Result<Progress, Error> {
-        let prepared = self.prepare_rollback(revision, target, attempt).await?;
-        self.begin(prepared).await
     }
 
     /// Makes the manifest of `target` a revision that can be stored.

@@ -67,7 +67,7 @@ impl Pass<'_> {
                 let Seen::Ours(head) = &seen.head else { return (Successor::Unknown, None) };
                 let action = if decide::is_fresh(head) { Action::Install } else { Action::Upgrade };
                 let attempt = decide::next_attempt(seen, head);
-                self.prepare(wanted, action, revision_after(seen), attempt, false).await
+                self.prepare_revision(wanted, action, revision_after(seen), attempt, false).await
             }
             (None, None) => return (Successor::Unknown, None),
         };

@@ -29,7 +29,7 @@ use manifest_cache::Kept;
 
 /// What is remembered of the stored revisions.
 #[derive(Default)]
-pub struct RecordMemory {
+pub(in crate::reconcile) struct RecordMemory {
     /// The newest record, without manifest and values, and what the record watch said when it was read.
     pub head: Option<(Head, Newest)>,
     /// As whom the release acted when it was known that the account may have this record.
@@ -49,7 +49,7 @@ pub struct RecordMemory {
 
 impl RecordMemory {
     /// What is known of the newest record may not be so any more: it is read again.
-    pub fn doubt_head(&mut self) {
+    pub(in crate::reconcile) fn doubt_head(&mut self) {
         if let Some((Head::Ours(stored), _)) = self.head.take() {
             self.departed = Some(stored);
         }
@@ -58,7 +58,7 @@ impl RecordMemory {
 
 /// What happened to revisions without an operation, until the status has told it.
 #[derive(Default)]
-pub struct PendingHistory {
+pub(in crate::reconcile) struct PendingHistory {
     /// Revisions that were ended.
     pub ended: Vec<HistoryEntry>,
     /// Revisions that were deleted because they were too many.

@@ -10,7 +10,7 @@ use crate::manifest::{InventoryEntry, ObjectId};
 
 /// The objects of one revision by what became of them. Lost with the process; a count then speaks of the rest.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub(in crate::reconcile) struct Tally {
     revision: u32,
     done: BTreeMap<ObjectId, Done>,
 }
@@ -27,7 +27,7 @@ enum Done {
 
 impl Tally {
     /// An object was applied. `before` is what the inventory said of it until then.
-    pub fn applied(&mut self, revision: u32, before: &InventoryEntry, after: &Applied) {
+    pub(in crate::reconcile) fn applied(&mut self, revision: u32, before: &InventoryEntry, after: &Applied) {
         let same = before.uid.is_some() && before.uid == after.uid();
         let done = match same {
             true if before.changed_in != revision => Done::Unchanged,
@@ -39,17 +39,17 @@ impl Tally {
     }
 
     /// An object that is not wanted any more was told to go.
-    pub fn pruned(&mut self, revision: u32, id: &ObjectId) {
+    pub(in crate::reconcile) fn pruned(&mut self, revision: u32, id: &ObjectId) {
         self.note(revision, id, Done::Pruned);
     }
 
     /// An object was deleted to be created anew, because a field of it cannot change.
-    pub fn recreated(&mut self, revision: u32, id: &ObjectId) {
+    pub(in crate::reconcile) fn recreated(&mut self, revision: u32, id: &ObjectId) {
         self.note(revision, id, Done::Recreated);
     }
 
     /// An object was left as it is, because a field of it cannot change.
-    pub fn skipped(&mut self, revision: u32, id: &ObjectId) {
+    pub(in crate::reconcile) fn skipped(&mut self, revision: u32, id: &ObjectId) {
         self.note(revision, id, Done::Skipped);
     }
 
@@ -64,7 +64,7 @@ impl Tally {
     /// `2 created, 1 updated, 5 unchanged, 1 pruned`, without what there is none of; `None` when nothing is known of
     /// that revision.
     #[must_use]
-    pub fn of(&self, revision: u32) -> Option<String> {
+    pub(in crate::reconcile) fn of(&self, revision: u32) -> Option<String> {
         if self.revision != revision || self.done.is_empty() {
             return None;
         }

@@ -15,7 +15,7 @@ use crate::watch::Newest;
 
 /// What is remembered of a release that somebody else installs.
 #[derive(Default)]
-pub struct Guard {
+pub(in crate::reconcile) struct Guard {
     /// Of what all this is known.
     pub(in crate::reconcile) lock: Option<LockOf>,
     pub(in crate::reconcile) head: Option<Head>,

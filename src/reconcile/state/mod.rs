@@ -6,90 +6,24 @@ pub(super) mod progress;
 pub(super) mod redact;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::api::{Bounded, LockOf, Requests};
+use crate::api::Requests;
 use crate::cluster::Applied;
 use crate::health::{Health, Status};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan::probes::Probe;
 use crate::plan::{Parts, Plan};
 use crate::reconcile::context::throttle::Busy;
-use crate::reconcile::prepare::PrepareMemory;
-use crate::reconcile::records::{PendingHistory, RecordMemory};
-use crate::reconcile::state::change_summary::Tally;
-use crate::reconcile::state::guard::Guard;
-use crate::reconcile::state::redact::Known;
-use crate::reconcile::status::StatusMemory;
-use crate::release::ReleaseKey;
 use crate::release::backoff::{self, Heat};
-use crate::release::dependents::Awaited;
 use crate::storage::Stored;
-use crate::watch::{Newest, Suspicion};
-
-/// The memory of all releases.
-#[derive(Default)]
-pub struct Memory {
-    releases: Mutex<HashMap<ReleaseKey, Arc<tokio::sync::Mutex<Remembered>>>>,
-}
-
-impl Memory {
-    /// The memory of one release; made on first use.
-    pub fn of(&self, key: &ReleaseKey) -> Arc<tokio::sync::Mutex<Remembered>> {
-        let mut releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(releases.entry(key.clone()).or_default())
-    }
-
-    /// What a release locked, if it locked anything and no pass of it runs.
-    #[must_use]
-    pub fn lock_of(&self, key: &ReleaseKey) -> Option<LockOf> {
-        let releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
-        let remembered = releases.get(key)?.try_lock().ok()?;
-        remembered.guard.as_ref()?.lock.clone()
-    }
-
-    /// Forgets a release that is gone.
-    pub fn forget(&self, key: &ReleaseKey) {
-        self.releases.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-    }
-}
-
-/// What is remembered of one release.
-#[derive(Default)]
-pub struct Remembered {
-    pub status: StatusMemory,
-    pub records: RecordMemory,
-    pub prepare: PrepareMemory,
-    pub history: PendingHistory,
-    pub backoff: Backoff,
-    /// Who holds the release up with a pending revision, and when the record said so.
-    pub claimant: Option<(Newest, String)>,
-    /// What came from Secrets into the newest revision, if this process rendered it.
-    pub secrets: Option<Known>,
-    /// The operation under way.
-    pub running: Option<Box<Running>>,
-    pub expectations: Expectations,
-    pub drift: DriftMemory,
-    /// What is known of the release that it locks, if somebody else installs that.
-    pub guard: Option<Box<Guard>>,
-    /// What the newest revision failed for.
-    pub ailing: Option<Ailing>,
-    pub deletion: PendingDeletion,
-    /// The wait of a release that is being deleted for those that depend on it.
-    pub awaited: Option<Awaited>,
-    /// Durations of the spec that do not count as written, as far as an Event has told it.
-    pub bounded: Vec<Bounded>,
-    /// What the newest operation did with the objects, until the status has told it.
-    pub tally: Tally,
-    /// The changes of definitions that were counted last, by name: a release that is stopped asks for the same ones in each pass.
-    pub counted: BTreeMap<String, String>,
-}
+use crate::watch::Suspicion;
 
 /// Errors in a row, and what makes the next try due.
 #[derive(Default)]
-pub struct Backoff {
+pub(in crate::reconcile) struct Backoff {
     /// Passes in a row that ended in an error before any record was made.
     pub errors: u32,
     /// Passes in a row that lost a race with another writer.
@@ -118,7 +52,7 @@ impl Backoff {
 
 /// What the watches were told to expect of the deployed objects.
 #[derive(Default)]
-pub struct Expectations {
+pub(in crate::reconcile) struct Expectations {
     /// Of which revision.
     pub of: Option<u32>,
     /// Whose additions the watches look at; `None`: no pass of this process has looked.
@@ -127,7 +61,7 @@ pub struct Expectations {
 
 /// What deletions have told to go, and what they have left.
 #[derive(Default)]
-pub struct PendingDeletion {
+pub(in crate::reconcile) struct PendingDeletion {
     /// Objects that an operation waits for; see [`PendingDeletion::going_of`].
     pub going: Option<Going>,
     /// What an uninstall has left where it is.
@@ -135,7 +69,7 @@ pub struct PendingDeletion {
 }
 
 /// Objects between two passes that were told to go.
-pub struct Going {
+pub(in crate::reconcile) struct Going {
     pub of: Leaves,
     /// What was still there when it was last looked for.
     pub remaining: Vec<InventoryEntry>,
@@ -147,7 +81,7 @@ pub struct Going {
 
 /// What told objects to go: a revision, and the step of its operation; no step when it is taken away after it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaves {
+pub(in crate::reconcile) struct Leaves {
     pub revision: u32,
     pub step: Option<usize>,
 }
@@ -155,18 +89,18 @@ pub struct Leaves {
 impl PendingDeletion {
     /// What this operation waits for. What another one left behind says nothing of the objects of this one.
     #[must_use]
-    pub fn going_of(&self, of: Leaves) -> Option<&Going> {
+    pub(in crate::reconcile) fn going_of(&self, of: Leaves) -> Option<&Going> {
         self.going.as_ref().filter(|going| going.of == of)
     }
 
     /// [`PendingDeletion::going_of`], taken out; what is another's is forgotten.
-    pub fn take_going(&mut self, of: Leaves) -> Option<Going> {
+    pub(in crate::reconcile) fn take_going(&mut self, of: Leaves) -> Option<Going> {
         self.going.take().filter(|going| going.of == of)
     }
 }
 
 /// An operation between two passes.
-pub struct Running {
+pub(in crate::reconcile) struct Running {
     /// Without manifest and values unless `bulk` says that they are here.
     pub stored: Stored,
     /// Empty unless `bulk` says that it is here.
@@ -215,7 +149,7 @@ impl Running {
 
 /// Where the bulk of an operation is.
 #[derive(Default)]
-pub enum Bulk {
+pub(in crate::reconcile) enum Bulk {
     /// In the operation itself.
     #[default]
     Here,
@@ -226,7 +160,7 @@ pub enum Bulk {
 }
 
 /// How far the step under way is.
-pub enum Stage {
+pub(in crate::reconcile) enum Stage {
     /// This process has not begun it.
     Begin,
     /// These objects are not healthy, or not gone yet. `jobs`: those whose end is not written down.
@@ -243,7 +177,7 @@ pub enum Stage {
 }
 
 /// A run of a hook as this process sees it.
-pub struct HookWatch {
+pub(in crate::reconcile) struct HookWatch {
     pub attempt: u32,
     /// The object of this run, once it was seen.
     pub uid: Option<String>,
@@ -253,7 +187,7 @@ pub struct HookWatch {
 
 /// An object that is waited for.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub(in crate::reconcile) struct Waiting {
     pub api_version: String,
     /// The generation that our apply returned.
     pub generation: Option<i64>,
@@ -275,7 +209,7 @@ pub struct Waiting {
 impl Waiting {
     /// An object at which nobody has looked yet.
     #[must_use]
-    pub fn unseen(api_version: &str, message: &str, now: Timestamp) -> Self {
+    pub(in crate::reconcile) fn unseen(api_version: &str, message: &str, now: Timestamp) -> Self {
         Self {
             api_version: api_version.to_owned(),
             generation: None,
@@ -300,7 +234,7 @@ impl Waiting {
 
 /// The probe of an object that is waited for.
 #[derive(Clone, Debug)]
-pub struct Probing {
+pub(in crate::reconcile) struct Probing {
     pub probe: Arc<Probe>,
     /// The revision that it is a part of.
     pub revision: u32,
@@ -311,7 +245,7 @@ pub struct Probing {
 }
 
 /// Objects that a failed revision waited for and that may still become healthy.
-pub struct Ailing {
+pub(in crate::reconcile) struct Ailing {
     pub revision: u32,
     pub waiting: BTreeMap<ObjectId, Waiting>,
     pub looked_at: Timestamp,
@@ -321,7 +255,7 @@ pub struct Ailing {
 
 /// Drift of one release: what was put back and what is being fought over.
 #[derive(Default)]
-pub struct DriftMemory {
+pub(in crate::reconcile) struct DriftMemory {
     pub heat: HashMap<ObjectId, Heat>,
     /// Warn mode: suspicions that were looked into and stay, because nothing is put back.
     looked: HashMap<ObjectId, Looked>,
@@ -337,7 +271,7 @@ pub struct DriftMemory {
 }
 
 /// Notes about drift that wait to be told together.
-pub struct Unreported {
+pub(in crate::reconcile) struct Unreported {
     pub count: u32,
     /// When the first one was taken.
     pub since: Timestamp,
@@ -363,7 +297,7 @@ impl Looked {
 
 /// One object that somebody changed.
 #[derive(Clone, Debug)]
-pub struct Drifted {
+pub(in crate::reconcile) struct Drifted {
     pub id: ObjectId,
     pub manager: Option<String>,
     pub paths: Vec<String>,
@@ -372,7 +306,7 @@ pub struct Drifted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DriftAction {
+pub(in crate::reconcile) enum DriftAction {
     Reverted,
     /// Created again.
     Recreated,
@@ -385,7 +319,7 @@ pub enum DriftAction {
 impl DriftAction {
     /// The word in status and events.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(in crate::reconcile) fn as_str(self) -> &'static str {
         match self {
             Self::Reverted => "Reverted",
             Self::Recreated => "Recreated",
@@ -400,7 +334,7 @@ const DRIFT_ENTRIES: usize = 20;
 
 impl DriftMemory {
     /// Takes note of one object; an older note of the same object goes.
-    pub fn note(&mut self, drifted: Drifted) {
+    pub(in crate::reconcile) fn note(&mut self, drifted: Drifted) {
         self.seen.retain(|known| known.id != drifted.id);
         if self.seen.len() == DRIFT_ENTRIES {
             self.seen.remove(0);
@@ -409,12 +343,12 @@ impl DriftMemory {
     }
 
     /// Takes back what was reported of objects that do not differ any more.
-    pub fn take_back(&mut self, in_order: impl Fn(&ObjectId) -> bool) {
+    pub(in crate::reconcile) fn take_back(&mut self, in_order: impl Fn(&ObjectId) -> bool) {
         self.seen.retain(|seen| seen.action != DriftAction::Reported || !in_order(&seen.id));
     }
 
     /// Takes note that a suspicion was looked into and that nothing was written about it.
-    pub fn looked(&mut self, suspicion: &Suspicion, now: Timestamp) {
+    pub(in crate::reconcile) fn looked(&mut self, suspicion: &Suspicion, now: Timestamp) {
         let before = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
         let looks = before.map_or(1, |looked| looked.looks.saturating_add(1));
         let Suspicion { gone, fingerprint, version, .. } = suspicion.clone();
@@ -422,13 +356,17 @@ impl DriftMemory {
     }
 
     /// Forgets looks except those at the objects of `suspicions`.
-    pub fn keep_looked(&mut self, suspicions: &[Suspicion]) {
+    pub(in crate::reconcile) fn keep_looked(&mut self, suspicions: &[Suspicion]) {
         self.looked.retain(|id, _| suspicions.iter().any(|suspicion| suspicion.id == *id));
     }
 
     /// When a suspicion is due; `None`: now.
     #[must_use]
-    pub fn wait_until(&self, suspicion: &Suspicion, now: Timestamp) -> Option<Timestamp> {
+    pub(in crate::reconcile) fn wait_until(
+        &self,
+        suspicion: &Suspicion,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let heat = self.heat.get(&suspicion.id).and_then(|heat| heat.wait_until(now));
         let looked = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
         let look = looked.and_then(|looked| looked.at.checked_add(backoff::look(looked.looks)).ok());
@@ -437,14 +375,14 @@ impl DriftMemory {
 
     /// Nothing was seen of the object since it was looked into: no need to come back for it.
     #[must_use]
-    pub fn is_old(&self, suspicion: &Suspicion) -> bool {
+    pub(in crate::reconcile) fn is_old(&self, suspicion: &Suspicion) -> bool {
         let looked = self.looked.get(&suspicion.id);
         looked.is_some_and(|looked| looked.as_before(suspicion) && looked.version == suspicion.version)
     }
 
     /// Objects whose reverts are being delayed.
     #[must_use]
-    pub fn contended(&self, now: Timestamp) -> Vec<&ObjectId> {
+    pub(in crate::reconcile) fn contended(&self, now: Timestamp) -> Vec<&ObjectId> {
         let mut ids: Vec<&ObjectId> =
             self.heat.iter().filter(|(_, heat)| heat.contended(now)).map(|(id, _)| id).collect();
         ids.sort();
@@ -452,7 +390,7 @@ impl DriftMemory {
     }
 
     /// Drops what is cold.
-    pub fn cool(&mut self, now: Timestamp) {
+    pub(in crate::reconcile) fn cool(&mut self, now: Timestamp) {
         self.heat.retain(|_, heat| heat.cold_at().is_some_and(|at| now < at));
     }
 }

@@ -41,7 +41,7 @@ use verdict::verdict;
 
 /// What is remembered of the writes to the release.
 #[derive(Default)]
-pub struct StatusMemory {
+pub(in crate::reconcile) struct StatusMemory {
     /// resourceVersion of the release after our own last write to it.
     pub own_version: u64,
     /// Digest of the status that the API server refused last, and why: it is not sent again.

@@ -47,7 +47,7 @@ pub(in crate::reconcile) struct Secrets {
 }
 
 /// What came from Secrets into a revision that this process rendered.
-pub struct Known {
+pub(in crate::reconcile) struct Known {
     revision: u32,
     secrets: Vec<Arc<Value>>,
 }

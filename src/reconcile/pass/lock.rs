@@ -1,93 +1,23 @@
-//! Passes that only lock: those of a release that others installed, and those that put drift back for a release that waits for a
-//! worker.
-//!
-//! The latter is a pass that does nothing else: it takes the release's mutex and looks at its newest record as any pass does, and
-//! what there is to do besides, and to tell, is left to the ordinary pass that the release waits for.
+//! A pass that only locks what others installed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::runtime::reflector::ObjectRef;
 
-use super::context::Scope;
-use super::context::name_claims::is_strange;
-use super::drift::external::External;
-use super::state::Remembered;
-use super::state::guard::{Guard, Head};
-use super::state::progress::{Outcome, Progress};
-use super::state::redact::Secrets;
-use super::status::{self, Guarding};
-use super::{Context, Error, Pass, has_finalizer};
-use crate::api::{self, Invalid, LockOf, Settings, SherpackRelease};
+use super::memory::Remembered;
+use crate::api::{Invalid, LockOf, Settings, SherpackRelease};
+use crate::reconcile::context::Scope;
+use crate::reconcile::context::name_claims::is_strange;
+use crate::reconcile::drift::external::External;
+use crate::reconcile::state::guard::{Guard, Head};
+use crate::reconcile::state::progress::{Outcome, Progress};
+use crate::reconcile::state::redact::Secrets;
+use crate::reconcile::status::{self, Guarding};
+use crate::reconcile::{Context, Error, Pass, has_finalizer};
 use crate::release::ReleaseKey;
 use crate::release::decide::{Decision, Operation};
 use crate::release::guard::Stance;
-
-/// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reserve {
-    /// What can be done without a worker is done.
-    Done,
-    /// A pass of this release is under way.
-    Busy,
-}
-
-impl Context {
-    /// Whether objects of a release are not as they were last applied, as far as the watches tell.
-    #[must_use]
-    pub fn has_drifted(&self, key: &ReleaseKey) -> bool {
-        !self.objects.suspicions(key).is_empty() || !self.guards.suspicions(key).is_empty()
-    }
-}
-
-/// Puts back what others changed, if what is deployed is to be kept as it is. Waits for no other pass.
-pub async fn correct(key: &ReleaseKey, ctx: &Context) -> Reserve {
-    let at = ObjectRef::<SherpackRelease>::new(&key.name).within(&key.namespace);
-    let Some(release) = ctx.releases.get(&at) else { return Reserve::Done };
-    let Ok(mut mem) = ctx.memory.of(key).try_lock_owned() else { return Reserve::Busy };
-    let another =
-        mem.records.told.as_ref().is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref());
-    if another || ctx.was_let_go(&release) || !ctx.policy.selects(&release) {
-        return Reserve::Done;
-    }
-    if let Err(error) = correct_release(key, &release, ctx, &mut mem).await {
-        // The ordinary pass meets it too, and tells it.
-        tracing::debug!(release = %key, %error, "drift was not put back beside the ordinary passes");
-        if error.is_conflict() {
-            mem.records.doubt_head();
-        }
-    }
-    Reserve::Done
-}
-
-async fn correct_release(
-    key: &ReleaseKey,
-    cached: &Arc<SherpackRelease>,
-    ctx: &Context,
-    mem: &mut Remembered,
-) -> Result<(), Error> {
-    let Some(release) = ctx.current(cached, mem.status.own_version).await? else { return Ok(()) };
-    let Ok(settings) = api::validate(&release, &ctx.policy) else { return Ok(()) };
-    if release.metadata.deletion_timestamp.is_some() {
-        return Ok(());
-    }
-    let now = Timestamp::now();
-    if settings.lock.is_some() {
-        // All that its passes do is to keep what others installed.
-        return guard(&release, ctx, settings, None, mem, now).await.map(|_| ());
-    }
-    if !has_finalizer(&release.metadata) {
-        return Ok(());
-    }
-    let _claims = ctx.budget.in_pass(key);
-    let cluster = ctx.cluster_of(&settings.acts_as, key);
-    let scope = Scope { ctx, key, release: &release, settings: &settings, cluster: &cluster, now };
-    let mut pass = Pass::new(scope, mem, "Correct");
-    let result = pass.correct_only().await;
-    pass.report();
-    result
-}
 
 /// One pass for a release with `spec.lock`. `invalid`: its spec cannot be acted on; what was locked before stays locked.
 pub(super) async fn guard(
@@ -139,13 +69,6 @@ impl Pass<'_> {
             secrets: &mut self.secrets,
             claimed: &mut self.claimed,
         }
-    }
-
-    async fn correct_only(&mut self) -> Result<(), Error> {
-        self.observe().head().await?;
-        let taken =
-            self.scope.ctx.name_taken_by(self.scope.release, self.scope.settings, self.newest().head_owner());
-        self.correct_deployed(taken).await
     }
 
     async fn guard_objects(&mut self, invalid: Option<&Invalid>) -> Result<Option<Duration>, Error> {
