@@ -152,12 +152,12 @@ impl Pass<'_> {
             (None, None)
         };
         let inputs = wanted.as_ref().map(|wanted| wanted.inputs.clone());
-        let healed = inputs.is_some() && self.healed().await?;
+        let healed = inputs.is_some() && self.recovery().healed().await?;
         let unreadable = source_error.as_ref().is_some_and(|error| error.class() != api::Class::Retry);
         let seen = self.observing().observation(inputs, deletion, taken);
         let mut seen = Observation { healed, unreadable, ..seen };
         if deletion.is_none() && !settings.suspend {
-            self.observe_rollback(&mut seen).await?;
+            self.preparing().observe_rollback(&mut seen).await?;
         }
         let lacks = self.observing().dependencies(&mut seen).await;
         Ok(Observed { seen, wanted, source_error, refused, lacks, prepared: None })
@@ -166,14 +166,14 @@ impl Pass<'_> {
     async fn decide(&mut self, observed: &mut Observed) -> Result<Decision, Error> {
         let Observed { seen, wanted, source_error, prepared, .. } = observed;
         if decide::asks_for_successor(seen) {
-            (seen.successor, *prepared) = self.successor(seen, wanted.as_ref()).await;
+            (seen.successor, *prepared) = self.preparing().successor(seen, wanted.as_ref()).await;
         }
-        self.learn_what_waits(seen, source_error.as_ref());
+        self.preparing().learn_what_waits(seen, source_error.as_ref());
         let mut decision = decide::decide(seen);
         self.mem.prepare.no_way_back = None;
         self.mem.prepare.wanted.clone_from(&seen.inputs);
         if let (Operation::Rollback { target, .. }, None) = (&decision.operation, &seen.rollback_to)
-            && !self.has_way_back(seen, *target).await?
+            && !self.preparing().has_way_back(seen, *target).await?
         {
             decision = decide::decide(seen);
         }
@@ -210,7 +210,7 @@ impl Pass<'_> {
             Operation::Rollback { revision, target, attempt } => {
                 return match prepared.filter(|_| observed.seen.rollback_to.is_some()) {
                     Some(prepared) => Ok(Some(prepared)),
-                    None => self.prepare_rollback(revision, target, attempt).await.map(Some),
+                    None => self.preparing().rollback(revision, target, attempt).await.map(Some),
                 };
             }
             Operation::Install { revision, attempt } => (Action::Install, revision, attempt),
@@ -224,7 +224,7 @@ impl Pass<'_> {
         let start_over = *operation == Operation::StartOver;
         match prepared.filter(|_| !start_over) {
             Some(prepared) => Ok(Some(prepared)),
-            None => self.prepare_revision(wanted, action, revision, attempt, start_over).await.map(Some),
+            None => self.preparing().revision(wanted, action, revision, attempt, start_over).await.map(Some),
         }
     }
 
@@ -270,7 +270,7 @@ impl Pass<'_> {
             Operation::Hold(Hold::InputsUnknown) => blocked(source_error),
             Operation::Hold(Hold::AwaitingApproval { digest, next }) => {
                 if let Some(wanted) = &wanted {
-                    self.show_plan(wanted, digest, next).await?;
+                    self.preparing().show_plan(wanted, digest, next).await?;
                 }
                 Progress::Nothing
             }

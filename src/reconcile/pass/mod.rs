@@ -11,17 +11,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::access::Access;
-use super::access::claims::Claims;
 use super::context::Scope;
 use super::context::fair::Turn;
-use super::crds::{Crds, Judging, TakeOver};
+use super::crds::TakeOver;
 use super::drift::Drift;
 use super::health::Waits;
 use super::inputs::Inputs;
-use super::objects::{Deployed, Objects};
+use super::objects::Deployed;
 use super::observe::Observe;
 use super::observe::dependencies::Dependents;
+use super::observe::recovery::Recovery;
 use super::operation::{CatchUp, Conclude, Departing, Operate, Orphaned};
+use super::prepare::Prepare;
+use super::prepare::preflight::Preflight;
 use super::records::{NewestRecord, Records};
 use super::records_of;
 use super::state::redact::Secrets;
@@ -49,10 +51,6 @@ impl<'a> Pass<'a> {
 
     pub(super) fn access(&self) -> Access<'_> {
         Access { scope: self.scope }
-    }
-
-    pub(super) fn claims(&mut self) -> Claims<'_> {
-        Claims { scope: self.scope, claimed: &mut self.claimed }
     }
 
     pub(super) fn newest(&self) -> NewestRecord<'_> {
@@ -103,10 +101,6 @@ impl<'a> Pass<'a> {
             ailing: ailing.as_ref(),
             prepared: prepare,
         }
-    }
-
-    pub(super) fn live(&self) -> Objects<'a> {
-        Objects { scope: self.scope }
     }
 
     pub(super) fn operating(&mut self) -> Operate<'_> {
@@ -168,15 +162,6 @@ impl<'a> Pass<'a> {
         Orphaned { records, secrets: &self.secrets }
     }
 
-    pub(super) fn crds(&self) -> Crds<'a> {
-        Crds { scope: self.scope }
-    }
-
-    pub(super) fn judging(&mut self) -> Judging<'_> {
-        let Remembered { records, counted, .. } = &mut *self.mem;
-        Judging { newest: NewestRecord { scope: self.scope, memory: records }, counted }
-    }
-
     pub(super) fn drift(&mut self) -> Drift<'_> {
         let Remembered { records, running, history, backoff, secrets, drift, expectations, .. } =
             &mut *self.mem;
@@ -184,6 +169,24 @@ impl<'a> Pass<'a> {
         let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
         let deployed = Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() };
         Drift { deployed, memory: drift, expectations }
+    }
+
+    pub(super) fn recovery(&mut self) -> Recovery<'_> {
+        let Remembered { records, running, history, backoff, ailing, .. } = &mut *self.mem;
+        let claimed = &mut self.claimed;
+        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        Recovery { records, ailing, secrets: &self.secrets }
+    }
+
+    pub(super) fn preparing(&mut self) -> Prepare<'_> {
+        let Remembered { records, running, history, backoff, secrets, counted, prepare, .. } = &mut *self.mem;
+        let claimed = &mut self.claimed;
+        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        Prepare { records, secrets: &mut self.secrets, known: secrets.as_ref(), counted, memory: prepare }
+    }
+
+    pub(super) fn preflight(&self) -> Preflight<'_> {
+        Preflight { newest: self.newest() }
     }
 
     pub(super) fn health(&self) -> Waits<'_> {

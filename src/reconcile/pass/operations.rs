@@ -11,19 +11,19 @@ use crate::storage::Head;
 impl Pass<'_> {
     /// Begins with a revision, if the account that acts may do all of it.
     pub(in crate::reconcile) async fn begin(&mut self, prepared: Prepared) -> Result<Progress, Error> {
-        self.preflight(&prepared).await?;
+        self.preflight().revision(&prepared).await?;
         self.operating().begin(prepared).await
     }
 
     /// A first install failed for good: its objects go.
     pub(in crate::reconcile) async fn remove_failed(&mut self) -> Result<Option<Progress>, Error> {
-        let undone = self.undone();
+        let undone = self.newest().undone();
         self.operating().remove_failed(undone).await
     }
 
     /// Deletes the objects, then the records unless they are to be kept.
     pub(in crate::reconcile) async fn uninstall(&mut self) -> Result<Progress, Error> {
-        self.preflight_uninstall().await?;
+        self.preflight().uninstall().await?;
         if self.operating().uninstall_begins()
             && let Some(waits) = self.dependents().await_them()
         {
@@ -55,7 +55,7 @@ impl Pass<'_> {
             Ok(progress) => Ok(Some(progress)),
             Err(error) => {
                 self.stay_locked().await;
-                self.goes_on_instead(seen, error)?;
+                self.preparing().goes_on_instead(seen, error)?;
                 Ok(None)
             }
         }

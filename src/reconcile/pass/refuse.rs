@@ -55,10 +55,10 @@ impl Pass<'_> {
             return Ok(Progress::Nothing);
         };
         self.access().require_account().await?;
-        if !self.has_way_back(seen, target).await? {
+        if !self.preparing().has_way_back(seen, target).await? {
             return Ok(Progress::Nothing);
         }
-        let prepared = self.prepare_rollback(revision, target, attempt).await?;
+        let prepared = self.preparing().rollback(revision, target, attempt).await?;
         self.begin(prepared).await
     }
 }

@@ -4,14 +4,15 @@ use crate::api::PlanStatus;
 use crate::api::conditions::clip;
 use crate::manifest::Object;
 use crate::plan;
+use crate::reconcile::Error;
 use crate::reconcile::inputs::wanted::Wanted;
+use crate::reconcile::prepare::Prepare;
 use crate::reconcile::records::parsed::objects_in;
-use crate::reconcile::{Error, Pass};
 use crate::release::Action;
 use crate::release::decide::Operation;
 use crate::storage::{Head, Records};
 
-impl Pass<'_> {
+impl Prepare<'_> {
     /// Finds out what the plan with this digest would do. What stands in its way is told instead of it.
     ///
     /// Costs a render and the reads of a roll-out, once for each plan.
@@ -21,19 +22,19 @@ impl Pass<'_> {
         digest: &str,
         next: &Operation,
     ) -> Result<(), Error> {
-        let told = self.scope.release.status.as_ref().and_then(|status| status.plan.as_ref());
-        let known = self.mem.prepare.plan.as_ref().or(told).filter(|plan| plan.digest == digest).cloned();
+        let told = self.records.scope.release.status.as_ref().and_then(|status| status.plan.as_ref());
+        let known = self.memory.plan.as_ref().or(told).filter(|plan| plan.digest == digest).cloned();
         if known.is_some() {
-            self.mem.prepare.plan = known;
+            self.memory.plan = known;
             return Ok(());
         }
         let (action, revision, attempt, start_over) = match next {
             Operation::Install { revision, attempt } => (Action::Install, *revision, *attempt, false),
             Operation::Upgrade { revision, attempt } => (Action::Upgrade, *revision, *attempt, false),
-            _ => (Action::Install, self.records().next_free_revision().await?, 1, true),
+            _ => (Action::Install, self.records.next_free_revision().await?, 1, true),
         };
-        let prepared = self.prepare_revision(wanted, action, revision, attempt, start_over).await?;
-        self.preflight(&prepared).await?;
+        let prepared = self.revision(wanted, action, revision, attempt, start_over).await?;
+        self.preflight().revision(&prepared).await?;
         let before = match prepared.private.last_deployed.filter(|_| !start_over) {
             Some(deployed) => self.objects_of(deployed).await?,
             None => Vec::new(),
@@ -47,12 +48,13 @@ impl Pass<'_> {
             let verdict = shipped.verdict.as_deref().unwrap_or("changed");
             summary.push_str(&format!("; definition {}: {verdict}", shipped.name));
         }
-        self.mem.prepare.plan = Some(PlanStatus { digest: digest.to_owned(), summary: Some(clip(&summary)) });
+        self.memory.plan = Some(PlanStatus { digest: digest.to_owned(), summary: Some(clip(&summary)) });
         Ok(())
     }
 
     async fn objects_of(&self, revision: u32) -> Result<Vec<Object>, Error> {
-        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
+        let (namespace, name) =
+            (&self.records.scope.settings.target_namespace, &self.records.scope.settings.release_name);
         match self.access().record_store().await?.get(namespace, name, revision).await? {
             Head::Ours(stored) => objects_in(&stored).await,
             // Then everything counts as new, which is the careful side.

@@ -12,13 +12,14 @@ use crate::manifest::{self, Object, ObjectId};
 use crate::pack::layers::{self};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
+use crate::reconcile::Error;
 use crate::reconcile::context::fair::Turn;
 use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::inputs::lookup::Seen;
 use crate::reconcile::inputs::wanted::Wanted;
+use crate::reconcile::prepare::Prepare;
 use crate::reconcile::records::parsed::{joined, webhooks_later};
 use crate::reconcile::records::planned::occasion;
-use crate::reconcile::{Error, Pass};
 use crate::release::{
     Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,
 };
@@ -38,9 +39,9 @@ pub(in crate::reconcile) struct Prepared {
     pub before: Option<BTreeMap<ObjectId, u32>>,
 }
 
-impl Pass<'_> {
+impl Prepare<'_> {
     /// Renders and checks everything that can be checked without touching an object.
-    pub(in crate::reconcile) async fn prepare_revision(
+    pub(in crate::reconcile) async fn revision(
         &mut self,
         wanted: &Wanted,
         action: Action,
@@ -48,11 +49,18 @@ impl Pass<'_> {
         attempt: u32,
         start_over: bool,
     ) -> Result<Prepared, Error> {
-        let weight = self.mem.prepare.weight;
-        self.claims().claim(weight)?;
+        let weight = self.memory.weight;
+        self.records.claims().claim(weight)?;
         // Before anything is read for it.
-        let turn = self.scope.ctx.packs.turn(self.scope.key).await.inspect_err(|_| self.claims().hold())?;
-        let past = self.records().past(revision, start_over).await?;
+        let turn = self
+            .records
+            .scope
+            .ctx
+            .packs
+            .turn(self.records.scope.key)
+            .await
+            .inspect_err(|_| self.records.claims().hold())?;
+        let past = self.records.past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let Laid { rendered, documents, candidates } =
             self.render(wanted, action, revision, kept, turn).await?;
@@ -60,7 +68,8 @@ impl Pass<'_> {
         // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
         let before = past.prunes();
         let known = past.private.as_ref().filter(|_| !start_over);
-        let owner_uid = known.map_or_else(|| self.scope.uid(), |private| &private.owner.uid).to_owned();
+        let owner_uid =
+            known.map_or_else(|| self.records.scope.uid(), |private| &private.owner.uid).to_owned();
         let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
         let documents = self.objects(documents, &shippable).await?;
         if let Some(id) = manifest::duplicates(&shippable) {
@@ -85,12 +94,12 @@ impl Pass<'_> {
         }
         let bodies: Vec<Value> =
             in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();
-        let timeout = self.scope.settings.timeout.as_secs().max(1);
+        let timeout = self.records.scope.settings.timeout.as_secs().max(1);
         let record = Record {
-            name: self.scope.settings.release_name.clone(),
-            namespace: self.scope.settings.target_namespace.clone(),
+            name: self.records.scope.settings.release_name.clone(),
+            namespace: self.records.scope.settings.target_namespace.clone(),
             version: revision,
-            state: pending(action, self.scope.now, timeout, revision),
+            state: pending(action, self.records.scope.now, timeout, revision),
             pack: identity(&wanted.pack),
             // With the sections of the packs inside.
             values: rendered.values,
@@ -100,21 +109,24 @@ impl Pass<'_> {
             manifest: joined(bodies, revision).await?,
             hooks: parts.hooks.iter().map(Hook::from).collect(),
             labels: self.record_labels(action, None),
-            created_at: self.scope.now,
-            updated_at: self.scope.now,
+            created_at: self.records.scope.now,
+            updated_at: self.records.scope.now,
             notes: rendered.notes,
         };
-        let (failures, replaces) =
-            if start_over { Default::default() } else { self.newest().inherited(&wanted.inputs, attempt) };
+        let (failures, replaces) = if start_over {
+            Default::default()
+        } else {
+            self.records.newest().inherited(&wanted.inputs, attempt)
+        };
         let private = Private {
             version: crate::release::PRIVATE_VERSION,
             writes: 1,
             owner: Owner {
-                namespace: self.scope.key.namespace.clone(),
-                name: self.scope.key.name.clone(),
+                namespace: self.records.scope.key.namespace.clone(),
+                name: self.records.scope.key.name.clone(),
                 uid: owner_uid,
             },
-            holder: self.scope.ctx.holder.clone(),
+            holder: self.records.scope.ctx.holder.clone(),
             action,
             attempt,
             inputs: wanted.inputs.clone(),
@@ -126,24 +138,31 @@ impl Pass<'_> {
             last_deployed: known.and_then(|private| private.last_deployed),
             unreachable: past.unreachable,
             accepted: false,
-            approved: self.scope.settings.requests.approve.clone().filter(|_| self.scope.needs_approval()),
+            approved: self
+                .records
+                .scope
+                .settings
+                .requests
+                .approve
+                .clone()
+                .filter(|_| self.records.scope.needs_approval()),
             target: None,
             undone: None,
             failures,
-            spec: self.scope.spec_digest(),
+            spec: self.records.scope.spec_digest(),
             replaces,
             undo_at_once: false,
-            immutable_fields: self.scope.settings.immutable_fields,
+            immutable_fields: self.records.scope.settings.immutable_fields,
             hooks: Vec::new(),
             tested: None,
             definitions: judged.shipped,
-            ignore: self.live().written_rules(self.newest().own_private()),
+            ignore: self.live().written_rules(self.records.newest().own_private()),
             secrets: rendered.secrets,
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
         };
-        self.mem.prepare.weight = record.weight();
-        let weight = self.mem.prepare.weight;
-        self.claims().claim(weight)?;
+        self.memory.weight = record.weight();
+        let weight = self.memory.weight;
+        self.records.claims().claim(weight)?;
         let before = (!start_over).then(|| past.objects());
         Ok(Prepared { record, private, parts, plan, before })
     }
@@ -154,7 +173,7 @@ impl Pass<'_> {
         action: Action,
         target: Option<u32>,
     ) -> BTreeMap<String, String> {
-        let annotations = self.scope.release.metadata.annotations.as_ref();
+        let annotations = self.records.scope.release.metadata.annotations.as_ref();
         let written = annotations.and_then(|all| all.get(names::DESCRIPTION));
         let note = description::note(written.map(String::as_str), action, target);
         note.map(|note| (names::DESCRIPTION.to_owned(), note)).into_iter().collect()
@@ -170,22 +189,24 @@ impl Pass<'_> {
     ) -> Result<Laid, Error> {
         let pack = Arc::clone(&wanted.pack);
         let values = wanted.user.clone();
-        let capabilities = Arc::clone(&self.scope.ctx.capabilities);
-        let (name, namespace) =
-            (self.scope.settings.release_name.clone(), self.scope.settings.target_namespace.clone());
-        let now = self.scope.now;
+        let capabilities = Arc::clone(&self.records.scope.ctx.capabilities);
+        let (name, namespace) = (
+            self.records.scope.settings.release_name.clone(),
+            self.records.scope.settings.target_namespace.clone(),
+        );
+        let now = self.records.scope.now;
         // Of the revision, so that rendering it again would give the same; a retry is another revision.
-        let seed = format!("{}/{revision}", self.scope.uid());
+        let seed = format!("{}/{revision}", self.records.scope.uid());
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|error| Error::NoRandomness { message: error.to_string() })?;
         self.secrets.generated(&kept);
         let (looked_up, made) = (Arc::default(), Arc::default());
         let lookup: Arc<dyn render::Lookup> = Arc::new(Seen {
-            cluster: Arc::clone(self.scope.cluster),
+            cluster: Arc::clone(self.records.scope.cluster),
             runtime: tokio::runtime::Handle::current(),
             target_namespace: namespace.clone(),
-            own_namespace: self.scope.key.namespace.clone(),
-            allowed: Arc::clone(&self.scope.ctx.allowed_lookups),
+            own_namespace: self.records.scope.key.namespace.clone(),
+            allowed: Arc::clone(&self.records.scope.ctx.allowed_lookups),
             secrets: Arc::clone(&looked_up),
         });
         let makes = Arc::clone(&made);
@@ -236,7 +257,7 @@ impl Pass<'_> {
                 self.crds().kind_to_be(&object.api_version, &object.id.kind, definitions).await?;
             let object = match (namespaced, &object.id.namespace) {
                 (true, Some(_)) | (false, None) => object,
-                (true, None) => object.with_namespace(Some(&self.scope.settings.target_namespace)),
+                (true, None) => object.with_namespace(Some(&self.records.scope.settings.target_namespace)),
                 (false, Some(_)) => return Err(Error::NamespaceOnClusterObject { id: object.id }),
             };
             objects.push(object);

@@ -5,17 +5,17 @@ use std::time::Duration;
 use crate::manifest::{Object, ObjectId};
 use crate::pack::DefinitionWishes;
 use crate::plan::{self, Parts};
+use crate::reconcile::Error;
 use crate::reconcile::crds::definitions::Candidate;
+use crate::reconcile::prepare::Prepare;
 use crate::reconcile::prepare::revision::Prepared;
-use crate::reconcile::records::failures::failure;
 use crate::reconcile::records::parsed::parts_in;
 use crate::reconcile::records::planned::occasion;
-use crate::reconcile::{Error, Pass};
 use crate::release::decide::{self, Observation, RollbackTo};
-use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, Shipped, State, Undone};
+use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, Shipped, State};
 use crate::storage::{Head, Provenance, Records, Stored};
 
-impl Pass<'_> {
+impl Prepare<'_> {
     /// Whether the revision to which the release is pinned can be gone back to. Costs a read unless it is there or on
     /// its way.
     pub(in crate::reconcile) async fn observe_rollback(
@@ -23,7 +23,7 @@ impl Pass<'_> {
         seen: &mut Observation,
     ) -> Result<(), Error> {
         let Some(RollbackTo { revision, problem }) = &mut seen.rollback_to else { return Ok(()) };
-        let back = match &self.mem.records.head {
+        let back = match &self.records.memory.head {
             Some((Head::Ours(head), _)) => {
                 let target = head.private.as_ref().and_then(|private| private.target);
                 head.record.version == *revision || target == Some(*revision)
@@ -52,7 +52,7 @@ impl Pass<'_> {
             Err(error @ Error::RollbackTarget { .. }) => error.to_string(),
             Err(error) => return Err(error),
         };
-        self.mem.prepare.no_way_back = Some(problem);
+        self.memory.no_way_back = Some(problem);
         seen.on_failure.rollback = false;
         if let decide::Head::Ours(head) = &mut seen.head {
             (head.target, head.undo_at_once) = (None, false);
@@ -63,9 +63,10 @@ impl Pass<'_> {
     /// A revision of ours that was deployed once.
     async fn target(&mut self, revision: u32) -> Result<(Stored, Private), Error> {
         // It is about as large as the newest one; what it really takes is known when it was read.
-        self.records().claim_head()?;
+        self.records.claim_head()?;
         let invalid = |problem: String| Error::RollbackTarget { revision, problem };
-        let (namespace, name) = (&self.scope.settings.target_namespace, &self.scope.settings.release_name);
+        let (namespace, name) =
+            (&self.records.scope.settings.target_namespace, &self.records.scope.settings.release_name);
         let stored = match self.access().record_store().await?.get(namespace, name, revision).await? {
             Head::Ours(stored) => *stored,
             Head::None => return Err(invalid("there is no such revision".to_owned())),
@@ -78,9 +79,9 @@ impl Pass<'_> {
             }
             Head::Unreadable(unreadable) => return Err(invalid(unreadable.to_string())),
         };
-        let private = stored.private.clone().filter(|private| self.scope.owns(&private.owner));
+        let private = stored.private.clone().filter(|private| self.records.scope.owns(&private.owner));
         let private = private.ok_or_else(|| invalid("it belongs to another release".to_owned()))?;
-        self.claims().claim(stored.weight)?;
+        self.records.claims().claim(stored.weight)?;
         match stored.record.state {
             State::Deployed | State::Superseded => Ok((stored, private)),
             ref state => Err(invalid(format!("it is {}: only what was deployed can be", state.name()))),
@@ -88,7 +89,7 @@ impl Pass<'_> {
     }
 
     /// Makes the manifest of `target` a revision that can be stored.
-    pub(in crate::reconcile) async fn prepare_rollback(
+    pub(in crate::reconcile) async fn rollback(
         &mut self,
         revision: u32,
         target: u32,
@@ -96,19 +97,14 @@ impl Pass<'_> {
     ) -> Result<Prepared, Error> {
         let (stored, of_target) = self.target(target).await?;
         let mut parts = parts_in(&stored).await?;
-        self.secrets.recall(
-            self.mem.secrets.as_ref(),
-            target,
-            Some(&of_target.secrets),
-            parts.objects.iter(),
-        );
-        let before = self.newest().own_private().cloned();
+        self.secrets.recall(self.known, target, Some(&of_target.secrets), parts.objects.iter());
+        let before = self.records.newest().own_private().cloned();
         let owner_uid = before.as_ref().map_or(&of_target.owner.uid, |private| &private.owner.uid).clone();
-        let pinned = self.scope.settings.rollback_to == Some(target);
+        let pinned = self.records.scope.settings.rollback_to == Some(target);
         let definitions =
             self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
         let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
-        let past = self.records().past(revision, false).await?;
+        let past = self.records.past(revision, false).await?;
         let leftovers = past.leftovers();
         let inventory = past.inventory();
         let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
@@ -118,25 +114,29 @@ impl Pass<'_> {
             // Read, and not ours to take away; what was adopted is handed back.
             next.leftovers.retain(|entry| entry.adopted.is_some());
         }
-        let timeout = self.scope.settings.timeout.as_secs().max(1);
+        let timeout = self.records.scope.settings.timeout.as_secs().max(1);
         let known = past.objects();
         let record = Record {
             version: revision,
-            state: State::PendingRollback { started_at: self.scope.now, timeout, target_version: target },
+            state: State::PendingRollback {
+                started_at: self.records.scope.now,
+                timeout,
+                target_version: target,
+            },
             labels: self.record_labels(Action::Rollback, Some(target)),
-            created_at: self.scope.now,
-            updated_at: self.scope.now,
+            created_at: self.records.scope.now,
+            updated_at: self.records.scope.now,
             ..stored.record
         };
         let private = Private {
             version: PRIVATE_VERSION,
             writes: 1,
             owner: Owner {
-                namespace: self.scope.key.namespace.clone(),
-                name: self.scope.key.name.clone(),
+                namespace: self.records.scope.key.namespace.clone(),
+                name: self.records.scope.key.name.clone(),
                 uid: owner_uid,
             },
-            holder: self.scope.ctx.holder.clone(),
+            holder: self.records.scope.ctx.holder.clone(),
             action: Action::Rollback,
             attempt,
             inputs: of_target.inputs,
@@ -153,20 +153,20 @@ impl Pass<'_> {
             accepted: false,
             approved: None,
             target: Some(target),
-            undone: if pinned { None } else { self.undone() },
+            undone: if pinned { None } else { self.records.newest().undone() },
             failures: before.as_ref().map(|private| private.failures.clone()).unwrap_or_default(),
-            spec: self.scope.spec_digest(),
+            spec: self.records.scope.spec_digest(),
             replaces: Vec::new(),
             undo_at_once: false,
             // What is undone was tried with what it says.
             immutable_fields: match &before {
                 Some(before) if !pinned => before.immutable_fields,
-                _ => self.scope.settings.immutable_fields,
+                _ => self.records.scope.settings.immutable_fields,
             },
             hooks: Vec::new(),
             tested: None,
             definitions,
-            ignore: self.live().written_rules(self.newest().own_private()),
+            ignore: self.live().written_rules(self.records.newest().own_private()),
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: past.private.map_or(of_target.secrets, |private| private.secrets),
@@ -203,26 +203,5 @@ impl Pass<'_> {
         parts.objects = judged.objects.into_iter().chain(rest).collect();
         let unwritten = known.iter().filter(|known| !known.written).cloned();
         Ok(judged.shipped.into_iter().chain(unwritten).collect())
-    }
-
-    /// What the newest record failed for, or undid before.
-    pub(in crate::reconcile) fn undone(&self) -> Option<Undone> {
-        let Some((head @ Head::Ours(stored), _)) = &self.mem.records.head else { return None };
-        let private = stored.private.as_ref()?;
-        if let Some(undone) = &private.undone {
-            return Some(undone.clone());
-        }
-        let State::Failed { failed_at, .. } = stored.record.state else { return None };
-        let (reason, message) = failure(head);
-        Some(Undone {
-            inputs: private.inputs.clone(),
-            attempt: private.attempt,
-            at: failed_at,
-            reason,
-            message,
-            spec: private.spec.clone(),
-            revision: stored.record.version,
-            for_good: private.undo_at_once,
-        })
     }
 }

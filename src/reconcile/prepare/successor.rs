@@ -5,9 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::api::Class;
+use crate::reconcile::Error;
 use crate::reconcile::inputs::wanted::Wanted;
+use crate::reconcile::prepare::Prepare;
 use crate::reconcile::prepare::revision::Prepared;
-use crate::reconcile::{Error, Pass};
 use crate::release::Action;
 use crate::release::decide::{self, Head as Seen, Observation, Successor};
 
@@ -46,7 +47,7 @@ impl Tried {
     }
 }
 
-impl Pass<'_> {
+impl Prepare<'_> {
     /// Prepares what is wanted instead of the newest revision, unless enough is known of that.
     pub(in crate::reconcile) async fn successor(
         &mut self,
@@ -55,24 +56,24 @@ impl Pass<'_> {
     ) -> (Successor, Option<Prepared>) {
         let Some(name) = name_of(seen) else { return (Successor::Unknown, None) };
         let wish = self.wish(name.clone());
-        let known = self.mem.prepare.successor.as_ref();
+        let known = self.memory.successor.as_ref();
         if let Some(known) =
-            known.and_then(|tried| tried.answers(&wish, waits_for_its_turn(seen), self.scope.now))
+            known.and_then(|tried| tried.answers(&wish, waits_for_its_turn(seen), self.records.scope.now))
         {
             return (known, None);
         }
         let prepared = match (&seen.rollback_to, wanted) {
-            (Some(to), _) => self.prepare_rollback(revision_after(seen), to.revision, 1).await,
+            (Some(to), _) => self.rollback(revision_after(seen), to.revision, 1).await,
             (None, Some(wanted)) => {
                 let Seen::Ours(head) = &seen.head else { return (Successor::Unknown, None) };
                 let action = if decide::is_fresh(head) { Action::Install } else { Action::Upgrade };
                 let attempt = decide::next_attempt(seen, head);
-                self.prepare_revision(wanted, action, revision_after(seen), attempt, false).await
+                self.revision(wanted, action, revision_after(seen), attempt, false).await
             }
             (None, None) => return (Successor::Unknown, None),
         };
         let prepared = match prepared {
-            Ok(prepared) => self.preflight(&prepared).await.map(|()| prepared),
+            Ok(prepared) => self.preflight().revision(&prepared).await.map(|()| prepared),
             Err(error) => Err(error),
         };
         match prepared {
@@ -107,32 +108,38 @@ impl Pass<'_> {
     fn refuse_successor(&mut self, name: String, error: Error) {
         let error = self.secrets.hidden_error(error);
         let again = if error.class() == Class::Retry { TRY_SOON } else { TRY_AGAIN };
-        let told = self.mem.prepare.successor.as_ref().and_then(|tried| tried.refusal.as_ref());
+        let told = self.memory.successor.as_ref().and_then(|tried| tried.refusal.as_ref());
         let message = error.to_string();
         if told != Some(&message) && error.class() != Class::Retry {
-            self.scope.ctx.report.event(self.scope.release, true, error.reason(), "Prepare", message.clone());
+            self.records.scope.ctx.report.event(
+                self.records.scope.release,
+                true,
+                error.reason(),
+                "Prepare",
+                message.clone(),
+            );
         }
         self.tried(name, Some(message), again);
     }
 
     fn tried(&mut self, wanted: String, refusal: Option<String>, again: Duration) {
-        let (wish, again) = (self.wish(wanted), self.scope.later(again));
-        self.mem.prepare.successor = Some(Tried { wish, refusal, again });
+        let (wish, again) = (self.wish(wanted), self.records.scope.later(again));
+        self.memory.successor = Some(Tried { wish, refusal, again });
     }
 
     fn wish(&self, wanted: String) -> Wish {
-        let references = self.scope.ctx.references.changes(self.scope.key);
-        Wish { wanted, generation: self.scope.release.metadata.generation, references }
+        let references = self.records.scope.ctx.references.changes(self.records.scope.key);
+        Wish { wanted, generation: self.records.scope.release.metadata.generation, references }
     }
 
     /// Why what is wanted now does not take over from what runs.
     pub(in crate::reconcile) fn learn_what_waits(&mut self, seen: &Observation, unread: Option<&Error>) {
         let unread = unread.filter(|error| error.fetching_since().is_none());
-        self.mem.prepare.waits_to_begin = match (decide::held_up(seen), unread) {
+        self.memory.waits_to_begin = match (decide::held_up(seen), unread) {
             (Some(held), _) => Some(held),
             (None, Some(error)) => Some(self.secrets.shown(error)),
             (None, None) if seen.successor == Successor::Refused => {
-                self.mem.prepare.successor.as_ref().and_then(|tried| tried.refusal.clone())
+                self.memory.successor.as_ref().and_then(|tried| tried.refusal.clone())
             }
             _ => None,
         };

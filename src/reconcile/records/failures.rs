@@ -11,6 +11,27 @@ use crate::storage::{Head, Stored};
 const REASON_MAX: usize = 64;
 
 impl NewestRecord<'_> {
+    /// What the newest record failed for, or undid before.
+    pub(in crate::reconcile) fn undone(&self) -> Option<Undone> {
+        let Some((head @ Head::Ours(stored), _)) = &self.memory.head else { return None };
+        let private = stored.private.as_ref()?;
+        if let Some(undone) = &private.undone {
+            return Some(undone.clone());
+        }
+        let State::Failed { failed_at, .. } = stored.record.state else { return None };
+        let (reason, message) = failure(head);
+        Some(Undone {
+            inputs: private.inputs.clone(),
+            attempt: private.attempt,
+            at: failed_at,
+            reason,
+            message,
+            spec: private.spec.clone(),
+            revision: stored.record.version,
+            for_good: private.undo_at_once,
+        })
+    }
+
     /// [`Scope::spec_digest`] if anything failed that it is compared with.
     pub(in crate::reconcile) fn spec_of_failures(&self) -> String {
         let Some((Head::Ours(stored), _)) = &self.memory.head else { return String::new() };

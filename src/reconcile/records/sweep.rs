@@ -59,7 +59,7 @@ impl NewestRecord<'_> {
         }
     }
 
-    fn access(&self) -> Access<'_> {
+    pub(in crate::reconcile) fn access(&self) -> Access<'_> {
         Access { scope: self.scope }
     }
 
