@@ -21,7 +21,7 @@ const FLAT: usize = 14;
 const CROWDED: &[(&str, usize)] =
     &[("", 16), ("cli", 26), ("crd", 20), ("manifest", 15), ("render", 19), ("storage", 18)];
 /// Folders in which files still use each other in a circle.
-const CIRCLES: &[&str] = &["reconcile"];
+const CIRCLES: &[&str] = &[];
 
 #[derive(Default)]
 struct Map {

@@ -21,7 +21,6 @@ mod status;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use context::budget::Budget;
 pub use context::error::Error;
@@ -40,11 +39,9 @@ pub(crate) use objects::field_handover::left_to_others;
 pub use pass::{Reconciler, Reserve};
 pub(crate) use records::parsed::stored_parts;
 
-use crate::api::{self, Settings, names};
+use crate::api::{self};
 use crate::release::Action;
 use crate::release::decide::{self, Decision, Hold, Observation, Operation};
-use crate::storage::{self};
-use crate::watch::RecordsOf;
 use context::Scope;
 use inputs::wanted::Wanted;
 use pass::Pass;
@@ -349,22 +346,4 @@ fn goes_on(operation: &Operation) -> bool {
 /// The release goes without its records, so it need not have them.
 fn lets_go(operation: &Operation) -> bool {
     matches!(operation, Operation::LetGo | Operation::Orphan)
-}
-
-fn has_finalizer(meta: &ObjectMeta) -> bool {
-    meta.finalizers.iter().flatten().any(|finalizer| finalizer == names::FINALIZER)
-}
-
-fn until(now: Timestamp, at: Timestamp) -> Duration {
-    // A little late is better than a little early: an early pass would find nothing to do and come back.
-    Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO) + Duration::from_millis(5)
-}
-
-fn records_of(settings: &Settings) -> RecordsOf {
-    let Settings { history_storage, history_namespace, target_namespace, release_name, .. } = settings;
-    RecordsOf {
-        storage: *history_storage,
-        namespace: history_namespace.clone(),
-        stem: storage::stem(history_namespace, target_namespace, release_name),
-    }
 }

@@ -13,7 +13,7 @@ pub(super) mod throttle;
 pub(super) mod values;
 pub(super) mod walks;
 
-pub(in crate::reconcile) use scope::Scope;
+pub(in crate::reconcile) use scope::{Scope, has_finalizer, records_of, until};
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use kube::api::Api;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt};
 
-use super::{Error, has_finalizer};
+use super::Error;
 use crate::api::{ActsAs, Bounded, LockOf, Policy, SherpackRelease, SherpackReleaseStatus, reasons};
 use crate::cluster::{Account, Cluster, version_of};
 use crate::probe::Prober;

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{self, ActsAs, LockOf, Settings, SherpackRelease};
-use crate::reconcile::{Context, has_finalizer, records_of};
+use crate::reconcile::Context;
+use crate::reconcile::context::{has_finalizer, records_of};
 use crate::release::name_claims::{Answer, Claimant, Named, Weight, held_by, weight};
 use crate::release::{Owner, ReleaseKey};
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Context;
 use crate::api::{Approval, DriftMode, DriftPause, Settings, SherpackRelease, names};
@@ -11,6 +12,8 @@ use crate::cluster::Cluster;
 use crate::manifest;
 use crate::plan::Wait;
 use crate::release::{Owner, ReleaseKey};
+use crate::storage;
+use crate::watch::RecordsOf;
 
 /// The release that a pass is about, its settings, and the cluster as the account that acts for it. No stage changes any of it:
 /// what a stage changes besides, it names as a field of its own.
@@ -84,5 +87,26 @@ impl<'a> Scope<'a> {
             Wait::Wave => self.settings.waves.wait,
             Wait::Last => self.settings.wait,
         }
+    }
+}
+
+/// Whether our finalizer is on a release.
+pub(in crate::reconcile) fn has_finalizer(meta: &ObjectMeta) -> bool {
+    meta.finalizers.iter().flatten().any(|finalizer| finalizer == names::FINALIZER)
+}
+
+/// How long it is until then.
+pub(in crate::reconcile) fn until(now: Timestamp, at: Timestamp) -> Duration {
+    // A little late is better than a little early: an early pass would find nothing to do and come back.
+    Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO) + Duration::from_millis(5)
+}
+
+/// Where the records of a release are.
+pub(in crate::reconcile) fn records_of(settings: &Settings) -> RecordsOf {
+    let Settings { history_storage, history_namespace, target_namespace, release_name, .. } = settings;
+    RecordsOf {
+        storage: *history_storage,
+        namespace: history_namespace.clone(),
+        stem: storage::stem(history_namespace, target_namespace, release_name),
     }
 }

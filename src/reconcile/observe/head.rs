@@ -1,11 +1,12 @@
 //! What a pass knows before it decides. Reads only what memory and watches do not tell.
 
 use crate::api::{Class, Settings, reasons};
+use crate::reconcile::Error;
 use crate::reconcile::access::records_elsewhere::HeadAccess;
 use crate::reconcile::context::budget::UNPACKED;
+use crate::reconcile::context::records_of;
 use crate::reconcile::observe::Observe;
 use crate::reconcile::records::RecordMemory;
-use crate::reconcile::{Error, records_of};
 use crate::release::decide;
 use crate::release::decide::{
     Deletion, HeadState, Observation, OnFailure, OurHead, Retries, RetryInterval, RollbackTo,

@@ -1,9 +1,10 @@
 //! What follows on a revision that was deployed: the history behind it, its Jobs, and what is kept of adopted objects.
 
+use crate::reconcile::Error;
+use crate::reconcile::context::records_of;
 use crate::reconcile::operation::{CatchUp, Conclude};
 use crate::reconcile::records::{Records, history};
 use crate::reconcile::state::progress::{Finished, Progress};
-use crate::reconcile::{Error, records_of};
 use crate::release::decide::Operation;
 use crate::release::{Action, State};
 use crate::storage::{Head, Stored};

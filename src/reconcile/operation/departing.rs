@@ -3,10 +3,11 @@
 use crate::api::{Class, HistoryStorage, UninstallPolicy, names, reasons};
 use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan;
+use crate::reconcile::Error;
+use crate::reconcile::context::records_of;
 use crate::reconcile::objects::apply::Away;
 use crate::reconcile::operation::Departing;
 use crate::reconcile::state::progress::PHASE_RECORDS;
-use crate::reconcile::{Error, records_of};
 use crate::release::Private;
 use crate::release::decide::Deletion;
 use crate::storage::{Head, Records};

@@ -11,7 +11,8 @@ use super::lock;
 use super::memory::{Memory, Remembered};
 use crate::api::{self, Invalid, Settings, SherpackRelease};
 use crate::reconcile::context::Scope;
-use crate::reconcile::{Context, End, Error, Pass, has_finalizer, records_of, status};
+use crate::reconcile::context::{has_finalizer, records_of};
+use crate::reconcile::{Context, End, Error, Pass, status};
 use crate::release::ReleaseKey;
 
 /// Passes over releases, one at a time for each of them.

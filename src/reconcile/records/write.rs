@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use crate::reconcile::Error;
+use crate::reconcile::context::records_of;
 use crate::reconcile::records::Records;
-use crate::reconcile::records_of;
 use crate::release::State;
 use crate::storage::{Head, Records as _, Stored};
 

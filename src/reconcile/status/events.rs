@@ -8,10 +8,11 @@ use super::Verdict;
 use super::finish::Finish;
 use crate::api::conditions::{self, Standing};
 use crate::api::reasons;
+use crate::reconcile::Error;
+use crate::reconcile::context::until;
 use crate::reconcile::records::history;
 use crate::reconcile::state::progress::{Outcome, Progress};
 use crate::reconcile::state::{DriftAction, Unreported};
-use crate::reconcile::{Error, until};
 
 impl Finish<'_> {
     /// Publishes an Event for what ended, and for a new reason not to be ready.

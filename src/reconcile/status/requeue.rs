@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::finish::{CONFLICT_AGAIN, Finish};
 use crate::api::{Class, DriftPause};
+use crate::reconcile::Error;
+use crate::reconcile::context::until;
 use crate::reconcile::state::progress::{Outcome, Progress};
-use crate::reconcile::{Error, until};
 use crate::release::decide::Operation;
 use crate::release::{Action, backoff};
 
