@@ -65,7 +65,7 @@ impl Reconciler {
     async fn remembered(&self, key: &ReleaseKey, release: &SherpackRelease) -> OwnedMutexGuard<Remembered> {
         let mem = self.memory.of(key).lock_owned().await;
         let told = mem.records.told.as_ref();
-        if !told.is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref()) {
+        if told.is_none_or(|(uid, _)| Some(uid) == release.metadata.uid.as_ref()) {
             return mem;
         }
         drop(mem);

@@ -32,7 +32,7 @@ impl NewestRecord<'_> {
         })
     }
 
-    /// [`Scope::spec_digest`] if anything failed that it is compared with.
+    /// The digest of the spec, if anything failed that it is compared with.
     pub(in crate::reconcile) fn spec_of_failures(&self) -> String {
         let Some((Head::Ours(stored), _)) = &self.memory.head else { return String::new() };
         let failed = matches!(stored.record.state, State::Failed { .. });
