@@ -4,6 +4,7 @@ mod checkpoint;
 pub(super) mod conclude;
 pub(super) mod definitions;
 pub(super) mod departing;
+mod hook_runs;
 pub(super) mod hooks;
 pub(super) mod jobs;
 pub(super) mod leaving;
