@@ -6,7 +6,8 @@ pub(super) mod revert;
 
 use super::context::Scope;
 use super::objects::{Deployed, Objects};
-use super::state::{DriftMemory, Expectations};
+use super::state::Expectations;
+use super::state::drift::DriftMemory;
 
 /// Puts back what others changed of what is deployed.
 pub(in crate::reconcile) struct Drift<'a> {

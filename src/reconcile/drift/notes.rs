@@ -7,9 +7,7 @@ use crate::manifest::managed_fields::ignore::locked_part;
 use crate::manifest::{Object, managed_fields};
 use crate::reconcile::drift::Notes;
 use crate::reconcile::objects::Objects;
-use crate::reconcile::state::DriftAction;
-use crate::reconcile::state::Drifted;
-use crate::reconcile::state::Unreported;
+use crate::reconcile::state::drift::{DriftAction, Drifted, Unreported};
 use crate::watch::Suspicion;
 
 /// Status and Event about drift follow this long after a revert, so that a storm makes one of each.
@@ -53,8 +51,7 @@ impl Notes<'_> {
             return;
         }
         if matches!(action, DriftAction::Reverted | DriftAction::Recreated) {
-            drift.heat.entry(id.clone()).or_default().reverted(self.scope.now);
-            drift.last_reverted = Some(self.scope.now);
+            drift.reverted(id, self.scope.now);
             // It has been put back now, however long this pass took to come to it.
             self.scope.ctx.calm.reverted(Timestamp::now());
             let seconds = suspicion.since.map(|since| since.elapsed().as_secs_f64());

@@ -20,7 +20,7 @@ use crate::reconcile::objects::field_handover::left_to_others;
 use crate::reconcile::objects::ignore::Left;
 use crate::reconcile::objects::ignore::of_new;
 use crate::reconcile::records::parsed::objects_in;
-use crate::reconcile::state::DriftAction;
+use crate::reconcile::state::drift::DriftAction;
 use crate::watch::Suspicion;
 
 const PARALLEL: usize = 8;
@@ -51,19 +51,9 @@ impl Drift<'_> {
     }
 
     async fn correct_suspicions(&mut self) -> Result<(), Error> {
-        self.memory.cool(self.scope().now);
-        self.memory.revert_at = None;
         let suspicions = self.scope().ctx.objects.suspicions(self.scope().key);
-        self.memory.take_back(|reported| suspicions.iter().all(|suspicion| suspicion.id != *reported));
-        let warn = self.only_warns();
-        self.memory.keep_looked(if warn { &suspicions } else { &[] });
-        let (hot, due): (Vec<Suspicion>, Vec<Suspicion>) = suspicions
-            .into_iter()
-            .partition(|suspicion| self.memory.wait_until(suspicion, self.scope().now).is_some());
-        let drift = &*self.memory;
-        let news = hot.iter().filter(|suspicion| !drift.is_old(suspicion));
-        self.memory.revert_at =
-            news.filter_map(|suspicion| drift.wait_until(suspicion, self.scope().now)).min();
+        let (warn, now) = (self.only_warns(), self.scope().now);
+        let due = self.memory.due(suspicions, warn, now);
         if due.is_empty() {
             return Ok(());
         }
@@ -101,15 +91,11 @@ impl Drift<'_> {
         let mut changed = false;
         for Attempt { suspicion, object, entry, result } in results {
             if warn && result.is_ok() {
-                self.memory.looked(&suspicion, self.scope().now);
+                self.memory.looked(&suspicion, now);
             }
             match result {
                 Ok(Done::InOrder) => self.memory.take_back(|reported| *reported == suspicion.id),
-                Ok(Done::Awaited) => {
-                    let look = self.scope().later(LOOK_AGAIN);
-                    let next = &mut self.memory.revert_at;
-                    *next = Some(next.map_or(look, |at| at.min(look)));
-                }
+                Ok(Done::Awaited) => self.memory.come_back_at(self.scope().later(LOOK_AGAIN)),
                 Ok(Done::Acted { action, taught }) => {
                     self.notes().took_note(&suspicion, object, action);
                     let stored = private.inventory.iter_mut().find(|stored| stored.id == entry.id);

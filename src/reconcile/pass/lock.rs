@@ -130,13 +130,14 @@ impl Pass<'_> {
             return Ok(again);
         }
         self.mem.status.shown_at = Some(self.scope.now);
-        let first = guard.failing.values().next();
+        let objects_failing = self.mem.drift.failing();
+        let first = objects_failing.values().next();
         let guarding = Guarding {
             lock,
             objects: guard.objects,
             revision: guard.head.as_ref().and_then(Head::revision),
             pack: guard.head.as_ref().and_then(|head| head.pack.as_ref()),
-            failing: first.map(|first| (first.reason, first.message.clone(), guard.failing.len())),
+            failing: first.map(|first| (first.reason, first.message.clone(), objects_failing.len())),
         };
         let guards = matches!(stance, Some(Stance::Guard { .. } | Stance::Open { .. }));
         let mut finish = self.finishing();

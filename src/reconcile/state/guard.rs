@@ -1,19 +1,15 @@
 //! What is remembered of a release that others installed and that is only locked.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::Timestamp;
-
-use crate::api::{Class, DriftIgnore, HistoryStorage, IgnoreRule, LockOf, PackStatus, conditions};
+use crate::api::{DriftIgnore, HistoryStorage, IgnoreRule, LockOf, PackStatus};
 use crate::manifest::ObjectId;
 use crate::manifest::managed_fields::Holder;
-use crate::reconcile::Error;
-use crate::release::guard::{Found, Noise};
+use crate::release::guard::Found;
 use crate::watch::Newest;
 
-/// What is remembered of a release that somebody else installs.
+/// What is remembered of a release that another tool installs.
 #[derive(Default)]
 pub(in crate::reconcile) struct Guard {
     /// Of what all this is known.
@@ -34,17 +30,6 @@ pub(in crate::reconcile) struct Guard {
     pub(in crate::reconcile) due: BTreeSet<ObjectId>,
     /// How the objects are held: for one of which nothing is left to see.
     pub(in crate::reconcile) holder: Option<Holder>,
-    pub(in crate::reconcile) noise: HashMap<ObjectId, Noise>,
-    pub(in crate::reconcile) failing: BTreeMap<ObjectId, Failing>,
-}
-
-/// An object that cannot be kept.
-pub(in crate::reconcile) struct Failing {
-    pub(in crate::reconcile) reason: &'static str,
-    pub(in crate::reconcile) message: String,
-    pub(in crate::reconcile) times: u32,
-    /// No new try before this time.
-    pub(in crate::reconcile) at: Timestamp,
 }
 
 /// The newest revision as it was last read.
@@ -68,25 +53,6 @@ pub(in crate::reconcile) struct Head {
 pub(in crate::reconcile) enum Told {
     References(u64),
     Records([Newest; 2]),
-}
-
-impl Failing {
-    pub(in crate::reconcile) fn of(
-        error: &Error,
-        message: String,
-        before: Option<&Self>,
-        now: Timestamp,
-    ) -> Self {
-        let times = before.map_or(0, |before| before.times).saturating_add(1);
-        let wait = match error.class() {
-            // Nobody mends a manifest in seconds; a new revision is looked at at once.
-            Class::FixSpec => Duration::from_mins(1),
-            Class::Retry | Class::FixCluster => crate::release::backoff::error(times),
-        };
-        let at = now.checked_add(wait).unwrap_or(Timestamp::MAX);
-        let message = conditions::clip(&message);
-        Self { reason: error.reason(), message, times, at }
-    }
 }
 
 impl Head {

@@ -1,6 +1,7 @@
 //! What the operator remembers of each release between passes. Losing all of it costs reads, never correctness.
 
 pub(super) mod change_summary;
+pub(super) mod drift;
 pub(super) mod guard;
 pub(super) mod progress;
 pub(super) mod redact;
@@ -17,9 +18,7 @@ use crate::manifest::{InventoryEntry, ObjectId};
 use crate::plan::probes::Probe;
 use crate::plan::{Parts, Plan};
 use crate::reconcile::context::throttle::Busy;
-use crate::release::backoff::{self, Heat};
 use crate::storage::Stored;
-use crate::watch::Suspicion;
 
 /// Errors in a row, and what makes the next try due.
 #[derive(Default)]
@@ -251,146 +250,4 @@ pub(in crate::reconcile) struct Ailing {
     pub looked_at: Timestamp,
     /// A look that came too soon after the last one is made up for at this time.
     pub look_at: Option<Timestamp>,
-}
-
-/// Drift of one release: what was put back and what is being fought over.
-#[derive(Default)]
-pub(in crate::reconcile) struct DriftMemory {
-    pub heat: HashMap<ObjectId, Heat>,
-    /// Warn mode: suspicions that were looked into and stay, because nothing is put back.
-    looked: HashMap<ObjectId, Looked>,
-    /// Reverts, or in Warn mode findings, newest last, at most twenty.
-    pub seen: Vec<Drifted>,
-    pub last_reverted: Option<Timestamp>,
-    /// What status and Event have not spoken of yet.
-    pub unreported: Option<Unreported>,
-    /// When a delayed revert may be made.
-    pub revert_at: Option<Timestamp>,
-    /// Reverting failed: the message.
-    pub error: Option<String>,
-}
-
-/// Notes about drift that wait to be told together.
-pub(in crate::reconcile) struct Unreported {
-    pub count: u32,
-    /// When the first one was taken.
-    pub since: Timestamp,
-    /// When status and Event are due.
-    pub due: Timestamp,
-}
-
-/// A suspicion that was looked into.
-struct Looked {
-    gone: bool,
-    fingerprint: Option<String>,
-    version: u64,
-    looks: u32,
-    at: Timestamp,
-}
-
-impl Looked {
-    /// What is ours of the object is as it was: only what others own has changed, if anything.
-    fn as_before(&self, suspicion: &Suspicion) -> bool {
-        self.gone == suspicion.gone && self.fingerprint == suspicion.fingerprint
-    }
-}
-
-/// One object that somebody changed.
-#[derive(Clone, Debug)]
-pub(in crate::reconcile) struct Drifted {
-    pub id: ObjectId,
-    pub manager: Option<String>,
-    pub paths: Vec<String>,
-    pub action: DriftAction,
-    pub at: Timestamp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::reconcile) enum DriftAction {
-    Reverted,
-    /// Created again.
-    Recreated,
-    /// Left to an autoscaler or an injector from now on.
-    HandedOver,
-    /// Warn mode.
-    Reported,
-}
-
-impl DriftAction {
-    /// The word in status and events.
-    #[must_use]
-    pub(in crate::reconcile) fn as_str(self) -> &'static str {
-        match self {
-            Self::Reverted => "Reverted",
-            Self::Recreated => "Recreated",
-            Self::HandedOver => "HandedOver",
-            Self::Reported => "Reported",
-        }
-    }
-}
-
-/// Entries kept in [`DriftMemory::seen`].
-const DRIFT_ENTRIES: usize = 20;
-
-impl DriftMemory {
-    /// Takes note of one object; an older note of the same object goes.
-    pub(in crate::reconcile) fn note(&mut self, drifted: Drifted) {
-        self.seen.retain(|known| known.id != drifted.id);
-        if self.seen.len() == DRIFT_ENTRIES {
-            self.seen.remove(0);
-        }
-        self.seen.push(drifted);
-    }
-
-    /// Takes back what was reported of objects that do not differ any more.
-    pub(in crate::reconcile) fn take_back(&mut self, in_order: impl Fn(&ObjectId) -> bool) {
-        self.seen.retain(|seen| seen.action != DriftAction::Reported || !in_order(&seen.id));
-    }
-
-    /// Takes note that a suspicion was looked into and that nothing was written about it.
-    pub(in crate::reconcile) fn looked(&mut self, suspicion: &Suspicion, now: Timestamp) {
-        let before = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
-        let looks = before.map_or(1, |looked| looked.looks.saturating_add(1));
-        let Suspicion { gone, fingerprint, version, .. } = suspicion.clone();
-        self.looked.insert(suspicion.id.clone(), Looked { gone, fingerprint, version, looks, at: now });
-    }
-
-    /// Forgets looks except those at the objects of `suspicions`.
-    pub(in crate::reconcile) fn keep_looked(&mut self, suspicions: &[Suspicion]) {
-        self.looked.retain(|id, _| suspicions.iter().any(|suspicion| suspicion.id == *id));
-    }
-
-    /// When a suspicion is due; `None`: now.
-    #[must_use]
-    pub(in crate::reconcile) fn wait_until(
-        &self,
-        suspicion: &Suspicion,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        let heat = self.heat.get(&suspicion.id).and_then(|heat| heat.wait_until(now));
-        let looked = self.looked.get(&suspicion.id).filter(|looked| looked.as_before(suspicion));
-        let look = looked.and_then(|looked| looked.at.checked_add(backoff::look(looked.looks)).ok());
-        heat.max(look.filter(|at| now < *at))
-    }
-
-    /// Nothing was seen of the object since it was looked into: no need to come back for it.
-    #[must_use]
-    pub(in crate::reconcile) fn is_old(&self, suspicion: &Suspicion) -> bool {
-        let looked = self.looked.get(&suspicion.id);
-        looked.is_some_and(|looked| looked.as_before(suspicion) && looked.version == suspicion.version)
-    }
-
-    /// Objects whose reverts are being delayed.
-    #[must_use]
-    pub(in crate::reconcile) fn contended(&self, now: Timestamp) -> Vec<&ObjectId> {
-        let mut ids: Vec<&ObjectId> =
-            self.heat.iter().filter(|(_, heat)| heat.contended(now)).map(|(id, _)| id).collect();
-        ids.sort();
-        ids
-    }
-
-    /// Drops what is cold.
-    pub(in crate::reconcile) fn cool(&mut self, now: Timestamp) {
-        self.heat.retain(|_, heat| heat.cold_at().is_some_and(|at| now < at));
-    }
 }

@@ -8,8 +8,7 @@ use crate::api::reasons::{self, condition};
 use crate::api::{
     Contended, DriftMode, DriftPause, DriftStatus, DriftedObject, SherpackReleaseStatus, names,
 };
-use crate::reconcile::state::DriftAction;
-use crate::reconcile::state::DriftMemory;
+use crate::reconcile::state::drift::{DriftAction, DriftMemory};
 use crate::release::State;
 use crate::storage::Head;
 

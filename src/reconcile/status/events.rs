@@ -11,8 +11,8 @@ use crate::api::reasons;
 use crate::reconcile::Error;
 use crate::reconcile::context::until;
 use crate::reconcile::records::history;
+use crate::reconcile::state::drift::{DriftAction, Unreported};
 use crate::reconcile::state::progress::{Outcome, Progress};
-use crate::reconcile::state::{DriftAction, Unreported};
 
 impl Finish<'_> {
     /// Publishes an Event for what ended, and for a new reason not to be ready.

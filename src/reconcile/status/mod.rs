@@ -29,8 +29,8 @@ use crate::api::{
 };
 use crate::manifest::ObjectId;
 use crate::reconcile::records::failures::own_failure;
-use crate::reconcile::state::DriftMemory;
 use crate::reconcile::state::change_summary::Tally;
+use crate::reconcile::state::drift::DriftMemory;
 use crate::reconcile::state::progress::{Finished, Outcome, Progress};
 use crate::release::decide::{Hold, Operation};
 use crate::release::{State, Tested};

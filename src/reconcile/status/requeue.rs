@@ -105,12 +105,7 @@ impl Finish<'_> {
             unreported.due = self.scope.ctx.calm.report_at(unreported.due, unreported.since, self.scope.now);
         }
         let report_at = drift.unreported.as_ref().map(|unreported| unreported.due);
-        let cold = drift
-            .heat
-            .values()
-            .filter(|heat| heat.contended(self.scope.now))
-            .filter_map(backoff::Heat::cold_at)
-            .min();
+        let cold = drift.contended_until(self.scope.now);
         let look_at = self.ailing.and_then(|ailing| ailing.look_at);
         // What was due before this pass and is due still, this pass had no reason to do: what gives it one wakes the release.
         let ahead = [drift.revert_at, look_at, report_at].map(|at| at.filter(|at| *at >= self.scope.now));

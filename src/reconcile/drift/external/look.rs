@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashSet};
 
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::claim::watched;
@@ -71,28 +70,10 @@ impl External<'_> {
     fn work(&mut self, guard: &Guard) -> Vec<Suspicion> {
         let mut suspicions = self.scope.ctx.guards.suspicions(self.scope.key);
         let suspected = |id: &ObjectId| suspicions.iter().any(|suspicion| suspicion.id == *id);
-        let drift = &mut *self.drift;
-        drift.take_back(|reported| !suspected(reported) && !guard.due.contains(reported));
         let unseen: Vec<Suspicion> = guard.due.iter().filter(|id| !suspected(id)).map(unseen).collect();
         suspicions.extend(unseen);
         let warn = self.scope.settings.drift == DriftMode::Warn;
-        drift.keep_looked(if warn { &suspicions } else { &[] });
-        let now = self.scope.now;
-        let wait = |suspicion: &Suspicion| {
-            let noise = guard.noise.get(&suspicion.id).and_then(|noise| noise.wait_until(now));
-            let failing = guard.failing.get(&suspicion.id).map(|failing| failing.at).filter(|at| now < *at);
-            drift.wait_until(suspicion, now).max(noise).max(failing)
-        };
-        let (later, due): (Vec<Suspicion>, Vec<Suspicion>) =
-            suspicions.into_iter().partition(|suspicion| wait(suspicion).is_some());
-        let next = later.iter().filter(|suspicion| !drift.is_old(suspicion)).filter_map(wait).min();
-        self.drift.revert_at = next;
-        due
-    }
-
-    pub(super) fn come_back_at(&mut self, at: Timestamp) {
-        let next = &mut self.drift.revert_at;
-        *next = Some(next.map_or(at, |next| next.min(at)));
+        self.drift.due(suspicions, warn, self.scope.now)
     }
 
     /// The objects of a manifest that are locked, each in its namespace.
@@ -139,8 +120,7 @@ impl External<'_> {
         self.scope.ctx.guards.retain(self.scope.key, |subject| used.contains(subject));
         guard.objects = locked.len();
         guard.due = locked.keys().cloned().collect();
-        guard.noise.clear();
-        guard.failing.clear();
+        self.drift.forget_behaviour();
         self.drift.take_back(|reported| !locked.contains_key(reported));
     }
 

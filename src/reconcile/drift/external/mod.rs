@@ -36,7 +36,7 @@ use crate::reconcile::context::name_claims::is_strange;
 use crate::reconcile::drift::Notes;
 use crate::reconcile::objects::Objects;
 use crate::reconcile::records::{NewestRecord, RecordMemory};
-use crate::reconcile::state::DriftMemory;
+use crate::reconcile::state::drift::DriftMemory;
 use crate::reconcile::state::guard::Guard;
 use crate::reconcile::state::redact::Secrets;
 use crate::release::ReleaseKey;
@@ -141,11 +141,7 @@ impl<'a> External<'a> {
         }
         guard.tracked = None;
         guard.due.clear();
-        guard.failing.clear();
-        guard.noise.clear();
-        self.drift.take_back(|_| true);
-        self.drift.keep_looked(&[]);
-        self.drift.revert_at = None;
+        self.drift.forget_objects();
     }
 
     /// A release that locks the same and lives beside it or is older, or one that lives beside the records and installs them.

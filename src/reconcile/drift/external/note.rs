@@ -10,8 +10,8 @@ use crate::plan::guard as plan;
 use crate::reconcile::Error;
 use crate::reconcile::drift::external::External;
 use crate::reconcile::drift::revert::LOOK_AGAIN;
-use crate::reconcile::state::DriftAction;
-use crate::reconcile::state::guard::{Failing, Guard};
+use crate::reconcile::state::drift::DriftAction;
+use crate::reconcile::state::guard::Guard;
 use crate::watch::{Sighting, Suspicion};
 
 impl External<'_> {
@@ -27,18 +27,13 @@ impl External<'_> {
         let (look, written) = match done {
             Ok(done) => done,
             Err(error) if is_conflict(&error) => {
-                // Somebody was faster: looked at again at once, unless that goes on.
                 self.scope.ctx.guards.table().abandon(id);
                 guard.due.insert(id.clone());
-                let noise = guard.noise.entry(id.clone()).or_default();
-                noise.alarm(self.scope.now);
-                let at = noise.wait_until(self.scope.now).unwrap_or(self.scope.now);
-                self.come_back_at(at);
-                return;
+                return self.drift.conflicted(id, self.scope.now);
             }
             Err(error) => return self.fails(guard, id, &error),
         };
-        guard.failing.remove(id);
+        self.drift.succeeded(id);
         guard.due.remove(id);
         if let Look::InOrder(live) | Look::Differs { live, .. } = &look
             && let Some(holder) = plan::helm_holder(&live.value())
@@ -57,11 +52,11 @@ impl External<'_> {
             (Look::Leaving, _) => {
                 self.scope.ctx.guards.table().abandon(id);
                 guard.due.insert(id.clone());
-                self.come_back_at(self.scope.later(LOOK_AGAIN));
+                self.drift.come_back_at(self.scope.later(LOOK_AGAIN));
             }
             (Look::InOrder(live), _) => {
                 if suspicion.version != 0 {
-                    guard.noise.entry(id.clone()).or_default().alarm(self.scope.now);
+                    self.drift.false_alarm(id, self.scope.now);
                 }
                 self.is_as_it_should_be(id, &live);
             }
@@ -117,10 +112,8 @@ impl External<'_> {
         self.scope.ctx.report.failed(error.reason());
         self.access().doubt_rights(error.reason());
         let message = self.secrets.shown_of_one(error);
-        let failing = Failing::of(error, message, guard.failing.get(id), self.scope.now);
-        self.come_back_at(failing.at);
+        self.drift.failed(id, error.reason(), error.class(), &message, self.scope.now);
         guard.due.insert(id.clone());
-        guard.failing.insert(id.clone(), failing);
     }
 }
 

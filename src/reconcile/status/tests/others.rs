@@ -128,14 +128,14 @@ fn a_test_that_failed_is_told_and_makes_a_release_unready_where_the_spec_says_so
 
 #[test]
 fn drift_is_told_as_it_stands() {
-    let drifted = |name: &str, action| crate::reconcile::state::Drifted {
+    let drifted = |name: &str, action| crate::reconcile::state::drift::Drifted {
         id: deployment(name),
         manager: Some("kubectl-edit".to_owned()),
         paths: vec!["spec.replicas".to_owned()],
         action,
         at: at(-1),
     };
-    use crate::reconcile::state::DriftAction::{HandedOver, Recreated, Reported, Reverted};
+    use crate::reconcile::state::drift::DriftAction::{HandedOver, Recreated, Reported, Reverted};
     for (seen, pause, mode, says) in [
         (vec![], DriftPause::Off, None, "False NoDrift: every object is as it was applied"),
         (
@@ -189,13 +189,12 @@ fn drift_is_told_as_it_stands() {
 fn an_object_that_two_fight_over_is_named_with_who_and_where() {
     let id = deployment("web");
     let mut scene = Scene::new(record(State::Deployed), decided(Operation::Nothing, Progress::Nothing));
-    let heat = scene.drift.heat.entry(id.clone()).or_default();
-    (0..20).for_each(|second| heat.reverted(at(second - 20)));
-    scene.drift.note(crate::reconcile::state::Drifted {
+    (0..20).for_each(|second| scene.drift.reverted(&id, at(second - 20)));
+    scene.drift.note(crate::reconcile::state::drift::Drifted {
         id,
         manager: Some("rival".to_owned()),
         paths: vec!["spec.replicas".to_owned()],
-        action: crate::reconcile::state::DriftAction::Reverted,
+        action: crate::reconcile::state::drift::DriftAction::Reverted,
         at: at(-1),
     });
     assert_eq!(
