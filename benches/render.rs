@@ -7,7 +7,7 @@ mod apps;
 use apps::{sample, text, with_input};
 use divan::Bencher;
 use divan::counter::BytesCount;
-use sherpack_operator::render;
+use sherpack_operator::pack::render;
 
 /// As in what ships.
 #[global_allocator]

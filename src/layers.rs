@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 const ROWS: &[&[&str]] = &[
     &["cli", "operator"],
     &["reconcile"],
-    &["probe"],
-    &["source", "storage", "watch"],
+    &["watch"],
+    &["source", "storage"],
     &["cluster"],
     &["release"],
     &["plan"],
-    &["crd", "health", "render"],
+    &["crd", "health"],
     &["pack"],
     &["manifest"],
     &["api"],
 ];
 
 /// Folders that do no IO and read no clock.
-const PURE: &[&str] = &["api", "manifest", "pack", "render", "crd", "health", "plan", "release"];
+const PURE: &[&str] = &["api", "manifest", "pack", "pack/render", "crd", "health", "plan", "release"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

@@ -6,8 +6,7 @@
 //!
 //! * [`api`]: the `SherpackRelease` resource, its names, conditions and reasons.
 //! * [`manifest`]: one Kubernetes object as data: YAML, ids, kind order, fingerprint, inventory.
-//! * [`pack`]: bytes to a pack: archive limits, `Pack.yaml`, values.
-//! * [`render`]: pack + values + capabilities to manifests.
+//! * [`pack`]: bytes to a pack: archive limits, `Pack.yaml`, values. [`pack::render`]: pack + values + capabilities to manifests.
 //! * [`crd`]: two CustomResourceDefinitions to what the change means; policies, deletion, placement.
 //! * [`health`]: a live object to its health.
 //! * [`plan`]: objects to ordered steps; what to prune.
@@ -18,22 +17,20 @@
 //! * [`source`]: what packs and values are read and fetched with.
 //! * [`cluster`]: builds the one client; applies, reads and deletes the releases' objects.
 //! * [`storage`]: revision records.
-//! * [`watch`]: metadata watches: wake waiting releases, spot drift.
-//! * [`probe`]: asks what was installed whether it serves, in tasks of their own.
+//! * [`watch`]: what wakes a release: metadata watches, which also spot drift, and the probes of `sherpack.io/health-check`.
 //! * [`reconcile`]: one pass for one release; its `mod.rs` is the main street. Its `inputs/sources/` says where packs come from.
 //! * [`operator`]: wiring: controller, events, metrics, server, shutdown.
-//! * [`cli`]: one file per subcommand.
+//! * [`cli`]: one file per subcommand; `output` for what they print.
 //!
 //! # Layer rule
 //!
 //! Upper may use lower only:
-//! `cli, operator > reconcile > probe > source, storage, watch > cluster > release > plan > crd, health, render > pack > manifest > api`.
+//! `cli, operator > reconcile > watch > source, storage > cluster > release > plan > crd, health > pack > manifest > api`.
 
 pub mod api;
 pub mod manifest;
 
 pub mod pack;
-pub mod render;
 
 pub mod crd;
 pub mod health;
@@ -45,7 +42,6 @@ pub mod source;
 pub mod storage;
 pub mod watch;
 
-pub mod probe;
 pub mod reconcile;
 
 pub mod cli;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use sherpack_operator::pack::render::{self, Capabilities, Input, Lookup, NoCluster, Secrets, Source, Stop};
 use sherpack_operator::pack::{self, Files, Limits, Pack};
-use sherpack_operator::render::{self, Capabilities, Input, Lookup, NoCluster, Secrets, Source, Stop};
 
 const TEMPLATES: usize = 50;
 const APPS: usize = 200;

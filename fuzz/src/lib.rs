@@ -14,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use sherpack_operator::api::names;
 use sherpack_operator::manifest::yaml;
+use sherpack_operator::pack::render::{self, Capabilities, Input, Lookup, NoCluster, Secrets, Source, Stop};
 use sherpack_operator::pack::{self, Files, Limits, Pack, values};
-use sherpack_operator::render::{self, Capabilities, Input, Lookup, NoCluster, Secrets, Source, Stop};
 use sherpack_operator::storage::codec::{self, Compression, MacKey};
 
 type Target = fn(&[u8]);

@@ -7,7 +7,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::Value;
 
-use super::answer::Failure;
+use super::output::answer::Failure;
 use crate::api::{SherpackRelease, names};
 use crate::cluster::client::{self, ApiObserver, Proxies};
 use crate::cluster::{describe, status_code};

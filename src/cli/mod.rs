@@ -2,40 +2,26 @@
 //!
 //! Exit codes: 0 fine, 1 findings, 2 usage or IO error.
 
-mod advice;
-mod answer;
-mod approve;
 mod cluster;
-mod crd;
-mod crd_diff;
+mod crds;
 mod diff;
-mod export;
-mod get;
-mod gitops;
 mod health;
-mod history;
-mod import;
-mod init;
-mod key;
-mod lint;
-mod list;
-mod package;
+mod output;
+mod packs;
 mod plan;
-mod render;
+mod records;
+mod releases;
 mod request;
 mod run;
-mod stale;
-mod status;
-mod table;
 mod wait;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-#[cfg(test)]
-pub(crate) use advice::way_out;
 use clap::{CommandFactory as _, FromArgMatches as _};
+#[cfg(test)]
+pub(crate) use output::advice::way_out;
 
 use request::Request;
 
@@ -61,27 +47,27 @@ enum Command {
     /// Run the operator.
     Run(Box<run::Args>),
     /// Print the CustomResourceDefinition of SherpackRelease as YAML.
-    Crd(crd::Args),
+    Crd(crds::print::Args),
     /// Say what changes between two files of CustomResourceDefinitions, or from what the cluster has to a file, and how
     /// dangerous that is.
-    CrdDiff(crd_diff::Args),
+    CrdDiff(crds::diff::Args),
     /// Write the files of a new pack, ready to be installed and changed.
-    Init(init::Args),
+    Init(packs::init::Args),
     /// Say what is wrong with a pack, without a cluster.
-    Lint(Box<lint::Args>),
+    Lint(Box<packs::lint::Args>),
     /// Write a pack directory as a deterministic archive.
-    Package(package::Args),
+    Package(packs::package::Args),
     /// Print the manifests of a pack, the same bytes that the operator would apply.
-    Render(render::Command),
+    Render(packs::render::Command),
     /// Print what an operation with a pack does, in its order: hooks, waves, waits.
     Plan(Box<plan::Args>),
-    List(list::Args),
-    Status(status::Args),
-    History(history::Args),
+    List(releases::list::Args),
+    Status(releases::status::Args),
+    History(releases::history::Args),
     Diff(diff::Args),
     Wait(Box<wait::Args>),
     /// Print what a revision of a release says: values, manifest, notes or hooks.
-    Get(get::Args),
+    Get(releases::get::Args),
     /// Ask the operator to look at a release now: at its pack, its values and its objects.
     Reconcile(Box<request::Followed>),
     /// Stop everything that is done for a release but its deletion.
@@ -91,16 +77,16 @@ enum Command {
     /// Forget the failures of a release, so that it is tried again at once; or give up its lost records.
     Reset(Box<request::Followed>),
     Rollback(Box<request::Rollback>),
-    Approve(Box<approve::Args>),
+    Approve(Box<request::approve::Args>),
     /// Run the tests of a release.
     Test(Box<request::Followed>),
     /// Judge the health of every document of a file.
     Health(health::Args),
     /// Write all revisions of a release to a file.
-    Export(export::Args),
+    Export(records::export::Args),
     /// Store the revisions of a file that `export` wrote.
-    Import(import::Args),
-    Key(key::Args),
+    Import(records::import::Args),
+    Key(records::key::Args),
 }
 
 impl Cli {
@@ -125,30 +111,30 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         match self.command {
             Command::Run(args) => run::run(*args),
-            Command::Crd(args) => crd::run(args),
-            Command::CrdDiff(args) => crd_diff::run(args),
-            Command::Init(args) => init::run(args),
-            Command::Lint(args) => lint::run(*args),
-            Command::Package(args) => package::run(args),
-            Command::Render(args) => render::run(args),
+            Command::Crd(args) => crds::print::run(args),
+            Command::CrdDiff(args) => crds::diff::run(args),
+            Command::Init(args) => packs::init::run(args),
+            Command::Lint(args) => packs::lint::run(*args),
+            Command::Package(args) => packs::package::run(args),
+            Command::Render(args) => packs::render::run(args),
             Command::Plan(args) => plan::run(*args),
-            Command::List(args) => list::run(args),
-            Command::Status(args) => status::run(args, self.tool),
-            Command::History(args) => history::run(args),
+            Command::List(args) => releases::list::run(args),
+            Command::Status(args) => releases::status::run(args, self.tool),
+            Command::History(args) => releases::history::run(args),
             Command::Diff(args) => diff::run(args),
             Command::Wait(args) => wait::run(*args),
-            Command::Get(args) => get::run(args),
+            Command::Get(args) => releases::get::run(args),
             Command::Reconcile(args) => request::followed(*args, Request::Reconcile),
             Command::Suspend(args) => request::suspend(args),
             Command::Resume(args) => request::followed(*args, Request::Resume),
             Command::Reset(args) => request::followed(*args, Request::Reset),
             Command::Rollback(args) => request::rollback(*args),
-            Command::Approve(args) => approve::run(*args),
+            Command::Approve(args) => request::approve::run(*args),
             Command::Test(args) => request::followed(*args, Request::Test),
             Command::Health(args) => health::run(args),
-            Command::Export(args) => export::run(args),
-            Command::Import(args) => import::run(args),
-            Command::Key(args) => key::run(args),
+            Command::Export(args) => records::export::run(args),
+            Command::Import(args) => records::import::run(args),
+            Command::Key(args) => records::key::run(args),
         }
     }
 }

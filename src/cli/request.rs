@@ -3,20 +3,23 @@
 //! The change is a merge patch by a field manager of its own, so that it owns nothing but that field: an apply from Git
 //! that does not mention the field leaves it alone.
 
+pub(super) mod approve;
+pub(super) mod gitops;
+
 use std::process::ExitCode;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Failure, finish, story};
 use super::cluster::{Place, Target, keeping, on_runtime};
-use super::gitops::Keeper;
+use super::output::answer::{Answer, Failure, finish, story};
 use super::wait::{Goal, Patience, follow};
 use crate::api::reasons::condition::READY;
 use crate::api::{SherpackRelease, conditions, names, reasons};
 use crate::release::State;
 use crate::storage::Stores;
-use crate::storage::unsealed::{self, Found};
+use crate::storage::unverified::{self, Found};
+use gitops::Keeper;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -138,7 +141,7 @@ async fn ask(
     let patched = place.change(request.patch(&now, patience.is_some())).await?;
     let done = format!("sherpackrelease/{} {}\n", place.name, request.done());
     let Some(patience) = patience else { return Ok(done.into()) };
-    super::answer::print(&done)?;
+    super::output::answer::print(&done)?;
     let goal = Goal {
         generation: patched.metadata.generation,
         reconcile_at: Some(now.clone()),
@@ -157,7 +160,7 @@ async fn check_revision(
 ) -> Result<(), Failure> {
     let (namespace, name) = (release.target_namespace(), release.release_name());
     let records = stores.of(&keeping(release));
-    let found = match unsealed::find(&records, namespace, name, Some(revision)).await {
+    let found = match unverified::find(&records, namespace, name, Some(revision)).await {
         Ok(found) => found,
         Err(error) => {
             story(&format!("the revision could not be looked at, so the operator decides: {error}"));

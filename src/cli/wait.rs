@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio::time::Instant;
 
-use super::answer::{Answer, Failure, finish, print, story};
 use super::cluster::{Place, Target, on_runtime};
-use super::stale;
+use super::output::answer::{Answer, Failure, finish, print, story};
+use super::releases::pending_holder;
 use crate::api::{SherpackRelease, duration};
 use crate::cluster::{describe, status_code};
 use board::Board;
@@ -50,7 +50,7 @@ pub(super) struct Patience {
     through_retries: bool,
 
     #[command(flatten)]
-    pub(super) records: stale::Records,
+    pub(super) records: pending_holder::Records,
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {

@@ -1,6 +1,6 @@
 use kube::Client;
 
-use crate::render::Capabilities;
+use crate::pack::render::Capabilities;
 
 /// What templates are told of the cluster: its version and the group versions that it serves, as of now.
 ///

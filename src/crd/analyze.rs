@@ -1,3 +1,6 @@
+mod pairs;
+mod versions;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -7,7 +10,7 @@ use super::definition::{NOTHING, Version};
 use super::path::Path;
 use super::same;
 use super::schema::{Compare, Sense};
-use super::{Definition, Kind, Severity, pairs, refusal, versions};
+use super::{Definition, Kind, Severity, refusal};
 
 /// Compares two definitions, the whole first and then version by version.
 ///

@@ -1,3 +1,5 @@
+pub(super) mod kind;
+
 use std::collections::BTreeSet;
 
 use serde::Serialize;

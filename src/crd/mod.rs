@@ -12,37 +12,31 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-pub mod placement;
 pub mod policy;
-pub mod strategy;
 pub mod text;
 
 mod analyze;
 mod change;
 mod check;
 mod definition;
-mod document;
 mod error;
 mod evidence;
 mod examples;
 mod keywords;
-mod kind;
-mod pairs;
 mod path;
 mod refusal;
 mod same;
 mod schema;
-mod versions;
 
 pub use analyze::{admissible, analyze, introduce};
+pub use change::kind::{Kind, Severity};
 pub use change::{Analysis, Change, digest, token};
 pub use check::{Fit, check};
 pub use definition::Definition;
-pub use document::document;
 pub use error::Error;
 pub use evidence::Evidence;
+pub use examples::document::document;
 pub use examples::{Example, examples};
-pub use kind::{Kind, Severity};
 pub use path::Field;
 
 #[cfg(test)]

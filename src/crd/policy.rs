@@ -3,6 +3,9 @@
 //! Decisions only. The record of an owner is what manager `sherpack-operator` wrote on the definition; who reads and writes it is no
 //! matter of this file.
 
+pub mod placement;
+pub mod strategy;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

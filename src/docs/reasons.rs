@@ -9,7 +9,8 @@ use super::{Constant, constants, prose, root};
 use crate::cli::way_out;
 
 /// Folders with errors of their own.
-const ERRORS: [&str; 7] = ["manifest", "pack", "render", "source", "storage", "cluster", "reconcile/context"];
+const ERRORS: [&str; 7] =
+    ["manifest", "pack", "pack/render", "source", "storage", "cluster", "reconcile/context"];
 
 /// The reasons of `api/reasons.rs`.
 fn known() -> Vec<Constant> {

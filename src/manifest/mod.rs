@@ -19,7 +19,6 @@ mod inventory;
 mod normalise;
 mod object;
 mod pointer;
-mod quantity;
 mod scope;
 
 pub use definition::{Defined, defining, is_definition};

@@ -1,8 +1,11 @@
+mod quantity;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
-use super::{id::group_of, order::is_built_in, quantity::canonicalise};
+use self::quantity::canonicalise;
+use super::{id::group_of, order::is_built_in};
 
 /// Metadata that only the server writes. Applied, it would be owned or refused.
 const SERVER_METADATA: [&str; 8] = [

@@ -20,13 +20,13 @@ use super::{Config, Error, controller, keys};
 use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe, service_networks};
 use crate::pack::Limits;
-use crate::probe::Prober;
+use crate::pack::render::Capabilities;
 use crate::reconcile::{Budget, Calm, Context, LetGo, NameClaims, Packs, Rights, Sharing, ValuesKept, Walks};
 use crate::release::{ReleaseKey, State};
-use crate::render::Capabilities;
 use crate::source::cache::Cache;
 use crate::source::http::{self, Fetcher, OnFetch, StatusClient};
 use crate::storage::{self, AnyRecords, Keeping, Keys, Marked, Records, Stored, Stores};
+use crate::watch::probe::Prober;
 use crate::watch::{Dependencies, ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
 
 /// Between two looks for something that has to be there before work can begin.

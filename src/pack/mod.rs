@@ -1,7 +1,7 @@
 //! A pack: templates, default values and metadata, read from bytes and held in memory.
 //!
 //! Owns the archive format and its limits, `Pack.yaml`, `MANIFEST`, the schema of the values, the packs below `charts/`, and
-//! what merging values means.
+//! what merging values means. [`render`] makes manifests of a pack.
 //! May import `api` and `manifest`. Pure: a pack is made from bytes, never from a path.
 //!
 //! Invariant: a [`Pack`] is bounded by [`Limits`] together with all packs inside of it, its file names are relative, clean and unique, and
@@ -16,6 +16,7 @@ pub mod layers;
 mod listing;
 mod metadata;
 mod path;
+pub mod render;
 pub mod schema;
 mod slot;
 pub mod subpacks;

@@ -1,6 +1,6 @@
 //! What only this operator needs to know of a revision.
 //!
-//! Owns the shape of the private part; `storage::codec` seals it with a MAC. May import `render` and below.
+//! Owns the shape of the private part; `storage::codec` seals it with a MAC. May import `pack` and below.
 //! Invariant: it is believed only when its MAC is right. Pruning, resuming and locking read it and nothing else.
 
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::api::{CrdUninstall, DriftIgnore, ImmutableFields};
 use crate::crd::policy::{Count, Leaving, Policy};
 use crate::manifest::{InventoryEntry, ObjectId};
-use crate::render::Secrets;
+use crate::pack::render::Secrets;
 
 /// The version of [`Private`] that this program writes. A higher one is refused, never guessed at. Beside what is here,
 /// version 2 names the key that seals it.

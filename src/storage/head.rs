@@ -1,5 +1,7 @@
 //! Records as they were found in the cluster.
 
+pub(super) mod slim;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::{

@@ -4,11 +4,13 @@
 //! it agrees with the Secret's own name and namespace. Nothing but what is asked for is kept in memory: of the chart
 //! that each revision carries, its name and versions.
 
+pub(super) mod records;
+
 use k8s_openapi::api::core::v1::Secret;
 use serde::Deserialize;
 
 use super::codec::{self, Compression, MAX_JSON_BYTES};
-use super::slim::NAME_BYTES;
+use super::head::slim::NAME_BYTES;
 use super::unreadable::{Fault, Unreadable};
 use crate::api::{conditions, names};
 

@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Error, PAGE, shelf::bounded};
+use super::{Error, PAGE, backend::bounded};
 use crate::api::names;
 
 /// The Secrets of `namespace` that keep what a release of this target and name adopted: their metadata. Those without the

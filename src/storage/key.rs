@@ -12,6 +12,8 @@
 //!
 //! RBAC, in the operator's own namespace: `get`, `create`, `update` and `delete` on `secrets`.
 
+pub(super) mod finalized;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
@@ -26,8 +28,8 @@ use kube::{
 
 use super::{
     Error,
+    backend::bounded,
     codec::{KEY_BYTES, KeyRing, MacKey},
-    shelf::bounded,
 };
 use crate::api::names;
 

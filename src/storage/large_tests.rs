@@ -5,9 +5,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{
+    backend::Backend,
     codec::{self, tests::KEY},
     round_trip::{big, noise},
-    shelf::Shelf,
     *,
 };
 use crate::{api::names, manifest::InventoryEntry};
@@ -19,7 +19,7 @@ fn records() -> MemoryRecords {
 }
 
 async fn secret(records: &MemoryRecords, name: &str) -> Secret {
-    records.shelf.get("apps", name).await.unwrap().unwrap()
+    records.backend.get("apps", name).await.unwrap().unwrap()
 }
 
 /// Reads a chunked record as facts of the published library have it: by label, exactly as many as the index says.
@@ -421,7 +421,7 @@ async fn releases_of_one_name_share_a_namespace_for_records_and_do_not_see_each_
         assert!(matches!(shared.newest(namespace, "web").await.unwrap(), Head::Ours(_)));
     }
     // A record says whose it is; a copy under another release's name is nobody's.
-    let mut copy = one.shelf.get(vault, "sh.sherpack.release.v1.prod.web.v1").await.unwrap().unwrap();
+    let mut copy = one.backend.get(vault, "sh.sherpack.release.v1.prod.web.v1").await.unwrap().unwrap();
     copy.metadata.name = Some("sh.sherpack.release.v1.apps.web.v1".into());
     one.put(copy);
     assert!(matches!(shared.newest("apps", "web").await.unwrap(), Head::Unreadable(_)));

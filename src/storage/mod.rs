@@ -21,23 +21,18 @@
 //! but the release's own, so it does not find those that stand elsewhere. Large records: see `codec::parts`.
 
 mod any;
+mod backend;
 pub mod codec;
 mod driver;
 mod error;
 mod files;
-mod finalized;
 mod head;
 mod helm;
-mod helm_records;
 mod kept;
 mod key;
-mod memory;
-mod page;
-mod shelf;
-mod slim;
 mod unpacking;
 mod unreadable;
-pub mod unsealed;
+pub mod unverified;
 
 use std::{future::Future, time::Duration};
 
@@ -50,22 +45,27 @@ pub const MAX_RECORD_BYTES: usize = 1_000_000;
 
 pub use self::{
     any::{AnyRecords, Keeping, Stores},
+    backend::{Backend, Holds, InCluster, Page, Selector},
     codec::{Because, Compression, KeyRing, Keys, Large, MacKey, Provenance, Unproved, stem},
-    driver::{ConfigMapRecords, Driver, SecretRecords},
+    driver::{
+        ConfigMapRecords, Driver, SecretRecords,
+        memory::{InMemory, MemoryRecords, Operations},
+    },
     error::Error,
     files::FileRecords,
-    finalized::finalized,
-    head::{Head, Marked, Meta, Stored},
-    helm::{HelmRelease, helm_key, helm_revision},
-    helm_records::{HelmFound, HelmNewest, HelmRecords},
+    head::{
+        Head, Marked, Meta, Stored,
+        slim::{NAME_BYTES, REST_BYTES},
+    },
+    helm::{
+        HelmRelease, helm_key, helm_revision,
+        records::{HelmFound, HelmNewest, HelmRecords},
+    },
     kept::kept_secrets,
     key::{
-        Kept, RECORD_KEY_DATA, RECORD_KEY_SECRET, RECORD_KEYS_SECRET, add_key, keep_keys, keys_are_missing,
-        make_key, random, read_keys,
+        Kept, RECORD_KEY_DATA, RECORD_KEY_SECRET, RECORD_KEYS_SECRET, add_key, finalized::finalized,
+        keep_keys, keys_are_missing, make_key, random, read_keys,
     },
-    memory::{InMemory, MemoryRecords, Operations},
-    shelf::{Holds, InCluster, Page, Selector, Shelf},
-    slim::{NAME_BYTES, REST_BYTES},
     unreadable::{Fault, Unreadable},
 };
 use crate::release::{Private, Record, ReleaseKey};

@@ -1,9 +1,10 @@
-//! Metadata watches: they wake waiting releases and spot drift. No object body stays in memory.
+//! What wakes a release: metadata watches, which also spot drift, and the probes of what a release waits for. No object body stays in memory.
 //!
 //! Holds a client for watching only; every write is somebody else's.
 
 mod claims;
 mod objects;
+pub mod probe;
 mod records;
 mod references;
 mod releases;

@@ -11,7 +11,7 @@ use super::conceal::Secrets;
 use super::report::{Change, ObjectLine, Report, What};
 use super::subject::Subject;
 use crate::api::{FieldPath, IgnoreRule, reasons};
-use crate::cli::answer::Failure;
+use crate::cli::output::answer::Failure;
 use crate::cli::plan::reached;
 use crate::cluster::{self, Cluster, Mode};
 use crate::manifest::differences::{Difference, Step, asked_for, compare, holder, stated};

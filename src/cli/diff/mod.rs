@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::answer::{Answer, Failure, finish, pretty, story};
 use super::cluster::{Target, on_runtime};
-use super::stale;
+use super::output::answer::{Answer, Failure, finish, pretty, story};
+use super::releases::pending_holder;
 use crate::crd::text::Colour;
 use report::Report;
 use subject::Subject;
@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     to: Option<u32>,
     #[command(flatten)]
-    records: stale::Records,
+    records: pending_holder::Records,
     /// How it is printed.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,

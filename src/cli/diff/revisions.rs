@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::conceal::Secrets;
 use super::report::{Change, ObjectLine, Report, What};
 use super::subject::Subject;
-use crate::cli::answer::Failure;
+use crate::cli::output::answer::Failure;
 use crate::manifest::differences::{asked_for, compare};
 use crate::manifest::{Object, ObjectId, order};
 use crate::reconcile::stored_parts;

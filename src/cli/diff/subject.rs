@@ -1,11 +1,11 @@
 //! The release, and its revisions as they can be read without the key that seals them.
 
 use crate::api::SherpackRelease;
-use crate::cli::answer::Failure;
 use crate::cli::cluster::{Named, Place};
-use crate::cli::stale;
+use crate::cli::output::answer::Failure;
+use crate::cli::releases::pending_holder;
 use crate::release::State;
-use crate::storage::unsealed::{self, Found};
+use crate::storage::unverified::{self, Found};
 use crate::storage::{AnyRecords, Keeping, Records as _, Stored, Stores};
 
 /// What is compared.
@@ -21,7 +21,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    pub(super) async fn find(place: Place, records: &stale::Records) -> Result<Self, Failure> {
+    pub(super) async fn find(place: Place, records: &pending_holder::Records) -> Result<Self, Failure> {
         let found = Named::find(&place.client, &place.namespace, &place.name).await;
         let Named { release, namespace, name, keeping } =
             found.map_err(|error| format!("SherpackRelease {}: {error}", place.what()))?;
@@ -35,7 +35,7 @@ impl Subject {
     /// A revision, or the newest one, with all that can be read of its private part. Nothing of it is proved.
     pub(super) async fn revision(&self, revision: Option<u32>) -> Result<Stored, Failure> {
         let records = self.records();
-        let found = unsealed::find(&records, &self.namespace, &self.name, revision).await;
+        let found = unverified::find(&records, &self.namespace, &self.name, revision).await;
         let mut stored = match found.map_err(|error| error.to_string())? {
             Found::Record(stored) => *stored,
             Found::Unreadable(unreadable) => return Err(unreadable.to_string().into()),
@@ -44,7 +44,7 @@ impl Subject {
                 return Err(format!("there is no {revision} of {}", self.what()).into());
             }
         };
-        let private = unsealed::private(&self.place.client, self.keeping.storage, &stored).await;
+        let private = unverified::private(&self.place.client, self.keeping.storage, &stored).await;
         stored.private = private.map_err(|error| error.to_string())?;
         Ok(stored)
     }

@@ -14,19 +14,19 @@ use super::objects::{Around, Asked, line};
 use super::report::{DefinitionLine, ObjectLine, Problem, PruneLine, Report, Would};
 use super::{Args, Output};
 use crate::api::names;
-use crate::cli::answer::{Answer, Failure, pretty, story};
-use crate::cli::render;
+use crate::cli::output::answer::{Answer, Failure, pretty, story};
+use crate::cli::packs::render;
 use crate::cluster::{self, Cluster, Mode, capabilities, describe, status_code};
 use crate::crd::Evidence;
 use crate::crd::text::Colour;
 use crate::manifest::is_definition;
 use crate::manifest::{self, Defined, InventoryEntry, Object, ObjectId, defining, order};
 use crate::pack::Limits;
+use crate::pack::render::Rendered;
 use crate::plan::definitions::Author;
 use crate::plan::definitions::course::{Live, Rules};
 use crate::plan::{self, Marks, Occasion, Parts};
 use crate::reconcile::{self, Seen};
-use crate::render::Rendered;
 use crate::source;
 
 /// Questions in flight.

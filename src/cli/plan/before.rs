@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::Args;
 use super::report::Problem;
 use crate::api::{Adopt, CrdUpgrade, Crds, SherpackRelease};
-use crate::cli::answer::Failure;
 use crate::cli::cluster::{Named, releases};
+use crate::cli::output::answer::Failure;
 use crate::cluster;
 use crate::plan::definitions::course::Rules;
 use crate::plan::definitions::{Author, author};
 use crate::release::{Private, Record};
-use crate::storage::unsealed::{self, Found};
+use crate::storage::unverified::{self, Found};
 use crate::storage::{Keeping, Stores};
 
 /// Stands for the uid of a release that does not exist yet.
@@ -69,13 +69,13 @@ impl Before {
         stores: &Stores,
     ) -> Result<(), Failure> {
         let (namespace, name) = (&self.namespace, &self.name);
-        match unsealed::find(&stores.of(keeping), namespace, name, None).await {
+        match unverified::find(&stores.of(keeping), namespace, name, None).await {
             Ok(Found::Nothing) => {}
             Ok(Found::Unreadable(unreadable)) => {
                 self.problems.push(Problem::new("RecordUnreadable", unreadable));
             }
             Ok(Found::Record(stored)) => {
-                let private = unsealed::private(client, keeping.storage, &stored).await;
+                let private = unverified::private(client, keeping.storage, &stored).await;
                 self.private = private.map_err(|error| error.to_string())?;
                 if self.private.is_none() {
                     let version = stored.record.version;

@@ -4,7 +4,7 @@ use super::report::{DefinitionLine, Problem, Would};
 use crate::api::{CrdUpgrade, reasons};
 use crate::cluster;
 use crate::crd::policy::Policy;
-use crate::crd::strategy::Step;
+use crate::crd::policy::strategy::Step;
 use crate::crd::{Analysis, Definition, Evidence};
 use crate::manifest::Object;
 use crate::pack::DefinitionWishes;

@@ -15,10 +15,10 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::answer::finish;
 use super::cluster::{Connection, on_runtime};
-use super::crd_diff::Strategy;
-use super::{render, stale};
+use super::crds::diff::Strategy;
+use super::output::answer::finish;
+use super::{packs::render, releases::pending_holder};
 use crate::cluster::Meta;
 use crate::manifest::{InventoryEntry, Object};
 use crate::plan::{self, Line, Occasion, Parts, Plan};
@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[command(flatten)]
     render: render::Args,
     #[command(flatten)]
-    records: stale::Records,
+    records: pending_holder::Records,
     #[command(flatten)]
     connection: Connection,
     /// Which operation.

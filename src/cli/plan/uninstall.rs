@@ -8,8 +8,8 @@ use super::against::reached;
 use super::report::{PruneLine, printable};
 use super::{Args, Output};
 use crate::api::{SherpackRelease, UninstallPolicy};
-use crate::cli::answer::{Answer, Failure, pretty};
 use crate::cli::cluster::{Place, keeping};
+use crate::cli::output::answer::{Answer, Failure, pretty};
 use crate::cluster::Cluster;
 use crate::crd::policy::{Count, Fate, Leaving, fate, impact};
 use crate::manifest::InventoryEntry;
@@ -17,7 +17,7 @@ use crate::plan::{self, Step};
 use crate::reconcile::stored_parts;
 use crate::release::{Private, State};
 use crate::storage::Stored;
-use crate::storage::unsealed::{self, Found};
+use crate::storage::unverified::{self, Found};
 
 /// What the deletion would do.
 #[derive(Debug, Default, Serialize)]
@@ -88,7 +88,7 @@ async fn fill(
     let keeping = keeping(release);
     let records = args.records.stores(&place.client).of(&keeping);
     let (namespace, name) = (release.target_namespace(), release.release_name());
-    let found = unsealed::find(&records, namespace, name, None).await;
+    let found = unverified::find(&records, namespace, name, None).await;
     let mut stored = match found.map_err(|error| error.to_string())? {
         Found::Record(stored) => stored,
         Found::Nothing => {
@@ -101,7 +101,7 @@ async fn fill(
         }
     };
     deletion.revision = Some(stored.record.version);
-    let private = unsealed::private(&place.client, keeping.storage, &stored).await;
+    let private = unverified::private(&place.client, keeping.storage, &stored).await;
     let Some(private) = private.map_err(|error| error.to_string())? else {
         return Err(Failure::finding(format!(
             "revision {} of {} says nothing here of the objects that it applied: another tool wrote it, or it is kept in files \

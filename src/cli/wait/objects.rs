@@ -15,12 +15,12 @@ use tokio::time::Instant;
 
 use super::board::Sight;
 use crate::api::{SherpackRelease, SherpackReleaseStatus, names};
-use crate::cli::answer::story;
 use crate::cli::cluster::{Place, keeping};
+use crate::cli::output::answer::story;
 use crate::cluster::{Cluster, Kind, describe, status_code};
 use crate::health::{Health, assess};
 use crate::manifest::{Object, ObjectId, yaml};
-use crate::storage::unsealed::{self, Found};
+use crate::storage::unverified::{self, Found};
 use crate::storage::{Keeping, Stores};
 
 /// Sights that may wait to be drawn.
@@ -95,7 +95,7 @@ impl Objects {
         }
         self.looked_up = Some(revision);
         let records = self.stores.of(&self.keeping);
-        let found = unsealed::find(&records, &self.namespace, &self.release, None).await;
+        let found = unverified::find(&records, &self.namespace, &self.release, None).await;
         let manifest = match found {
             Ok(Found::Record(stored)) => stored.record.manifest,
             Ok(Found::Nothing) => return None,

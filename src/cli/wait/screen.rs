@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::board::{Board, Line, State};
-use crate::cli::table::clean;
+use crate::cli::output::table::clean;
 
 /// To the end of the line.
 const CLEAR_LINE: &str = "\x1b[K";

@@ -1,5 +1,6 @@
 //! One example for every kind of change with every severity that it can have: for the document, and for tests.
 
+pub(super) mod document;
 mod schemas;
 mod whole;
 

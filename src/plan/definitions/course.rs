@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Author, Writer, writer};
 use crate::api::CrdUpgrade;
 use crate::crd::policy::Policy;
-use crate::crd::strategy::{Step, step};
+use crate::crd::policy::strategy::{Step, step};
 use crate::crd::{Analysis, Definition, Error, analyze, introduce, token};
 use crate::pack::DefinitionWishes;
 

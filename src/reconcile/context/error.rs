@@ -4,7 +4,8 @@ use crate::api::{Class, LockOf, reasons};
 use crate::cluster::{Account, Reference};
 use crate::crd::Severity;
 use crate::crd::policy::Policy;
-use crate::{cluster, crd, manifest, plan, render, source, storage};
+use crate::pack::render;
+use crate::{cluster, crd, manifest, plan, source, storage};
 
 /// Why a pass could not do what was decided.
 #[derive(Debug, thiserror::Error)]

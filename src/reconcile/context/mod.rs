@@ -28,7 +28,7 @@ use kube::{Client, ResourceExt};
 use super::Error;
 use crate::api::{ActsAs, Bounded, LockOf, Policy, SherpackRelease, SherpackReleaseStatus, reasons};
 use crate::cluster::{Account, Cluster, version_of};
-use crate::probe::Prober;
+use crate::pack::render::Capabilities;
 use crate::reconcile::context::budget::Budget;
 use crate::reconcile::context::let_go::LetGo;
 use crate::reconcile::context::name_claims::NameClaims;
@@ -39,9 +39,9 @@ use crate::reconcile::context::throttle::Calm;
 use crate::reconcile::context::values::ValuesKept;
 use crate::reconcile::context::walks::Walks;
 use crate::release::{Action, ReleaseKey};
-use crate::render::Capabilities;
 use crate::source::http::Fetcher;
 use crate::storage::{Stored, Stores};
+use crate::watch::probe::Prober;
 use crate::watch::{Dependencies, ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};
 
 /// Shared by all passes.

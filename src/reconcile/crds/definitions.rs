@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::api::{Adopt, Settings, names};
 use crate::cluster::{self, Holder, Mode};
+use crate::crd::policy::strategy::Step;
 use crate::crd::policy::{self, Count, Fate, Policy};
-use crate::crd::strategy::Step;
 use crate::crd::{self, Severity};
 use crate::manifest::{Object, ObjectId};
 use crate::pack::DefinitionWishes;

@@ -1,6 +1,6 @@
 //! Probes as a part of a wait: an object is ready when its own health rule says so and its probe has succeeded since.
 //!
-//! The asking itself is done by [`Prober`](crate::probe::Prober), off this pass.
+//! The asking itself is done by [`Prober`](crate::watch::probe::Prober), off this pass.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::manifest::{Object, ObjectId};
 use crate::plan::probes::{Check, Target, probe};
 use crate::plan::rights::Right;
 use crate::plan::{Plan, Step, Wait};
-use crate::probe::{Ask, Seen};
 use crate::reconcile::access::preflight::right;
 use crate::reconcile::health::Waits;
 use crate::reconcile::state::Probing;
 use crate::reconcile::state::Running;
 use crate::reconcile::state::Stage;
 use crate::reconcile::state::Waiting;
+use crate::watch::probe::{Ask, Seen};
 
 /// The probe of an object of a revision, before it was asked. One that means nothing made no plan.
 pub(in crate::reconcile) fn probing(object: &Object, revision: u32) -> Option<Probing> {

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use crate::api::Class;
 use crate::cluster::{self, Cluster, Kind, LookError};
 use crate::manifest::{ObjectId, group_of};
-use crate::render::{Asked, Lookup, Refusal};
+use crate::pack::render::{Asked, Lookup, Refusal};
 use crate::storage::RECORD_KEY_SECRET;
 
 /// The cluster as the templates of one release see it. It reads as whoever acts for the release.

@@ -4,7 +4,7 @@ use crate::api::{NAME_MAX, conditions};
 use crate::reconcile::records::NewestRecord;
 use crate::reconcile::state::progress::Outcome;
 use crate::release::decide::{Hold, Operation};
-use crate::storage::unsealed::{self, Claim};
+use crate::storage::unverified::{self, Claim};
 use crate::storage::{Head, Stored};
 use crate::watch::Newest;
 
@@ -37,7 +37,7 @@ impl PendingHolder<'_> {
             }
             None => {
                 let client = self.newest.scope.ctx.as_operator.client();
-                match unsealed::claim(client, self.newest.scope.settings.history_storage, stored).await {
+                match unverified::claim(client, self.newest.scope.settings.history_storage, stored).await {
                     Ok(claim) => whose(&claim),
                     Err(error) => {
                         tracing::debug!(release = %self.newest.scope.key, %error, "whose pending revision it is stays unknown");

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::api::names;
 use crate::manifest::{self, Object, ObjectId};
 use crate::pack::layers::{self};
+use crate::pack::render::{self, Rendered, Secrets};
 use crate::pack::{self, Pack};
 use crate::plan::{self, Parts, Plan};
 use crate::reconcile::Error;
@@ -23,7 +24,6 @@ use crate::reconcile::records::planned::occasion;
 use crate::release::{
     Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,
 };
-use crate::render::{self, Rendered, Secrets};
 
 /// A render that takes longer is abandoned.
 const RENDER_DEADLINE: Duration = Duration::from_secs(30);

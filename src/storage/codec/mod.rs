@@ -8,19 +8,19 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod blob;
+mod mac;
 mod mac_key;
 mod parts;
 mod ring;
-mod seal;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 pub(super) use self::blob::unpack;
+use self::mac::Opened;
 pub(super) use self::parts::{Parts, names_in, part_of};
 use self::parts::{Stream, Streams};
-use self::seal::Opened;
 pub use self::{
     blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES, nodes},
     mac_key::{KEY_BYTES, MacKey},
@@ -204,7 +204,7 @@ impl Shape {
         let sealed = |streams: &Streams| -> Result<Option<Vec<u8>>, Error> {
             let Some(private) = private else { return Ok(None) };
             let sealed =
-                seal::seal(namespace, &name, &streams.release, streams.manifest.as_deref(), private, key)
+                mac::seal(namespace, &name, &streams.release, streams.manifest.as_deref(), private, key)
                     .map_err(|e| unserialisable(e.into()))?;
             within(sealed.len(), if fresh { MAX_PRIVATE_BYTES / 2 } else { MAX_PRIVATE_BYTES })?;
             if blob::nodes(&sealed) > MAX_JSON_NODES {
@@ -391,7 +391,7 @@ fn opened(secret: &Secret, streams: &Streams, ring: &KeyRing) -> Result<Option<O
     // More than anybody reads names nobody.
     let fits = sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(sealed) <= MAX_JSON_NODES;
     let read = if fits { &sealed[..] } else { b"" };
-    seal::open(namespace, name, release, manifest.as_deref(), read, ring)
+    mac::open(namespace, name, release, manifest.as_deref(), read, ring)
         .map(Some)
         .map_err(|message| Unreadable::of(&secret.metadata, Fault::NewerFormat, message))
 }

@@ -1,10 +1,11 @@
-//! Records on any [`Shelf`]: the one place that knows in which order the objects of a record are written and deleted.
+//! Records on any [`Backend`]: the one place that knows in which order the objects of a record are written and deleted.
 //!
 //! A record is written as its new parts first, then its main object, then the old parts go. Whatever breaks on the way,
 //! the main object lists either the old parts or the new ones, and all of them are there. What a crash leaves lying
 //! about is taken away by the next write of that revision that has parts, or with the revision, or at the latest with
 //! the release; see [`Records::remove_all`].
 
+pub(super) mod memory;
 mod read;
 
 use std::convert::Infallible;
@@ -18,10 +19,9 @@ use kube::Client;
 
 use super::{
     Error, Head, Marked, Meta, Records, Stored,
+    backend::{Backend, InCluster, Selector, names_of},
     codec::{self, Compression, Encoded, Keys, Large, MAX_RECORD_BYTES, Shape},
-    head::is_chunk,
-    shelf::{InCluster, Selector, Shelf, names_of},
-    slim::Keep,
+    head::{is_chunk, slim::Keep},
     unpacking::Unpacking,
 };
 use crate::release::{Private, Record, ReleaseKey, revision_of};
@@ -39,10 +39,10 @@ pub type SecretRecords = Driver<InCluster<Secret>>;
 /// As Secrets, for clusters in which nothing in a release is secret.
 pub type ConfigMapRecords = Driver<InCluster<ConfigMap>>;
 
-/// Records on a shelf.
+/// Records on a backend.
 #[derive(Clone)]
 pub struct Driver<S> {
-    pub(super) shelf: S,
+    pub(super) backend: S,
     keys: Keys,
     shape: Shape,
     unpacking: Unpacking,
@@ -62,8 +62,8 @@ impl ConfigMapRecords {
     }
 }
 
-impl<S: Shelf> Driver<S> {
-    pub(super) fn on(shelf: S, keys: Keys) -> Self {
+impl<S: Backend> Driver<S> {
+    pub(super) fn on(backend: S, keys: Keys) -> Self {
         let shape = Shape {
             namespace: None,
             driver: S::DRIVER,
@@ -71,7 +71,7 @@ impl<S: Shelf> Driver<S> {
             large: Large::default(),
             limit: Some(MAX_RECORD_BYTES),
         };
-        Self { shelf, keys, shape, unpacking: Unpacking::default() }
+        Self { backend, keys, shape, unpacking: Unpacking::default() }
     }
 
     /// The same driver, sharing its turns at unpacking large records.
@@ -127,7 +127,7 @@ impl<S: Shelf> Driver<S> {
     ) -> Result<Stored, Error> {
         let Encoded { main, parts } = encoded;
         self.put_parts(&parts, &[]).await?;
-        let answer = self.shelf.create(&main).await;
+        let answer = self.backend.create(&main).await;
         let created = self.settle(&main, answer).await?;
         let stored = Stored::written(record, private, &created, codec::names_in(&main));
         if !parts.is_empty() {
@@ -159,7 +159,7 @@ impl<S: Shelf> Driver<S> {
     async fn settle(&self, sent: &Secret, answer: Result<ObjectMeta, Error>) -> Result<ObjectMeta, Error> {
         let Err(Error::Conflict { what }) = answer else { return answer };
         let (namespace, name) = names_of(sent);
-        let found = self.shelf.get(namespace, name).await?;
+        let found = self.backend.get(namespace, name).await?;
         let own =
             found.filter(|found| found.data == sent.data && found.metadata.labels == sent.metadata.labels);
         own.map(|own| own.metadata).ok_or(Error::Conflict { what })
@@ -172,20 +172,20 @@ impl<S: Shelf> Driver<S> {
     }
 
     async fn put_part(&self, part: &Secret) -> Result<(), Error> {
-        let conflict = match self.shelf.create(part).await {
+        let conflict = match self.backend.create(part).await {
             Ok(_) => return Ok(()),
             Err(error @ Error::Conflict { .. }) => error,
             Err(error) => return Err(error),
         };
         // Its name is a hash of its content, so it is the same one, unless somebody has damaged it.
         let (namespace, name) = names_of(part);
-        let Some(found) = self.shelf.get(namespace, name).await? else { return Err(conflict) };
+        let Some(found) = self.backend.get(namespace, name).await? else { return Err(conflict) };
         if found.data == part.data && found.metadata.labels == part.metadata.labels {
             return Ok(());
         }
         let mut mended = part.clone();
         mended.metadata.resource_version = found.metadata.resource_version;
-        self.shelf.replace(&mended).await.map(drop)
+        self.backend.replace(&mended).await.map(drop)
     }
 
     /// Takes away the parts that no record lists, after this one was written.
@@ -201,7 +201,7 @@ impl<S: Shelf> Driver<S> {
     async fn try_sweep(&self, stored: &Stored) -> Result<(), Error> {
         let Stored { namespace, secret_name, record, parts, .. } = stored;
         let stem = codec::stem(namespace, &record.namespace, &record.name);
-        let found = self.shelf.all(namespace, &Selector::everything(&record.name)).await?;
+        let found = self.backend.all(namespace, &Selector::everything(&record.name)).await?;
         let there: Vec<u32> =
             found.iter().filter_map(|meta| Meta::of(meta, &stem)).map(|m| m.revision).collect();
         let left = |name: &str| match codec::part_of(name) {
@@ -218,7 +218,7 @@ impl<S: Shelf> Driver<S> {
             return Ok(());
         }
         // Somebody else may have written the record since, and these may be the parts of that.
-        let now = self.shelf.get(namespace, secret_name).await?;
+        let now = self.backend.get(namespace, secret_name).await?;
         if now.and_then(|now| now.metadata.resource_version).as_ref() != Some(&stored.resource_version) {
             return Ok(());
         }
@@ -228,7 +228,7 @@ impl<S: Shelf> Driver<S> {
     async fn delete_parts(&self, namespace: &str, parts: Vec<ObjectMeta>) -> Result<(), Error> {
         let delete = |meta: ObjectMeta| async move {
             let (name, uid) = (meta.name.unwrap_or_default(), meta.uid.unwrap_or_default());
-            match self.shelf.delete(namespace, &name, &uid, None).await {
+            match self.backend.delete(namespace, &name, &uid, None).await {
                 Err(Error::Missing { .. } | Error::Conflict { .. }) | Ok(()) => Ok(()),
                 Err(error) => Err(error),
             }
@@ -239,14 +239,14 @@ impl<S: Shelf> Driver<S> {
     /// Deletes a main object; its parts are of no use to anybody then.
     async fn delete_main(&self, meta: &Meta) -> Result<(), Error> {
         let Meta { namespace, secret_name, uid, resource_version, .. } = meta;
-        match self.shelf.delete(namespace, secret_name, uid, Some(resource_version)).await {
+        match self.backend.delete(namespace, secret_name, uid, Some(resource_version)).await {
             Ok(()) | Err(Error::Missing { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
-impl<S: Shelf> Records for Driver<S> {
+impl<S: Backend> Records for Driver<S> {
     async fn create(&self, record: &Record, private: &Private) -> Result<Stored, Error> {
         let encoded = self.encode(record, Some(private), true, true).await?;
         self.create_as(record, Some(private), encoded).await
@@ -265,7 +265,7 @@ impl<S: Shelf> Records for Driver<S> {
         let Encoded { mut main, parts } = self.encode(record, private, head, false).await?;
         stored.succeed(&mut main);
         self.put_parts(&parts, &stored.parts).await?;
-        let answer = self.shelf.replace(&main).await;
+        let answer = self.backend.replace(&main).await;
         let updated = self.settle(&main, answer).await?;
         let written = Stored::written(record, private, &updated, codec::names_in(&main));
         if !parts.is_empty() || stored.in_parts {
@@ -276,7 +276,7 @@ impl<S: Shelf> Records for Driver<S> {
 
     async fn set_head(&self, meta: &Meta, head: bool) -> Result<String, Error> {
         let Meta { namespace, secret_name, resource_version, .. } = meta;
-        let patched = self.shelf.mark(namespace, secret_name, resource_version, head).await?;
+        let patched = self.backend.mark(namespace, secret_name, resource_version, head).await?;
         Ok(patched.resource_version.unwrap_or_default())
     }
 
@@ -293,7 +293,7 @@ impl<S: Shelf> Records for Driver<S> {
         room: impl FnOnce() -> Result<(), E> + Send,
     ) -> Result<Result<Head, E>, Error> {
         let name = Record::key_of(&self.stem(namespace, release), revision);
-        match self.shelf.get(self.place(namespace), &name).await? {
+        match self.backend.get(self.place(namespace), &name).await? {
             Some(main) => self.open_in(main, Keep::Whole, &mut Some(room)).await,
             None => Ok(Ok(Head::None)),
         }
@@ -301,7 +301,7 @@ impl<S: Shelf> Records for Driver<S> {
 
     async fn list(&self, namespace: &str, release: &str) -> Result<Vec<Meta>, Error> {
         let stem = self.stem(namespace, release);
-        let all = self.shelf.all(self.place(namespace), &Selector::records(release)).await?;
+        let all = self.backend.all(self.place(namespace), &Selector::records(release)).await?;
         let mut metas: Vec<Meta> = all.iter().filter_map(|meta| Meta::of(meta, &stem)).collect();
         metas.sort_by_key(|meta| meta.revision);
         Ok(metas)
@@ -339,7 +339,7 @@ impl<S: Shelf> Records for Driver<S> {
         self.delete_main(meta).await?;
         let Meta { namespace, secret_name, release, revision, in_parts, .. } = meta;
         let Some((stem, _)) = revision_of(secret_name).filter(|_| *in_parts) else { return Ok(()) };
-        let parts = self.shelf.all(namespace, &Selector::parts(release, *revision)).await?;
+        let parts = self.backend.all(namespace, &Selector::parts(release, *revision)).await?;
         self.delete_parts(namespace, parts_of(parts, stem, Some(*revision))).await
     }
 

@@ -11,11 +11,9 @@ use super::{Driver, PARALLEL, off_thread};
 use crate::release::{Record, ReleaseKey, revision_of};
 use crate::storage::{
     Error, Head, Marked, Meta, Records, Stored,
+    backend::{Backend, LIST_TRIES, Page, Selector, names_of, page::Limit},
     codec::{self, MAX_JSON_BYTES, Needs, Parts},
-    head::is_chunk,
-    page::Limit,
-    shelf::{LIST_TRIES, Page, Selector, Shelf, names_of},
-    slim::Keep,
+    head::{is_chunk, slim::Keep},
     unpacking::SMALL,
     unreadable::{Fault, Unreadable},
 };
@@ -32,7 +30,7 @@ enum Read<E> {
     Torn(String),
 }
 
-impl<S: Shelf> Driver<S> {
+impl<S: Backend> Driver<S> {
     pub(super) async fn newest_as<E: Send>(
         &self,
         namespace: &str,
@@ -45,7 +43,7 @@ impl<S: Shelf> Driver<S> {
         for _ in 0..2 {
             let Some(newest) = self.list(namespace, release).await?.pop() else { break };
             let name = Record::key_of(&self.stem(namespace, release), newest.revision);
-            let Some(main) = self.shelf.get(self.place(namespace), &name).await? else { continue };
+            let Some(main) = self.backend.get(self.place(namespace), &name).await? else { continue };
             match self.open_in(main, keep, &mut room).await? {
                 Ok(Head::None) => {}
                 read => return Ok(read),
@@ -75,7 +73,7 @@ impl<S: Shelf> Driver<S> {
             };
             // Missing for good, or was the record just written anew?
             let (namespace, name) = names_of(&main);
-            let Some(again) = self.shelf.get(namespace, name).await? else { return Ok(Ok(Head::None)) };
+            let Some(again) = self.backend.get(namespace, name).await? else { return Ok(Ok(Head::None)) };
             if again.metadata.resource_version == main.metadata.resource_version {
                 let text = format!("{why}; restore it from a backup");
                 let unreadable = Unreadable::of(&main.metadata, Fault::Damaged, text);
@@ -168,7 +166,7 @@ impl<S: Shelf> Driver<S> {
         // By their metadata first: anybody may have put any number of large objects beside them.
         let (mut names, mut token) = (Vec::new(), String::new());
         loop {
-            let page = self.shelf.list(namespace, &Selector::siblings(parent), &token).await?;
+            let page = self.backend.list(namespace, &Selector::siblings(parent), &token).await?;
             names.extend(page.items.into_iter().filter_map(|meta| meta.name));
             if names.len() > count {
                 return Ok(Err(format!("it has more than the {count} chunks that its index speaks of")));
@@ -191,7 +189,7 @@ impl<S: Shelf> Driver<S> {
     ) -> Result<Result<Parts, String>, Error> {
         let (namespace, _) = names_of(main);
         let read = |name: String| async move {
-            let part = self.shelf.get(namespace, &name).await?;
+            let part = self.backend.get(namespace, &name).await?;
             Ok::<_, Error>(part.ok_or(name))
         };
         let mut reads = stream::iter(names).map(read).buffered(PARALLEL);
@@ -284,7 +282,7 @@ pub(super) struct Everything {
 
 /// A list that is read page by page. Objects wait packed; one at a time is given.
 struct Scan<S> {
-    shelf: S,
+    backend: S,
     namespace: Option<String>,
     selector: Selector,
     page: VecDeque<Secret>,
@@ -296,10 +294,10 @@ struct Scan<S> {
     parts: Option<Vec<ObjectMeta>>,
 }
 
-impl<S: Shelf> Scan<S> {
+impl<S: Backend> Scan<S> {
     fn new(driver: &Driver<S>, namespace: Option<&str>, selector: Selector) -> Self {
         Self {
-            shelf: driver.shelf.clone(),
+            backend: driver.backend.clone(),
             namespace: namespace.map(str::to_owned),
             selector,
             page: VecDeque::new(),
@@ -319,8 +317,8 @@ impl<S: Shelf> Scan<S> {
                 }
                 return Ok(Some(secret));
             } else if let Some(token) = self.next.take() {
-                let (namespace, shelf) = (self.namespace.as_deref(), &self.shelf);
-                match shelf.scan(namespace, &self.selector, &token, self.limit).await {
+                let (namespace, backend) = (self.namespace.as_deref(), &self.backend);
+                match backend.scan(namespace, &self.selector, &token, self.limit).await {
                     Ok((Page { items, next }, limit)) => {
                         (self.next, self.limit) = (next, limit);
                         self.page = items.into();

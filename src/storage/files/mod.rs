@@ -30,7 +30,7 @@ use self::place::{Beside, Place, entries, failed, not_plain, plain, refuse_link,
 use super::{
     CALL_TIMEOUT, Error, Head, Marked, Meta, Records, Stored,
     codec::{Compression, Keys, Large, MAX_JSON_BYTES, Parts, Shape},
-    slim::Keep,
+    head::slim::Keep,
     unreadable::{Fault, Unreadable},
 };
 use crate::{

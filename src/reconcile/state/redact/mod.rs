@@ -15,9 +15,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::manifest::Object;
 use crate::pack::layers::{Content, Layer};
+use crate::pack::render;
 use crate::plan::guard::decoded;
 use crate::reconcile::Error;
-use crate::render;
 use crate::storage::Stored;
 use find::hide;
 

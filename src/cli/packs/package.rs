@@ -1,0 +1,41 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::pack::{Limits, write_archive};
+use crate::source;
+
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Directory with Pack.yaml.
+    dir: PathBuf,
+    /// Archive to write, such as web-1.0.0.tgz.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
+pub(in crate::cli) fn run(args: Args) -> ExitCode {
+    match package(&args) {
+        Ok(digest) => {
+            println!("{digest}");
+            eprintln!("wrote {}", args.output.display());
+            ExitCode::SUCCESS
+        }
+        Err((code, message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn package(args: &Args) -> Result<String, (u8, String)> {
+    let limits = Limits::default();
+    let what = format!("pack {}", args.dir.display());
+    let files = source::path::files(&args.dir, &what, &limits).map_err(super::render::source_failure)?;
+    let findings = |error: crate::pack::Error| (1, format!("{what}: {error}"));
+    let bytes = write_archive(&files).map_err(findings)?;
+    let pack = crate::pack::read_archive(&bytes, &limits).map_err(findings)?;
+    std::fs::write(&args.output, bytes)
+        .map_err(|error| (2, format!("{} cannot be written: {error}", args.output.display())))?;
+    Ok(pack.digest)
+}
