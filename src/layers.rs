@@ -18,6 +18,13 @@ const ROWS: &[&[&str]] = &[
     &["api"],
 ];
 
+/// Rooms within a folder that stand above the rest of it: the room, what it may use that the rest of its folder may not, and
+/// who may not use it besides the rest.
+const ROOMS: &[(&str, &[&str], &[&str])] = &[
+    ("pack/render", &[], &["api", "manifest", "crd", "health"]),
+    ("watch/probe", &["source", "storage"], &[]),
+];
+
 /// Folders that do no IO and read no clock.
 const PURE: &[&str] = &["api", "manifest", "pack", "pack/render", "crd", "health", "plan", "release"];
 
@@ -98,6 +105,33 @@ fn every_folder_uses_only_what_is_below_it() {
         }
     }
     assert!(edges > 100, "only {edges} uses were found: does the search still work?");
+}
+
+#[test]
+fn a_room_above_the_rest_of_its_folder_is_used_from_above_only() {
+    for (room, allowed, below) in ROOMS {
+        let (folder, name) = room.split_once('/').unwrap();
+        let mut sources = Vec::new();
+        for folder in below.iter().chain([&folder]) {
+            files(&root().join(folder), "rs", &mut sources);
+        }
+        let (inside, rest): (Vec<PathBuf>, Vec<PathBuf>) =
+            sources.into_iter().partition(|source| source.starts_with(root().join(room)));
+        assert!(!inside.is_empty(), "src/{room} is not there");
+        for source in rest {
+            let text = fs::read_to_string(&source).unwrap();
+            for path in [
+                format!("{folder}::{name}::"),
+                format!("super::{name}::"),
+                format!("crate::{{{folder}::{name}"),
+            ] {
+                assert!(!text.contains(&path), "{} uses src/{room}, which is above it", source.display());
+            }
+            let own = source.starts_with(root().join(folder));
+            let target = used(&text).into_iter().find(|target| own && allowed.contains(&target.as_str()));
+            assert_eq!(target, None, "only src/{room} may use it, not {}", source.display());
+        }
+    }
 }
 
 #[test]

@@ -6,9 +6,9 @@
 //! * [`Definition`]: a document, read leniently, with the server's defaults.
 //! * [`analyze()`]: two definitions to an ordered list of [`Change`]s, each with a [`Kind`], a path, a [`Severity`] and a message.
 //! * [`admissible`]: whether the server would take a definition at all.
-//! * [`placement`]: where the definitions of a pack stand.
+//! * [`policy::placement`]: where the definitions of a pack stand.
 //! * [`policy`]: who writes a definition, and whether it is deleted.
-//! * [`strategy`]: what Safe, Force and Skip do with it.
+//! * [`policy::strategy`]: what Safe, Force and Skip do with it.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -291,7 +291,7 @@ impl Operate<'_> {
         failures::note(&mut stored, reason, &message, self.scope.now);
         let mut stored = self.records.save(&stored, true).await?;
         self.records.wrote(&stored);
-        self.live().release_failed_jobs(&self.secrets, &mut stored, &waiting).await;
+        self.live().release_failed_jobs(self.secrets, &mut stored, &waiting).await;
         // Where nothing was waited for yet, nothing is known of the objects.
         let known = !waiting.is_empty();
         *self.ailing =

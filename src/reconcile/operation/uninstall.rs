@@ -23,13 +23,6 @@ use crate::storage::{Head, Stored};
 /// Looks in flight for one release.
 const PARALLEL: usize = 8;
 
-/// How far an uninstall is.
-pub(in crate::reconcile) enum Uninstalled {
-    /// Nothing is left of the release but its records.
-    ButForRecords,
-    Not(Progress),
-}
-
 impl Operate<'_> {
     /// The newest revision is being taken away already: what speaks against that was looked at when it began.
     pub(in crate::reconcile) fn removal_goes_on(&self) -> bool {
@@ -44,18 +37,18 @@ impl Operate<'_> {
     }
 
     /// Runs the hooks of a deletion round the deletion of the objects; returns while something
-    /// is still going.
-    pub(in crate::reconcile) async fn uninstall(&mut self) -> Result<Uninstalled, Error> {
+    /// is still going. `None`: nothing is left of the release but its records.
+    pub(in crate::reconcile) async fn uninstall(&mut self) -> Result<Option<Progress>, Error> {
         let Some((Head::Ours(head), _)) = &self.records.memory.head else {
-            return Ok(Uninstalled::Not(Progress::Gone));
+            return Ok(Some(Progress::Gone));
         };
         if self.departing().past_objects() {
             self.departing().remove_records().await?;
-            return Ok(Uninstalled::Not(Progress::Gone));
+            return Ok(Some(Progress::Gone));
         }
         if head.record.state == State::Uninstalled {
             // Nothing is left of it but its records.
-            return Ok(Uninstalled::ButForRecords);
+            return Ok(None);
         }
         if !matches!(head.record.state, State::PendingUninstall { .. }) {
             *self.records.running = None;
@@ -73,14 +66,14 @@ impl Operate<'_> {
         }
         self.load_running().await?;
         let Some(mut running) = self.records.running.take() else {
-            return Ok(Uninstalled::Not(Progress::Nothing));
+            return Ok(Some(Progress::Nothing));
         };
         match self.steps(&mut running).await {
             Ok(Step::Done) => self.uninstalled(running).await,
             Ok(Step::Wait { until }) => {
                 let progress = self.uninstalling(&running, until);
                 self.keep_running(running);
-                Ok(Uninstalled::Not(progress))
+                Ok(Some(progress))
             }
             Ok(Step::Failed { reason, message, .. }) => {
                 // It runs once more when the wait after an error is over.
@@ -105,7 +98,7 @@ impl Operate<'_> {
         }
     }
 
-    async fn uninstalled(&mut self, mut running: Box<Running>) -> Result<Uninstalled, Error> {
+    async fn uninstalled(&mut self, mut running: Box<Running>) -> Result<Option<Progress>, Error> {
         let mut stays: Vec<ObjectId> = self.deletion.stays.iter().cloned().collect();
         if let Some(private) = &running.stored.private {
             stays.extend(self.departing().delete_hook_objects(private).await?);
@@ -121,7 +114,7 @@ impl Operate<'_> {
             self.records.wrote(&stored);
             self.records.newest().sweep_kept(stored.private.as_ref()).await;
         }
-        Ok(Uninstalled::ButForRecords)
+        Ok(None)
     }
 
     fn uninstalling(&self, running: &Running, until: Timestamp) -> Progress {

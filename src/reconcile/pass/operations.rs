@@ -1,6 +1,5 @@
 //! Operations that take several stages.
 
-use crate::reconcile::operation::uninstall::Uninstalled;
 use crate::reconcile::prepare::revision::Prepared;
 use crate::reconcile::state::progress::Progress;
 use crate::reconcile::{Error, Pass};
@@ -29,7 +28,7 @@ impl Pass<'_> {
         {
             return Ok(waits);
         }
-        if let Uninstalled::Not(progress) = self.operating().uninstall().await? {
+        if let Some(progress) = self.operating().uninstall().await? {
             return Ok(progress);
         }
         if !self.scope.settings.uninstall.keep_history {
