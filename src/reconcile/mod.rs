@@ -75,7 +75,7 @@ struct Observed {
 
 impl Pass<'_> {
     async fn run(&mut self) -> Result<End, Error> {
-        let asked_before = self.mem.backoff.requests.clone();
+        let asked_before = self.mem.revisions.backoff.requests.clone();
         if let Some(at) = self.waits_until() {
             // Whatever woke us, the last try failed a moment ago.
             return Ok(End::Again(Some(self.finishing().tell_until(at))));
@@ -94,7 +94,7 @@ impl Pass<'_> {
         let result = self.update_status(self.shown(outcome)).await;
         if result.is_err() {
             // Nothing has been told: the request is as new as before.
-            self.mem.backoff.requests = asked_before;
+            self.mem.revisions.backoff.requests = asked_before;
         }
         result
     }
@@ -274,7 +274,7 @@ impl Pass<'_> {
             Operation::Hold(Hold::DependencyNotReady(_)) => blocked(lacks),
             Operation::Hold(Hold::Suspended) => {
                 // Its time counts from when it goes on.
-                self.mem.running = None;
+                self.mem.revisions.running = None;
                 Progress::Nothing
             }
             Operation::Nothing | Operation::Hold(_) | Operation::Wait => Progress::Nothing,
@@ -287,7 +287,7 @@ impl Pass<'_> {
         let Ok(Outcome { progress: Progress::Gone, decision }) = &outcome else {
             return self.finishing().settle(outcome).await.map(End::Again);
         };
-        self.mem.backoff.conflicts = 0;
+        self.mem.revisions.backoff.conflicts = 0;
         if matches!(decision.operation, Operation::Orphan) {
             self.orphaned().tell_what_stays().await;
         }
@@ -300,12 +300,13 @@ impl Pass<'_> {
     fn waits_until(&mut self) -> Option<Timestamp> {
         let Scope { ctx, key, release, settings, now, .. } = self.scope;
         let changes = ctx.references.changes(key);
-        let source_changed = std::mem::replace(&mut self.mem.backoff.source_changes, changes) != changes;
+        let source_changed =
+            std::mem::replace(&mut self.mem.revisions.backoff.source_changes, changes) != changes;
         let newest = ctx.record_watch.newest(&self.records_of());
-        let record_changed = self.mem.records.head.as_ref().is_some_and(|(_, at)| *at != newest);
-        let sees_again = self.mem.backoff.blind && !ctx.objects.blind(key);
-        self.mem.backoff.take_requests(&settings.requests);
-        self.mem.backoff.retry_at.filter(|at| {
+        let record_changed = self.mem.revisions.records.head.as_ref().is_some_and(|(_, at)| *at != newest);
+        let sees_again = self.mem.revisions.backoff.blind && !ctx.objects.blind(key);
+        self.mem.revisions.backoff.take_requests(&settings.requests);
+        self.mem.revisions.backoff.retry_at.filter(|at| {
             now < *at
                 && !(source_changed || record_changed || sees_again || self.scope.generation_changed())
                 && !ctx.names.is_contested(key)

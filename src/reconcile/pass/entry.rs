@@ -64,7 +64,7 @@ impl Reconciler {
     /// finalizer a user removed, is forgotten.
     async fn remembered(&self, key: &ReleaseKey, release: &SherpackRelease) -> OwnedMutexGuard<Remembered> {
         let mem = self.memory.of(key).lock_owned().await;
-        let told = mem.records.told.as_ref();
+        let told = mem.revisions.records.told.as_ref();
         if told.is_none_or(|(uid, _)| Some(uid) == release.metadata.uid.as_ref()) {
             return mem;
         }
@@ -155,7 +155,7 @@ impl Reconciler {
             Some(invalid) => pass.refuse(invalid).await.map(End::Again),
             None => pass.run().await,
         };
-        pass.health().leave_probes(pass.mem.running.as_deref());
+        pass.health().leave_probes(pass.mem.revisions.running.as_deref());
         pass.report();
         result
     }
@@ -168,8 +168,12 @@ impl Reconciler {
         let at = ObjectRef::<SherpackRelease>::new(&key.name).within(&key.namespace);
         let Some(release) = ctx.releases.get(&at) else { return Reserve::Done };
         let Ok(mut mem) = self.memory.of(key).try_lock_owned() else { return Reserve::Busy };
-        let another =
-            mem.records.told.as_ref().is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref());
+        let another = mem
+            .revisions
+            .records
+            .told
+            .as_ref()
+            .is_some_and(|(uid, _)| Some(uid) != release.metadata.uid.as_ref());
         if another || ctx.was_let_go(&release) || !ctx.policy.selects(&release) {
             return Reserve::Done;
         }
@@ -177,7 +181,7 @@ impl Reconciler {
             // The ordinary pass meets it too, and tells it.
             tracing::debug!(release = %key, %error, "drift was not put back beside the ordinary passes");
             if error.is_conflict() {
-                mem.records.doubt_head();
+                mem.revisions.records.doubt_head();
             }
         }
         Reserve::Done

@@ -65,7 +65,7 @@ impl Pass<'_> {
     fn external(&mut self) -> External<'_> {
         External {
             scope: self.scope,
-            records: &self.mem.records,
+            records: &self.mem.revisions.records,
             drift: &mut self.mem.drift,
             secrets: &mut self.secrets,
             claimed: &mut self.claimed,
@@ -85,8 +85,8 @@ impl Pass<'_> {
             *guard = Guard { lock: Some(lock.clone()), ..Guard::default() };
         }
         guard.asked.clone_from(&self.scope.settings.ignore);
-        let asked_before = self.mem.backoff.take_requests(&self.scope.settings.requests);
-        let again = match self.mem.backoff.retry_at.filter(|at| self.scope.now < *at) {
+        let asked_before = self.mem.revisions.backoff.take_requests(&self.scope.settings.requests);
+        let again = match self.mem.revisions.backoff.retry_at.filter(|at| self.scope.now < *at) {
             // Whatever woke us, the last try failed a moment ago.
             Some(at) if !self.external().has_news(&lock, &guard) => Ok(Some(self.finishing().tell_until(at))),
             _ => {
@@ -96,7 +96,7 @@ impl Pass<'_> {
         };
         if again.is_err() {
             // Nobody has been told: the request is as new as before.
-            self.mem.backoff.requests = asked_before;
+            self.mem.revisions.backoff.requests = asked_before;
         }
         guard.manifest = None;
         self.mem.guard = Some(guard);

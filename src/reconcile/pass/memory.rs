@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::api::{Bounded, LockOf, SherpackRelease};
 use crate::reconcile::Context;
 use crate::reconcile::prepare::PrepareMemory;
-use crate::reconcile::records::{PendingHistory, RecordMemory};
+use crate::reconcile::records::RevisionMemory;
 use crate::reconcile::state::change_summary::Tally;
 use crate::reconcile::state::drift::DriftMemory;
 use crate::reconcile::state::guard::Guard;
 use crate::reconcile::state::redact::Known;
-use crate::reconcile::state::{Ailing, Backoff, Expectations, PendingDeletion, Running};
+use crate::reconcile::state::{Ailing, Expectations, PendingDeletion};
 use crate::reconcile::status::StatusMemory;
 use crate::reconcile::status::release_writes::ReleaseWrites;
 use crate::release::ReleaseKey;
@@ -48,19 +48,15 @@ impl Memory {
 #[derive(Default)]
 pub(in crate::reconcile) struct Remembered {
     pub status: StatusMemory,
-    pub records: RecordMemory,
+    pub revisions: RevisionMemory,
     pub prepare: PrepareMemory,
-    pub history: PendingHistory,
-    pub backoff: Backoff,
     /// Who holds the release up with a pending revision, and when the record said so.
     pub claimant: Option<(Newest, String)>,
     /// What came from Secrets into the newest revision, if this process rendered it.
     pub secrets: Option<Known>,
-    /// The operation under way.
-    pub running: Option<Box<Running>>,
     pub expectations: Expectations,
     pub drift: DriftMemory,
-    /// What is known of the release that it locks, if somebody else installs that.
+    /// What is known of the release that it locks, if another tool installs that.
     pub guard: Option<Box<Guard>>,
     /// What the newest revision failed for.
     pub ailing: Option<Ailing>,
@@ -83,7 +79,7 @@ impl Remembered {
         key: &'a ReleaseKey,
         release: &'a SherpackRelease,
     ) -> ReleaseWrites<'a> {
-        let head = self.records.head.as_ref().map(|(head, _)| head);
+        let head = self.revisions.records.head.as_ref().map(|(head, _)| head);
         ReleaseWrites { ctx, key, release, memory: &mut self.status, head }
     }
 }

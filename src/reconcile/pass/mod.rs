@@ -24,7 +24,7 @@ use super::observe::recovery::Recovery;
 use super::operation::{CatchUp, Conclude, Departing, Operate, Orphaned};
 use super::prepare::Prepare;
 use super::prepare::preflight::Preflight;
-use super::records::{NewestRecord, Records};
+use super::records::{NewestRecord, Records, RevisionMemory};
 use super::state::redact::Secrets;
 use super::status::finish::Finish;
 use crate::reconcile::context::records_of;
@@ -54,12 +54,11 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn newest(&self) -> NewestRecord<'_> {
-        NewestRecord { scope: self.scope, memory: &self.mem.records }
+        NewestRecord { scope: self.scope, memory: &self.mem.revisions.records }
     }
 
     pub(super) fn records(&mut self) -> Records<'_> {
-        let Remembered { records, running, history, backoff, .. } = &mut *self.mem;
-        Records { scope: self.scope, memory: records, running, history, backoff, claimed: &mut self.claimed }
+        self.mem.revisions.lend(self.scope, &mut self.claimed)
     }
 
     pub(super) fn inputs(&mut self) -> Inputs<'_> {
@@ -75,19 +74,8 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn finishing(&mut self) -> Finish<'_> {
-        let Remembered {
-            status,
-            records,
-            running,
-            backoff,
-            history,
-            drift,
-            tally,
-            claimant,
-            ailing,
-            prepare,
-            ..
-        } = &mut *self.mem;
+        let Remembered { status, revisions, drift, tally, claimant, ailing, prepare, .. } = &mut *self.mem;
+        let RevisionMemory { records, running, history, backoff } = revisions;
         Finish {
             scope: self.scope,
             status,
@@ -104,22 +92,10 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn operating(&mut self) -> Operate<'_> {
-        let Remembered {
-            records,
-            running,
-            history,
-            backoff,
-            tally,
-            expectations,
-            ailing,
-            deletion,
-            secrets,
-            ..
-        } = &mut *self.mem;
-        let claimed = &mut self.claimed;
+        let Remembered { revisions, tally, expectations, ailing, deletion, secrets, .. } = &mut *self.mem;
         Operate {
             scope: self.scope,
-            records: Records { scope: self.scope, memory: records, running, history, backoff, claimed },
+            records: revisions.lend(self.scope, &mut self.claimed),
             tally,
             expectations,
             ailing,
@@ -130,10 +106,9 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn deployed(&mut self) -> Deployed<'_> {
-        let Remembered { records, running, history, backoff, secrets, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
+        let Remembered { revisions, secrets, .. } = &mut *self.mem;
         Deployed {
-            records: Records { scope: self.scope, memory: records, running, history, backoff, claimed },
+            records: revisions.lend(self.scope, &mut self.claimed),
             secrets: &mut self.secrets,
             known: secrets.as_ref(),
         }
@@ -144,9 +119,8 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn catching_up(&mut self) -> CatchUp<'_> {
-        let Remembered { records, running, history, backoff, secrets, counted, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        let Remembered { revisions, secrets, counted, .. } = &mut *self.mem;
+        let records = revisions.lend(self.scope, &mut self.claimed);
         let deployed = Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() };
         CatchUp { take_over: TakeOver { deployed, counted } }
     }
@@ -156,32 +130,25 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn orphaned(&mut self) -> Orphaned<'_> {
-        let Remembered { records, running, history, backoff, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
-        Orphaned { records, secrets: &self.secrets }
+        Orphaned { records: self.mem.revisions.lend(self.scope, &mut self.claimed), secrets: &self.secrets }
     }
 
     pub(super) fn drift(&mut self) -> Drift<'_> {
-        let Remembered { records, running, history, backoff, secrets, drift, expectations, .. } =
-            &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        let Remembered { revisions, secrets, drift, expectations, .. } = &mut *self.mem;
+        let records = revisions.lend(self.scope, &mut self.claimed);
         let deployed = Deployed { records, secrets: &mut self.secrets, known: secrets.as_ref() };
         Drift { deployed, memory: drift, expectations }
     }
 
     pub(super) fn recovery(&mut self) -> Recovery<'_> {
-        let Remembered { records, running, history, backoff, ailing, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        let Remembered { revisions, ailing, .. } = &mut *self.mem;
+        let records = revisions.lend(self.scope, &mut self.claimed);
         Recovery { records, ailing, secrets: &self.secrets }
     }
 
     pub(super) fn preparing(&mut self) -> Prepare<'_> {
-        let Remembered { records, running, history, backoff, secrets, counted, prepare, .. } = &mut *self.mem;
-        let claimed = &mut self.claimed;
-        let records = Records { scope: self.scope, memory: records, running, history, backoff, claimed };
+        let Remembered { revisions, secrets, counted, prepare, .. } = &mut *self.mem;
+        let records = revisions.lend(self.scope, &mut self.claimed);
         Prepare { records, secrets: &mut self.secrets, known: secrets.as_ref(), counted, memory: prepare }
     }
 

@@ -105,7 +105,7 @@ impl Pass<'_> {
             Operation::Hold(hold) => !matches!(hold, Hold::Suspended | Hold::ReleaseNameTaken { .. }),
             _ => false,
         };
-        let Some((Head::Ours(head), _)) = &self.mem.records.head else { return false };
+        let Some((Head::Ours(head), _)) = &self.mem.revisions.records.head else { return false };
         rests && self.newest().own_private().is_some() && head.record.state == State::Deployed
     }
 }

@@ -65,6 +65,28 @@ pub(in crate::reconcile) struct PendingHistory {
     pub given_up: Vec<u32>,
 }
 
+/// What [`Records`] changes of what is remembered of one release.
+#[derive(Default)]
+pub(in crate::reconcile) struct RevisionMemory {
+    pub records: RecordMemory,
+    /// The operation under way.
+    pub running: Option<Box<Running>>,
+    pub history: PendingHistory,
+    pub backoff: Backoff,
+}
+
+impl RevisionMemory {
+    /// The stage that changes it.
+    pub(in crate::reconcile) fn lend<'a>(
+        &'a mut self,
+        scope: Scope<'a>,
+        claimed: &'a mut Option<Turn>,
+    ) -> Records<'a> {
+        let Self { records, running, history, backoff } = self;
+        Records { scope, memory: records, running, history, backoff, claimed }
+    }
+}
+
 /// What is known of the newest record, and decides what is done about it. Changes nothing.
 #[derive(Clone, Copy)]
 pub(in crate::reconcile) struct NewestRecord<'a> {
