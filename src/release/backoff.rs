@@ -116,6 +116,40 @@ impl Heat {
     }
 }
 
+/// An object that is written often without differing from its manifest: it is looked at less often while that goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Noise {
+    alarms: u32,
+    last: Option<Timestamp>,
+}
+
+/// So many false alarms are looked into at once.
+const ALARMS_FREE: u32 = 5;
+/// However noisy an object is, it is looked at this often.
+const ALARM_CAP: Duration = Duration::from_secs(10);
+/// After this time without any, the count begins anew.
+const ALARM_QUIET: Duration = Duration::from_mins(1);
+
+impl Noise {
+    /// Takes note of a false alarm.
+    pub fn alarm(&mut self, now: Timestamp) {
+        let over = |last: Timestamp| last.checked_add(ALARM_QUIET).is_ok_and(|over| over <= now);
+        if self.last.is_some_and(over) {
+            self.alarms = 0;
+        }
+        self.alarms = self.alarms.saturating_add(1);
+        self.last = Some(now);
+    }
+
+    /// When the object may be looked at again; `None`: now.
+    #[must_use]
+    pub fn wait_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let over = self.alarms.checked_sub(ALARMS_FREE)?;
+        let wait = look(over.saturating_add(1)).min(ALARM_CAP);
+        self.last?.checked_add(wait).ok().filter(|at| now < *at)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +195,21 @@ mod tests {
         assert_eq!(heat.wait_until(at(1061)), None);
         heat.reverted(at(1061));
         assert!(!heat.contended(at(1062)));
+    }
+
+    #[test]
+    fn noise_is_looked_into_less_often_and_never_ignored() {
+        let mut noise = Noise::default();
+        let mut now = at(1000);
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            let until = noise.wait_until(now).unwrap_or(now);
+            waits.push(until.duration_since(now).as_secs());
+            now = until;
+            noise.alarm(now);
+        }
+        assert_eq!(waits, [0, 0, 0, 0, 0, 2, 4, 8, 10]);
+        noise.alarm(at(2000));
+        assert_eq!(noise.wait_until(at(2000)), None);
     }
 }

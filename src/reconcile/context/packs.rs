@@ -8,9 +8,8 @@ use futures::channel::mpsc::UnboundedSender;
 use crate::cluster::{Account, Reference, Turns};
 use crate::pack::{self, Pack};
 use crate::reconcile::Error;
-use crate::reconcile::context::fair::FairTurns;
-use crate::reconcile::context::fair::Shares;
-use crate::reconcile::context::fair::Turn;
+use crate::reconcile::context::fair::{FairTurns, Shares, Turn};
+use crate::reconcile::context::values::NODE;
 use crate::release::ReleaseKey;
 use crate::source::lru::WeightedLru;
 
@@ -20,8 +19,6 @@ const KEPT: usize = 64;
 const KEPT_BYTES: usize = 64 << 20;
 /// Places that are remembered: the same content may be read at many.
 const PLACES: usize = 4096;
-/// What one scalar, list or map of the values takes, at most.
-const NODE: usize = 200;
 /// Packs that are decoded or rendered at a time: each may take a hundred MiB while it lasts. One namespace never has all of
 /// them, for what runs cannot be stopped when another one comes.
 const TURNS: Shares = Shares { capacity: 2, each: 1, patience: Duration::from_secs(10), lent: true };
@@ -88,16 +85,11 @@ impl Packs {
     /// users share one pack.
     pub(in crate::reconcile) fn put(&self, place: Place, version: u64, pack: Pack) -> Arc<Pack> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = &mut *kept;
         let digest = pack.digest.clone();
-        let weight = weight(&pack);
-        let shared = kept.packs.remove(&digest).unwrap_or_else(|| Arc::new(pack));
-        if let Some(before) = kept.places.remove(&place) {
-            kept.drop_if_unused(&before.digest);
-        }
-        for (gone, _) in kept.packs.put(digest.clone(), Arc::clone(&shared), weight) {
-            kept.places.retain(|_, found| found.digest != gone);
-        }
+        let before = kept.places.remove(&place).filter(|before| before.digest != digest);
+        before.iter().for_each(|before| kept.drop_if_unused(&before.digest));
+        let known = kept.packs.get(&digest).map(|pack| Arc::clone(pack));
+        let shared = known.unwrap_or_else(|| kept.add(pack));
         let found = Found { version, read_at: Instant::now(), digest };
         for (_, gone) in kept.places.put(place, found, 1) {
             kept.drop_if_unused(&gone.digest);
@@ -112,6 +104,14 @@ impl Packs {
 }
 
 impl Kept {
+    fn add(&mut self, pack: Pack) -> Arc<Pack> {
+        let (digest, weight, pack) = (pack.digest.clone(), weight(&pack), Arc::new(pack));
+        for (gone, _) in self.packs.put(digest, Arc::clone(&pack), weight) {
+            self.places.retain(|_, found| found.digest != gone);
+        }
+        pack
+    }
+
     /// What stands at no place any more is not found any more.
     fn drop_if_unused(&mut self, digest: &str) {
         if !self.places.iter().any(|(_, found)| found.digest == digest) {

@@ -13,7 +13,7 @@ use crate::plan::rights::{Right, describe, grants};
 
 /// So long an answer is believed. A right that goes meanwhile is missed by the call that needs it.
 const BELIEVED: Duration = Duration::from_secs(60);
-/// A refusal is believed no longer than this: somebody may just have granted what was missing.
+/// A refusal is believed no longer than this: an administrator may just have granted what was missing.
 const REFUSAL_BELIEVED: Duration = Duration::from_secs(1);
 /// The same for a single right: each takes a question of its own.
 const SINGLE_REFUSAL_BELIEVED: Duration = Duration::from_secs(5);
@@ -119,7 +119,7 @@ impl Kept {
     }
 }
 
-/// An answer holds for whoever asked before it was looked for, however long that took, and for a while for others.
+/// An answer holds for a release that asked before it was looked for, however long that took, and for a while for others.
 fn holds(read_at: Instant, asked_at: Instant, believed: Duration) -> bool {
     read_at >= asked_at || read_at.elapsed() < believed
 }

@@ -11,8 +11,8 @@ use crate::source::values::Parsed;
 
 /// What the values kept may weigh together; what was not used for the longest time goes first.
 const KEPT_BYTES: usize = 32 << 20;
-/// What one scalar, list or map takes, at most.
-const NODE: usize = 200;
+/// What one scalar, list or map takes in memory, at most.
+pub(super) const NODE: usize = 200;
 /// Texts kept.
 const KEPT: usize = 10_000;
 

@@ -59,7 +59,7 @@ impl Walks {
                 None => return Err(walk.since),
             }
         }
-        // One that nobody asks about any more makes room.
+        // One that no release asks about any more makes room.
         walks.retain(|_, walk| walk.found.as_ref().is_none_or(|(at, _)| at.elapsed() < BELIEVED));
         let since = Instant::now();
         walks.insert(token.clone(), Walk { since, found: None, _task: None });
@@ -76,7 +76,7 @@ impl Walks {
                 if let Some(walk) = lock(&shared).get_mut(&key).and_then(|walks| walks.get_mut(&token)) {
                     walk.found = Some((Instant::now(), found));
                 }
-                // Nobody listens only when the process is ending.
+                // The receiver is gone only when the process is ending.
                 let _ = wake.unbounded_send(key);
             }
         });

@@ -22,15 +22,11 @@ impl Notes<'_> {
         action: DriftAction,
     ) {
         let id = &suspicion.id;
-        let body =
-            locked_part(object, Objects { scope: self.scope }.asked_rules(), &suspicion.managed_fields);
+        let live = Objects { scope: self.scope };
+        let body = locked_part(object, live.asked_rules(), &suspicion.managed_fields);
         let rival = managed_fields::rivals(&body, &suspicion.managed_fields).into_iter().next();
         let rival = rival.or_else(|| {
-            let added = Objects { scope: self.scope }.added(
-                object,
-                Objects { scope: self.scope }.asked_rules(),
-                &suspicion.managed_fields,
-            );
+            let added = live.added(object, live.asked_rules(), &suspicion.managed_fields);
             added.into_iter().next()
         });
         let manager = rival.as_ref().map(|taken| taken.manager.clone());

@@ -11,8 +11,7 @@ use jiff::Timestamp;
 
 use crate::api::{Class, conditions};
 use crate::manifest::ObjectId;
-use crate::release::backoff::{self, Heat};
-use crate::release::guard::Noise;
+use crate::release::backoff::{self, Heat, Noise};
 use crate::watch::Suspicion;
 
 /// Drift of one release: what was put back and what is being fought over.
@@ -251,7 +250,7 @@ impl DriftMemory {
     }
 
     /// Drops what is cold.
-    pub(in crate::reconcile) fn cool(&mut self, now: Timestamp) {
+    fn cool(&mut self, now: Timestamp) {
         self.heat.retain(|_, heat| heat.cold_at().is_some_and(|at| now < at));
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at objects that somebody else installed, and puts back what differs.
+//! Looks at objects that another tool installed, and puts back what differs.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -30,7 +30,6 @@ impl External<'_> {
         let current = head.revision().map(|revision| (revision, head.version.clone()));
         let same_rules = self.live().asked_rules().iter().map(|rule| &rule.source).eq(&guard.rules);
         let anew = guard.tracked != current || !same_rules || guard.strict != self.scope.settings.strict;
-        self.drift.cool(self.scope.now);
         self.drift.revert_at = None;
         let lost = self.scope.ctx.guards.table().take_lost(self.scope.key);
         guard.due.extend(lost);
@@ -142,7 +141,7 @@ impl External<'_> {
         };
         let writes = |look: &Result<Look, Error>| matches!(look, Ok(Look::Gone | Look::Differs { .. }));
         if !warn && looks.iter().any(|(_, _, look)| writes(look)) {
-            // Whoever installs announces it before anything is touched: what was read before this is its own no more.
+            // An installer announces it before anything is touched: what was read before this is its own no more.
             let still = self.is_still_newest(lock, guard).await;
             if !matches!(still, Ok(true)) {
                 for (suspicion, ..) in &looks {
@@ -205,7 +204,7 @@ impl External<'_> {
         (suspicion, locked, done)
     }
 
-    /// Somebody changed a field and changed it back: it is as it should be, and it is theirs. An installer that applies
+    /// A field manager changed a field and changed it back: it is as it should be, and that manager owns it. An installer that applies
     /// has it again by now, but would meet a conflict with its next change of it.
     async fn hold_alone(
         &self,
@@ -254,7 +253,7 @@ impl External<'_> {
         let taken = left_to_others(&guarded.body, &managed);
         let body = plan::revert_body(guarded, &holder, &value, &taken, scaled);
         let would = self.scope.cluster.put_back(api_version, id, &body, &holder, Mode::DryRun).await?;
-        // Whoever only looks is not told of a value that is as it should be, whoever holds it.
+        // In Warn mode a value that is as it should be is not told, whatever field manager holds it.
         let warn = self.scope.settings.drift == DriftMode::Warn;
         let differs = plan::would_change(&value, &would.value(), Some(&holder).filter(|_| !warn));
         let live = Box::new(live);
