@@ -83,7 +83,7 @@ async fn a_forged_pending_revision_is_never_resumed() {
     smuggle(&mut record, &evil(&namespace));
     // A private part and a good MAC, but of revision 1.
     let mut secret = h.record_secret("web", 1).await;
-    let forged = h.write_as_another_tool(&record).await;
+    let forged = h.as_another_tool(&record).await;
     secret.metadata.name.clone_from(&forged.metadata.name);
     secret.metadata.labels.clone_from(&forged.metadata.labels);
     let release = forged.data.unwrap()["release"].clone();

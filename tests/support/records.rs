@@ -123,8 +123,12 @@ impl Harness {
 
     /// Stores a revision as another tool does: the whole object, without what is ours in it.
     pub async fn write_as_another_tool(&self, record: &Record) -> Secret {
-        self.put(codec::encode(record, None, Compression::Zstd, &self.record_key().await, false).unwrap())
-            .await
+        self.put(self.as_another_tool(record).await).await
+    }
+
+    /// What another tool would store, not stored.
+    pub async fn as_another_tool(&self, record: &Record) -> Secret {
+        codec::encode(record, None, Compression::Zstd, &self.record_key().await, false).unwrap()
     }
 
     /// Stores a revision that this operator could have written.
