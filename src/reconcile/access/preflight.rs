@@ -9,7 +9,7 @@ use crate::reconcile::access::Access;
 use crate::watch::Seen;
 
 impl Access<'_> {
-    /// Whoever is to act is there. Costs a read only while the watch of service accounts knows nothing.
+    /// The account that is to act is there. Costs a read only while the watch of service accounts knows nothing.
     pub(in crate::reconcile) async fn require_account(&self) -> Result<(), Error> {
         let account = match (&self.scope.settings.acts_as, self.scope.cluster.account()) {
             (ActsAs::Operator, _) => return Ok(()),
@@ -22,7 +22,7 @@ impl Access<'_> {
         Err(Error::AccountNotFound { account: account.clone() })
     }
 
-    /// A deletion has nobody who could do it. Asks the API server: nothing is ever undone of what follows.
+    /// A deletion has no account that could do it. Asks the API server: nothing is ever undone of what follows.
     pub(in crate::reconcile) async fn account_gone(&self) -> Result<bool, Error> {
         match (&self.scope.settings.acts_as, self.scope.cluster.account()) {
             (ActsAs::Operator, _) => Ok(false),
@@ -60,7 +60,7 @@ impl Access<'_> {
         let Some(account) = self.scope.cluster.account().filter(|_| !missing.is_empty()) else {
             return Ok(());
         };
-        // Bindings go with their namespace, so that nobody may do anything in one that is not there.
+        // Bindings go with their namespace, so that no account may do anything in one that is not there.
         let target = &self.scope.settings.target_namespace;
         if !makes_namespace
             && missing.refused.iter().any(|right| right.namespace.as_ref() == Some(target))

@@ -129,7 +129,7 @@ impl Crds<'_> {
         Ok(())
     }
 
-    /// Which definitions go with the release; refuses while objects would go along that nobody agreed to lose.
+    /// Which definitions go with the release; refuses while objects would go along that no user agreed to lose.
     pub(in crate::reconcile) async fn judge_deletion(&self, shipped: &mut [Shipped]) -> Result<(), Error> {
         let mut blocked = Vec::new();
         for one in shipped.iter_mut() {

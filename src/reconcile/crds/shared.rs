@@ -74,7 +74,7 @@ impl TakeOver<'_> {
         self.apply_begun(stored).await
     }
 
-    /// Applies the definitions of a deployed revision that nobody has seen applied yet.
+    /// Applies the definitions of a deployed revision that no release has seen applied yet.
     async fn apply_begun(&mut self, mut stored: Stored) -> Result<(), Error> {
         let scope = self.deployed.records.scope;
         let objects = crate::reconcile::records::parsed::objects_in(&stored).await?;

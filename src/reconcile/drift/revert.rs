@@ -43,7 +43,7 @@ impl Drift<'_> {
         watched
     }
 
-    /// Drift is told and not put back: that is asked for, or a person vouched for what the record says and nobody has
+    /// Drift is told and not put back: the spec asks for that, or a user vouched for what the record says and no key has
     /// proved it.
     fn only_warns(&self) -> bool {
         let accepted = self.deployed.records.newest().own_private().is_some_and(|private| private.accepted);
@@ -160,7 +160,7 @@ impl Drift<'_> {
                 Some(meta) => hidden = Some((is_hidden(&meta), meta.managed_fields.unwrap_or_default())),
                 None => {
                     // A create applies the whole object, because there is no live value to keep, and what it
-                    // applies is ours until somebody takes it again.
+                    // applies is ours until another field manager takes it again.
                     entry.handed_over.clear();
                     entry.ignored = wishes(rules, object).as_ref().map(of_new).unwrap_or_default();
                     action = DriftAction::Recreated;
@@ -239,7 +239,7 @@ impl Drift<'_> {
         if let (Some(before), true) = (&left.live, left.object.is_some())
             && before.live.data == applied.live.data
         {
-            // Somebody set what is left to him, and what is one value with it is ours again.
+            // Another field manager set what is left to it, and what is one value with it is ours again.
             action = DriftAction::HandedOver;
         }
         // The apply changed nothing: a false alarm, unless it taught us what to expect.
@@ -270,7 +270,7 @@ impl Drift<'_> {
         let live = self.scope().cluster.get(&entry.api_version, &entry.id).await?;
         let body = match (&wishes, &live) {
             (Some(wishes), Some(live)) => {
-                // What is left to others differs for nobody.
+                // What is left to other field managers does not count as a difference.
                 let body = as_live(object, wishes, &live.value(), live.managed_fields());
                 let entry = InventoryEntry { ignored: Vec::new(), ..entry.clone() };
                 plan::apply_body(&Object { body, ..object.clone() }, &entry, marks)

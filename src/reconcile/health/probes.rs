@@ -109,7 +109,7 @@ fn needed(object: &Object) -> Vec<Right> {
         needed.push(right("list", "", "pods", namespace, ""));
     }
     if let Check::Command { .. } = probe.check {
-        // Its pods have names that nobody knows before.
+        // The names of its pods are not known before.
         let name = if probe.target == Target::Pod { &object.id.name } else { "" };
         // A websocket is a GET, and a command is more than that.
         needed.extend(["get", "create"].map(|verb| right(verb, "", "pods/exec", namespace, name)));

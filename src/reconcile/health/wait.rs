@@ -155,7 +155,7 @@ impl Waits<'_> {
         Ok(())
     }
 
-    /// Why the pods of a workload fail, if they do. Whoever may not list pods learns it from the deadline.
+    /// Why the pods of a workload fail, if they do. An account that may not list pods learns it from the deadline.
     async fn failed_pod(&self, id: &ObjectId, live: &Value) -> Option<Health> {
         match self.scope.cluster.newest_pods(id, live).await {
             Ok(pods) => health::workload_failure(&pods, self.scope.now),

@@ -11,7 +11,7 @@ use crate::manifest::{ObjectId, group_of};
 use crate::pack::render::{Asked, Lookup, Refusal};
 use crate::storage::RECORD_KEY_SECRET;
 
-/// The cluster as the templates of one release see it. It reads as whoever acts for the release.
+/// The cluster as the templates of one release see it. It reads as the account that acts for the release.
 pub(crate) struct Seen {
     pub cluster: Arc<Cluster>,
     /// Of the operator: the async work runs there while the render waits.
@@ -21,7 +21,7 @@ pub(crate) struct Seen {
     pub own_namespace: String,
     /// `--allow-lookup`: further namespaces; `*` is all of them, and kinds without a namespace.
     pub allowed: Arc<[String]>,
-    /// The Secrets that were found: what they hold is told to nobody.
+    /// The Secrets that were found: what they hold is never told.
     pub secrets: Arc<Mutex<Vec<Value>>>,
 }
 

@@ -80,7 +80,7 @@ impl Objects<'_> {
             },
             "data": {names::DATA_BEFORE: STANDARD.encode(&text)},
         });
-        // One that is there holds the same: its name says so, and whoever reads it checks.
+        // One that is there holds the same: its name says so, and a reader checks it.
         self.scope.ctx.as_operator.create("v1", &secret, &body).await?;
         Ok(digest)
     }
@@ -101,7 +101,7 @@ impl Objects<'_> {
         Ok(kept.filter(|(of, _)| *of == kept_name(uid, id)).map(|(_, before)| before))
     }
 
-    /// Deletes what need not be kept any more. What stays for an error stays for nothing, and harms nobody.
+    /// Deletes what need not be kept any more. What stays for an error stays for nothing, and does no harm.
     pub(in crate::reconcile) async fn forget_kept(&self, digests: Vec<String>) {
         for digest in digests {
             let id = kept_secret(self.scope.settings, &digest);
@@ -120,7 +120,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Gives an adopted object back: its values of before that nobody changed since, without our marks and our ownership.
+    /// Gives an adopted object back: its values of before that no field manager changed since, without our marks and our ownership.
     /// Done again after a crash it finds nothing of ours.
     pub(in crate::reconcile) async fn hand_back(
         &self,

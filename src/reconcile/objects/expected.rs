@@ -69,7 +69,7 @@ impl Objects<'_> {
     }
 
     /// Objects are tracked from what the records say, and a record may outlive its release: what is tracked for a
-    /// release that is not there any more is nobody's.
+    /// release that is not there any more belongs to no release.
     async fn evict_departed(&self, inventory: &[InventoryEntry]) -> Result<(), Error> {
         let others: BTreeSet<ReleaseKey> = {
             let table = self.scope.ctx.objects.table();
@@ -122,7 +122,7 @@ impl<'a> Expected<'a> {
         Ok(())
     }
 
-    /// Makes sure of the same before an operation, for what it is going to apply: nobody may have looked yet.
+    /// Makes sure of the same before an operation, for what it is going to apply: no pass may have looked yet.
     pub(in crate::reconcile) async fn expect_wanted(
         &mut self,
         wanted: &[InventoryEntry],

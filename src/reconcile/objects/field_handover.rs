@@ -1,4 +1,4 @@
-//! Fields that somebody in the cluster sets by trade: left to them, without a moment at which they are reset.
+//! Fields that another controller of the cluster sets by trade: left to them, without a moment at which they are reset.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -119,7 +119,7 @@ impl Objects<'_> {
     }
 
     /// Leaves replicas to an autoscaler, without the reset that dropping an owned field would cause: the live value gets
-    /// another owner first. What was `absent` may be somebody else's by now.
+    /// another owner first. What was `absent` may be another owner's by now.
     ///
     /// An autoscaler of the namespace that is content has written nothing, so it is looked for when the number that the
     /// manifest says is another one than before.
@@ -183,7 +183,7 @@ fn hand_over(entry: &mut InventoryEntry, pointers: Vec<String>) {
     }
 }
 
-/// Fields that somebody in the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
+/// Fields that another controller of the cluster sets by trade: replicas by an autoscaler, CA bundles by an injector.
 pub(crate) fn left_to_others(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<String> {
     let mut pointers = managed_fields::taken_ca_bundles(body, managed_fields);
     if managed_fields::autoscaled(managed_fields) && plan::lost_replicas(body, managed_fields) {

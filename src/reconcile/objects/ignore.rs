@@ -87,7 +87,7 @@ impl<'a> Objects<'a> {
             let settled = settled.unwrap_or_default();
             if let Some(fields) = &settled.hand_over {
                 match self.scope.cluster.keep(&object.api_version, id, fields).await {
-                    // Somebody sets such a field at this very moment: it is his then.
+                    // A field manager sets such a field at this very moment: then it owns the field.
                     Err(error) if error.is_conflict() && tries < TRIES => continue,
                     kept => kept?,
                 }
@@ -187,7 +187,7 @@ impl<'a> Objects<'a> {
                 break;
             }
             match self.scope.cluster.take_away(names::MANAGER_OWN, api_version, id, &applied, &places).await {
-                // What has come back with the same write is for nobody to take away.
+                // What has come back with the same write is not to be taken away.
                 Ok(done) => {
                     applied = done;
                     break;
@@ -221,7 +221,7 @@ impl<'a> Objects<'a> {
             && !entry.is_open()
     }
 
-    /// Whether somebody other than its autoscaler changed the replicas of a workload that an autoscaler of the namespace
+    /// Whether a field manager other than its autoscaler changed the replicas of a workload that an autoscaler of the namespace
     /// is there for: then they are the autoscaler's. Costs a read only when the replicas were changed.
     pub(in crate::reconcile) async fn has_autoscaler(
         &self,

@@ -2,7 +2,7 @@
 //! stay as they are, as `spec.upgrade.immutableFields` says.
 //!
 //! Only operations do this; the lock deletes nothing. What may be deleted is what this release made, what is not to be
-//! kept, and what holds no data of its own. Nothing of it is written down: whoever takes over an operation finds the
+//! kept, and what holds no data of its own. Nothing of it is written down: a process that takes over an operation finds the
 //! object as it was, on its way out, or gone, and each of these says by itself what comes next.
 
 use std::collections::HashMap;
@@ -106,7 +106,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Whoever acts for the release has to be allowed to delete it.
+    /// The account that acts for the release has to be allowed to delete it.
     pub(in crate::reconcile) fn may_have_to_recreate(&self, entry: &InventoryEntry) -> bool {
         self.scope.settings.immutable_fields == ImmutableFields::Recreate
             && entry.uid.is_some()
@@ -140,7 +140,7 @@ impl Rollout<'_> {
                 self.tally.skipped(revision, id);
                 let entry = private.inventory.iter_mut().find(|entry| entry.id == *id);
                 if let Some(entry) = entry {
-                    // It is not what this revision wants, so nobody can say what it is locked to.
+                    // It is not what this revision wants, so there is nothing to lock it to.
                     entry.fingerprint = None;
                     entry.skipped = fields;
                     self.records.scope.ctx.objects.table().expect(id, None, entry.uid.clone());

@@ -36,7 +36,7 @@ pub(in crate::reconcile) struct Survey {
 }
 
 impl Objects<'_> {
-    /// Refuses to touch an object that exists and is somebody else's. Only objects that no earlier revision
+    /// Refuses to touch an object that exists and that another owner has. Only objects that no earlier revision
     /// applied cost a call, and all of them as long as none was deployed; what this very line of revisions made passes. `before`: in
     /// which revision the objects that the records know last changed, if records can say.
     pub(in crate::reconcile) async fn check_ownership(
@@ -101,7 +101,7 @@ impl Objects<'_> {
     }
 
     /// Objects that an operation has made before this process began, and in whose place there is nothing or another object now.
-    /// Once a revision was deployed the lock would put them back; before that they may be somebody else's.
+    /// Once a revision was deployed the lock would put them back; before that they may be another owner's.
     pub(in crate::reconcile) async fn made_anew(&self, stored: &Stored) -> Result<BTreeSet<ObjectId>, Error> {
         let first = |private: &&Private| private.last_deployed.is_none() && private.unreachable.is_none();
         let inventory = stored.private.as_ref().filter(first).map_or(&[][..], |private| &private.inventory);
@@ -201,7 +201,7 @@ impl Objects<'_> {
 }
 
 /// Whether the line of revisions `uid` made a live object, of which its record knows the uid `made`, or none. Where it knows
-/// another, somebody made the object anew: a process of ours that died before that was written down has applied it, and a copy
+/// another, the object was made anew: a process of ours that died before that was written down has applied it, and a copy
 /// that carries our marks nobody of us has. Where it knows none the marks count, as far as a record explains them: a revision
 /// whose record is lost may have adopted the object. What was left in the cluster because its policy says so is in no record.
 fn is_made_by(

@@ -87,7 +87,7 @@ impl Observe<'_> {
 
     async fn read_head(&mut self, of: &RecordsOf, newest: Newest) -> Result<(), Error> {
         if self.records.running.as_ref().is_some_and(|running| !same_record(&running.stored, newest)) {
-            // Somebody else wrote the record of our running operation.
+            // Another writer wrote the record of our running operation.
             *self.records.running = None;
         }
         // A part that is put back while the record is read is news already.

@@ -16,7 +16,7 @@ pub(in crate::reconcile) struct PendingHolder<'a> {
 }
 
 impl PendingHolder<'_> {
-    /// Finds out who holds the release up, by one read for each state of the record. Whoever cannot be found out stays
+    /// Finds out who holds the release up, by one read for each state of the record. A holder that cannot be found out stays
     /// unknown: there is nothing that waits for it.
     pub(in crate::reconcile) async fn learn(&mut self, outcome: &Outcome) {
         let held = matches!(outcome.decision.operation, Operation::Hold(Hold::ForeignPending { .. }));
@@ -51,7 +51,7 @@ impl PendingHolder<'_> {
 }
 
 fn whose(claim: &Claim) -> String {
-    // Whoever wrote the record chose how long that is.
+    // The writer of the record chose how long that is.
     let holder = claim.holder.as_ref().map(|holder| conditions::cut(holder, NAME_MAX));
     match (claim.foreign, holder) {
         (true, None) => "another tool".to_owned(),

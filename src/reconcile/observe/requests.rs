@@ -20,7 +20,7 @@ impl Observe<'_> {
         begun || asked || (self.records.scope.settings.test.enabled && private.tested.is_none())
     }
 
-    /// The digest of the plan for these inputs, as long as nobody has approved it.
+    /// The digest of the plan for these inputs, as long as no user has approved it.
     ///
     /// It holds for these inputs on top of what is deployed: through retries, and not once more when the same inputs are
     /// wanted again later, nor for another release, nor after records were lost.

@@ -44,7 +44,7 @@ impl Departing<'_> {
 
     /// A process may have died between the last record and what is left of it.
     ///
-    /// Nobody else takes the name while the release is there. Once it is gone, what is kept under the name is somebody
+    /// No other release takes the name while the release is there. Once it is gone, what is kept under the name is somebody
     /// else's, and the watch may not have told us yet: so the API server is asked.
     pub(in crate::reconcile) async fn clear_up_records(&self) -> Result<(), Error> {
         let gone = matches!(self.newest.memory.head, None | Some((Head::None, _)));
@@ -158,11 +158,11 @@ impl Departing<'_> {
             match self.live().take_away(&entry, owner_uid).await {
                 Ok(Away::Stays) => left.kept.push(entry.id),
                 Ok(Away::Going | Away::NotOurs) => {}
-                // Nobody is going to mend it, so nothing waits for that. Longer than an uninstall may take nothing waits
+                // No retry mends it, so nothing waits for that. Longer than an uninstall may take nothing waits
                 // for anything.
                 Err(error) if late || error.class() != crate::api::Class::Retry => {
                     tracing::debug!(release = %self.scope().key, error = self.secrets.shown(&error), "an object is left behind");
-                    // Whoever may not look learns from the operator's watch that it went before.
+                    // An account that may not look learns from the operator's watch that it went before.
                     if !self.scope().ctx.objects.table().is_gone(&entry.id) {
                         left.refused.push(entry.id);
                     }

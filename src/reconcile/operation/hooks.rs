@@ -1,6 +1,6 @@
 //! Runs one hook to its end: written down before it is created, and with its result before anything follows from it.
 //!
-//! A run is known by the annotation `sherpack.io/hook-run` of its object: whoever finds an object of this very run
+//! A run is known by the annotation `sherpack.io/hook-run` of its object: a process that finds an object of this very run
 //! goes on with it, so that no crash and no second process makes it run twice.
 
 use crate::api::reasons;
@@ -67,7 +67,7 @@ impl Operate<'_> {
             _ => None,
         };
         let Some((attempt, phase, hook)) = found else {
-            // Another version of the operator wrote it: nobody can wait for what cannot be found.
+            // Another version of the operator wrote it: what cannot be found cannot be waited for.
             if let Some(private) = running.stored.private.as_mut() {
                 private.operation = None;
             }
@@ -83,7 +83,7 @@ impl Operate<'_> {
                 Ok(Some(progress))
             }
             Seen::NotBegun => {
-                // Whoever comes to it runs it: it has no result.
+                // The next pass that comes to it runs it: it has no result.
                 self.checkpoint(&mut running, operation_phase(phase), 0, None).await?;
                 self.scope.ctx.objects.table().forget(self.scope.key, &hook.object.id);
                 Ok(None)

@@ -82,7 +82,7 @@ impl Operate<'_> {
         ids.filter_map(|id| Some((id.clone(), self.awaited_run(running, id)?))).collect()
     }
 
-    /// The Job of this name that the operation has made and waits for. One that nobody waits for is put back like all else.
+    /// The Job of this name that the operation has made and waits for. One that no step waits for is put back like all else.
     fn awaited_run(&self, running: &Running, id: &ObjectId) -> Option<String> {
         let uid = run_of(running, id)?;
         let named = |index: &usize| running.parts.objects.get(*index).is_some_and(|object| object.id == *id);
@@ -110,7 +110,7 @@ impl Operate<'_> {
         self.live().give_ttl(&mut running.stored).await?;
         let left = unsettled(running.stored.private.as_ref(), &ended);
         if let Stage::Wait { jobs, .. } = &mut running.stage {
-            // A suspended one is waited for by nobody; it may go on later.
+            // No step waits for a suspended one; it may go on later.
             jobs.retain(|id| !ended.contains(id) || left.contains(id));
         }
         Ok(())
@@ -128,7 +128,7 @@ pub(in crate::reconcile) fn run_of(running: &Running, id: &ObjectId) -> Option<S
     begun(running).find(|begun| open && begun.id == *id).map(|begun| begun.uid.clone())
 }
 
-/// Jobs whose end is written down: nobody waits for them.
+/// Jobs whose end is written down: no step waits for them.
 pub(in crate::reconcile) fn ended(running: &Running) -> BTreeSet<ObjectId> {
     let jobs = jobs(running.stored.private.as_ref());
     jobs.filter(|entry| entry.ran.is_some()).map(|entry| entry.id.clone()).collect()

@@ -1,6 +1,6 @@
 //! Objects that have to be gone before what a step applies can be what it has to be.
 //!
-//! Nothing of it is written down: whoever takes over an operation finds the object as it was, on its way out, or gone, and each of
+//! Nothing of it is written down: a process that takes over an operation finds the object as it was, on its way out, or gone, and each of
 //! these says by itself what comes next.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -49,7 +49,7 @@ impl Operate<'_> {
             entry.adopt(record.version, unexplained.contains(&entry.id));
         }
         for entry in private.inventory.iter_mut().filter(|entry| absent.contains(&entry.id)) {
-            // What comes there is another object, and may be somebody else's.
+            // What comes there is another object, and may be another owner's.
             (entry.uid, entry.fingerprint) = (None, None);
         }
         private.adopts = private.has_adopted();
@@ -113,7 +113,7 @@ impl Operate<'_> {
             }
             let parts = parts_in(&stored).await?;
             let plan = plan_of(&stored, &parts)?;
-            // Nobody knows how long ago it was asked whose they are; those that the process before applied carry our mark.
+            // It is not known how long ago it was asked whose they are; those that the process before applied carry our mark.
             let mut absent = never_applied(&stored);
             if !matches!(stored.record.state, State::Deployed | State::PendingUninstall { .. }) {
                 absent.extend(self.live().made_anew(&stored).await?);
@@ -130,7 +130,7 @@ impl Operate<'_> {
         Ok(())
     }
 
-    /// The deadline counts from here: the time that nobody worked on the operation is not its fault.
+    /// The deadline counts from here: the time in which no process worked on the operation does not count.
     fn running(
         &self,
         stored: Stored,
@@ -190,7 +190,7 @@ impl Operate<'_> {
                 }
                 self.fail(running, reason, message).await
             }
-            // Somebody else holds the record: what is to be done is theirs to say.
+            // Another writer holds the record: that writer says what is to be done.
             Err(error) if error.is_conflict() => Err(error),
             Err(error) if error.class() != Class::Retry && !self.bears(&error, &mut running) => {
                 let (reason, message) = (error.reason(), self.secrets.shown(&error));

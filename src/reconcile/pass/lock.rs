@@ -95,7 +95,7 @@ impl Pass<'_> {
             }
         };
         if again.is_err() {
-            // Nobody has been told: the request is as new as before.
+            // Nothing has been told: the request is as new as before.
             self.mem.revisions.backoff.requests = asked_before;
         }
         guard.manifest = None;

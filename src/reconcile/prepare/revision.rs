@@ -214,7 +214,7 @@ impl Prepare<'_> {
         let theirs = stop.clone();
         // Off the async threads: a hostile template may use all the fuel it has.
         let work = tokio::task::spawn_blocking(move || {
-            // Until the work has really ended, not only until nobody waits for it any more.
+            // Until the work has really ended, not only until no pass waits for it any more.
             let _turn = turn;
             let rendered = render::render(
                 &pack,

@@ -40,7 +40,7 @@ impl Prepare<'_> {
         Ok(())
     }
 
-    /// Whether what failed can be undone. When the revision to go back to is gone, nobody is asked to go back: the release
+    /// Whether what failed can be undone. When the revision to go back to is gone, no user is asked to go back: the release
     /// rests as it is.
     pub(in crate::reconcile) async fn has_way_back(
         &mut self,

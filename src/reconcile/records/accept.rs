@@ -1,4 +1,4 @@
-//! `sherpack.io/accept-record`: a person vouches for a record that nobody can prove.
+//! `sherpack.io/accept-record`: a user vouches for a record that no key proves.
 
 use futures::{StreamExt, stream};
 
@@ -25,7 +25,7 @@ impl NewestRecord<'_> {
 
 impl Records<'_> {
     /// Seals the record that the request names, if it still is that one. Its objects count only as far as they live and
-    /// carry this release's own mark: whoever wrote the record could name any object in it.
+    /// carry this release's own mark: the writer of the record could name any object in it.
     pub(in crate::reconcile) async fn accept_record(&mut self) -> Result<(), Error> {
         self.claim_head()?;
         let revision = self.memory.head.as_ref().and_then(|(head, _)| head.revision()).unwrap_or(0);
@@ -49,7 +49,7 @@ impl Records<'_> {
             self.strip(&mut private).await?;
             private.accepted = true;
             if stored.record.state.is_pending() {
-                // Nobody proved what it was about to do.
+                // No key proves what it was about to do.
                 let reason = format!(
                     "{}: its record was vouched for, not what it had still to do",
                     reasons::INTERRUPTED
@@ -89,14 +89,14 @@ impl Records<'_> {
         for entries in [&mut private.inventory, &mut private.leftovers, &mut private.hook_objects] {
             *entries = self.marked(std::mem::take(entries), &uid).await?;
             for adopted in entries.iter_mut().filter_map(|entry| entry.adopted.as_mut()) {
-                // Nobody proved what stands in that Secret.
+                // No key proves what stands in that Secret.
                 adopted.kept = None;
             }
         }
         Ok(())
     }
 
-    /// The uid of this release, or of one before it of this name that nobody else is.
+    /// The uid of this release, or of one before it of this name that no living release has.
     fn may_be_ours(&self, uid: &str) -> bool {
         let sees_all =
             self.scope.ctx.policy.watch_namespace.is_none() && self.scope.ctx.policy.watch_labels.is_none();

@@ -59,7 +59,7 @@ impl<'a> NewestRecord<'a> {
         })
     }
 
-    /// Somebody waits for an answer: to another spec, or to a request.
+    /// A user waits for an answer: to another spec, or to a request.
     pub(in crate::reconcile) fn spec_changed(&self) -> bool {
         self.scope.generation_changed()
             || self.scope.request_pending(names::RECONCILE_AT)
@@ -97,7 +97,7 @@ impl<'a> NewestRecord<'a> {
         }
     }
 
-    /// Whom the newest record names as its owner. What nobody has proved counts as well: it only keeps a rival away.
+    /// Whom the newest record names as its owner. What no key proves counts as well: it only keeps a rival away.
     pub(in crate::reconcile) fn head_owner(self) -> Option<&'a Owner> {
         match self.memory.head.as_ref().map(|(head, _)| head) {
             Some(Head::Ours(stored)) => stored.private.as_ref().map(|private| &private.owner),

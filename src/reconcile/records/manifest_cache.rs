@@ -1,4 +1,4 @@
-//! The manifest of what is deployed, kept small: what somebody changed is put back without reading the record first.
+//! The manifest of what is deployed, kept small: what another field manager changed is put back without reading the record first.
 
 use crate::manifest::Object;
 

@@ -46,7 +46,7 @@ impl Records<'_> {
         } else {
             self.memory.doubt_head();
         }
-        // Nothing else may ever end: whoever edits the spec faster than an operation ends makes revisions without bound.
+        // Nothing else may ever end: a user who edits the spec faster than an operation ends makes revisions without bound.
         self.retain_if_possible(revision).await;
         Ok(())
     }

@@ -99,9 +99,9 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// Whoever wrote it: it is not deployed any more, and not the newest one.
+    /// Our own or another tool's: it is not deployed any more, and not the newest one.
     async fn superseded(&mut self, mut stored: Stored) -> Result<(), Error> {
-        // To write what nobody has proved would lose its private part for good.
+        // To write what no key proves would lose its private part for good.
         if stored.record.state == State::Deployed && self.newest().doubtful(&stored).is_none() {
             stored.record.state = State::Superseded;
             stored.record.updated_at = self.scope.now;

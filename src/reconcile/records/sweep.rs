@@ -30,7 +30,7 @@ fn kept_by_name(settings: &Settings, name: String) -> ObjectId {
 }
 
 impl NewestRecord<'_> {
-    /// Sweeps after an operation. What stays for an error stays for nothing, and harms nobody.
+    /// Sweeps after an operation. What stays for an error stays for nothing, and does no harm.
     pub(in crate::reconcile) async fn sweep_kept(&self, private: Option<&Private>) {
         if !private.is_some_and(Private::has_adopted) {
             return;

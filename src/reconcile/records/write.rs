@@ -9,7 +9,7 @@ use crate::release::State;
 use crate::storage::{Head, Records as _, Stored};
 
 impl Records<'_> {
-    /// Writes a changed record. When somebody else wrote it first, whatever we know of it is worthless.
+    /// Writes a changed record. When another writer was first, nothing that we know of it holds.
     pub(in crate::reconcile) async fn save(&mut self, stored: &Stored, head: bool) -> Result<Stored, Error> {
         let records = self.access().record_store().await?;
         let written = records.update(stored, &stored.record, stored.private.as_ref(), head).await;

@@ -84,7 +84,7 @@ impl Tally {
     }
 }
 
-/// The object is older than our part of it: somebody else had made it, and we took it over.
+/// The object is older than our part of it: another owner had made it, and we took it over.
 fn existed(after: &Applied) -> bool {
     let meta = &after.live.metadata;
     let ours = meta.managed_fields.iter().flatten().find(|entry| {

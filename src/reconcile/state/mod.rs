@@ -112,7 +112,7 @@ pub(in crate::reconcile) struct Running {
     pub at: usize,
     /// The step that the stored checkpoint names.
     pub saved: usize,
-    /// What this process applied and nobody has waited for yet.
+    /// What this process applied and no step has waited for yet.
     pub applied: HashMap<ObjectId, Applied>,
     /// What was not there when this process began the operation.
     pub absent: BTreeSet<ObjectId>,
@@ -120,7 +120,7 @@ pub(in crate::reconcile) struct Running {
     pub hasty: bool,
     /// Replicas that an autoscaler sets were left to it.
     pub handed_over: bool,
-    /// What is not healthy and hinders nobody.
+    /// What is not healthy and hinders no step.
     pub ailing: Option<String>,
     /// Since when the API server refuses what may be refused for a moment only.
     pub refused_since: Option<Timestamp>,
@@ -206,7 +206,7 @@ pub(in crate::reconcile) struct Waiting {
 }
 
 impl Waiting {
-    /// An object at which nobody has looked yet.
+    /// An object at which no pass has looked yet.
     #[must_use]
     pub(in crate::reconcile) fn unseen(api_version: &str, message: &str, now: Timestamp) -> Self {
         Self {

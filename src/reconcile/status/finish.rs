@@ -25,7 +25,7 @@ use crate::watch::Newest;
 
 /// While a fetch runs, nothing that comes due is looked at more often.
 const FETCHING_AGAIN: Duration = Duration::from_secs(1);
-/// Somebody else wrote first: look again at once, but not in a tight loop.
+/// Another writer was first: look again at once, but not in a tight loop.
 pub(super) const CONFLICT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Turns what a pass came to into a status, Events, and a time to come back.
@@ -87,7 +87,7 @@ impl Finish<'_> {
         let again = self.come_back(&outcome);
         if let Some(since) = fetching_since(&outcome) {
             if !self.newest().spec_changed() {
-                // What the status says is still so, and nobody asked for more.
+                // What the status says is still so, and no user asked for more.
                 return Ok(again.map(|wait| wait.max(FETCHING_AGAIN)));
             }
             let queued = self.scope.ctx.packs.turns.waiting();

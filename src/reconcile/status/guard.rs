@@ -1,4 +1,4 @@
-//! The status of a release that locks what somebody else installed.
+//! The status of a release that locks what another tool installed.
 
 use super::drift::drift;
 use super::verdict::Verdict;

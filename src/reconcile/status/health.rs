@@ -1,5 +1,5 @@
 //! What the status says of the health of the objects: what the newest operation judged, as long as nothing that is known
-//! since says otherwise. Nobody asks the API server for it.
+//! since says otherwise. The API server is not asked for it.
 
 use super::{Facts, Finished, Outcome, Progress, stored};
 use crate::api::conditions::{self, ConditionStatus};
@@ -84,7 +84,7 @@ fn unjudged(
     }
 }
 
-/// Without its record nobody knows what belongs to the release.
+/// Without its record it is not known what belongs to the release.
 fn lost(outcome: &Result<Outcome, Error>) -> Option<Health> {
     let Ok(Outcome { decision, .. }) = outcome else { return None };
     let Operation::Hold(hold) = &decision.operation else { return None };

@@ -60,7 +60,7 @@ pub(super) struct Facts<'a> {
     pub invalid: Option<&'a Invalid>,
     /// Objects of the deployed revision that the watches know to be gone.
     pub missing: Vec<ObjectId>,
-    /// It locks what somebody else installed, and that is deployed.
+    /// It locks what another tool installed, and that is deployed.
     pub guards: bool,
     /// What the newest operation did with the objects.
     pub tally: &'a Tally,

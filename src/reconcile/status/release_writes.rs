@@ -53,7 +53,7 @@ impl ReleaseWrites<'_> {
     }
 
     async fn set_finalizers(&mut self, finalizers: &[String]) -> Result<SherpackRelease, Error> {
-        // The resourceVersion keeps a finalizer that somebody else added meanwhile.
+        // The resourceVersion keeps a finalizer that another controller added meanwhile.
         let version = self.newest_version();
         let patch = serde_json::from_value(json!([
             {"op": "test", "path": "/metadata/resourceVersion", "value": version},
@@ -71,7 +71,7 @@ impl ReleaseWrites<'_> {
         Ok(written)
     }
 
-    /// Writes the status unless nothing but times differ. `true`: it was written. Whoever changed the release meanwhile, it is the
+    /// Writes the status unless nothing but times differ. `true`: it was written. Whatever writer changed the release meanwhile, it is the
     /// status of the very object that the pass was about.
     ///
     /// One that the API server refuses for good is not sent again: what decisions need of it is written in its place.

@@ -16,7 +16,7 @@ const SHOW_EVERY: Duration = Duration::from_secs(5);
 const CONFLICTS: u32 = 5;
 
 impl Finish<'_> {
-    /// Somebody else wrote first. Nothing is wrong, what we knew is only not the newest any more; unless it goes on,
+    /// Another writer was first. Nothing is wrong, what we knew is only not the newest any more; unless it goes on,
     /// because something stands where we want to write and does not show in what we read.
     pub(in crate::reconcile) fn lost_a_race(&mut self, outcome: &Result<Outcome, Error>) -> bool {
         let Err(error) = outcome else {

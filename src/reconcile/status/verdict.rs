@@ -152,7 +152,7 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
     }
 }
 
-/// What to do about a record that nobody may act on unasked.
+/// What to do about a record that is not acted on unasked.
 fn doubted(doubtful: &Doubtful) -> Verdict {
     let Doubtful { doubt, digest, message } = doubtful;
     let (reason, restore) = match doubt {

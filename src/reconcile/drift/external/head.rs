@@ -1,4 +1,4 @@
-//! The newest revision of what is locked: from memory while the watches agree, else read, as whoever acts.
+//! The newest revision of what is locked: from memory while the watches agree, else read, as the account that acts.
 //!
 //! Of Helm, the Secrets of the newest revision, of the next one and of the first one are referred to, so that its
 //! change, its successor and a new installation are told by the watch of referenced objects. Records of other Sherpack
@@ -19,7 +19,7 @@ use crate::storage::{
 };
 use crate::watch::{Newest, RecordsOf};
 
-/// What a Sherpack tool may keep its records in; nobody but the operator reads its files.
+/// What a Sherpack tool may keep its records in; only the operator reads its files.
 const STORAGES: [HistoryStorage; 2] = [HistoryStorage::Secret, HistoryStorage::ConfigMap];
 
 impl External<'_> {

@@ -1,4 +1,4 @@
-//! Locks what somebody else installed: a release of Helm, or one of another Sherpack tool.
+//! Locks what another tool installed: a release of Helm, or one of another Sherpack tool.
 //!
 //! The newest revision is followed; while it is deployed, each of its objects that differs from the manifest is put
 //! back, and in every other state nothing is touched. What is put back is written under the name and in the way in

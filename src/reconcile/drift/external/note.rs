@@ -117,7 +117,7 @@ impl External<'_> {
     }
 }
 
-/// Somebody wrote the object, or the record, since it was read.
+/// Another writer changed the object, or the record, since it was read.
 fn is_conflict(error: &Error) -> bool {
     error.is_conflict() || matches!(error, Error::Cluster(error) if error.is_conflict())
 }

@@ -1,4 +1,4 @@
-//! `spec.drift.strict` beside a lock: what its managers added is taken away, in the name of whoever installed the object.
+//! `spec.drift.strict` beside a lock: what its managers added is taken away, in the name of the installer of the object.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::Value;

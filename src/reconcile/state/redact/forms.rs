@@ -1,4 +1,4 @@
-//! In which forms a text may stand in a message: as it is, quoted, escaped or encoded by whoever quotes it.
+//! In which forms a text may stand in a message: as it is, quoted, escaped or encoded by what quotes it.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
