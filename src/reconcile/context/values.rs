@@ -40,8 +40,9 @@ impl Default for ValuesKept {
 impl ValuesKept {
     pub(in crate::reconcile) fn get(&self, place: &Place, version: u64) -> Option<Parsed> {
         let mut kept = self.lock();
-        let (_, parsed) = kept.get(place).filter(|(found, _)| *found == version)?;
-        Some(parsed.clone())
+        // What is out of date counts as no use.
+        kept.peek(place).filter(|(found, _)| *found == version)?;
+        kept.get(place).map(|(_, parsed)| parsed.clone())
     }
 
     pub(in crate::reconcile) fn put(&self, place: Place, version: u64, parsed: Parsed) {

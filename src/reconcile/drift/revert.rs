@@ -7,13 +7,14 @@ use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
 use crate::api::{DriftMode, IgnoreRule};
-use crate::cluster::{Mode, is_hidden};
+use crate::cluster::{Applied, Mode, is_hidden};
 use crate::manifest::managed_fields::ignore::{as_live, wishes};
 use crate::manifest::{InventoryEntry, Object, ObjectId, managed_fields};
 use crate::plan;
 use crate::reconcile::Error;
 use crate::reconcile::access::Access;
 use crate::reconcile::access::claims::Claims;
+use crate::reconcile::context::fair::Turn;
 use crate::reconcile::drift::Drift;
 use crate::reconcile::objects::expected::Expected;
 use crate::reconcile::objects::field_handover::left_to_others;
@@ -21,6 +22,8 @@ use crate::reconcile::objects::ignore::Left;
 use crate::reconcile::objects::ignore::of_new;
 use crate::reconcile::records::parsed::objects_in;
 use crate::reconcile::state::drift::DriftAction;
+use crate::release::Private;
+use crate::storage::Stored;
 use crate::watch::Suspicion;
 
 const PARALLEL: usize = 8;
@@ -52,44 +55,60 @@ impl Drift<'_> {
 
     async fn correct_suspicions(&mut self) -> Result<(), Error> {
         let suspicions = self.scope().ctx.objects.suspicions(self.scope().key);
-        let (warn, now) = (self.only_warns(), self.scope().now);
-        let due = self.memory.due(suspicions, warn, now);
+        let due = self.memory.due(suspicions, self.only_warns(), self.scope().now);
         if due.is_empty() {
             return Ok(());
         }
-        let kept = self.deployed.records.newest().kept_objects().await;
-        let whole = kept.is_none();
-        let _room = match &kept {
-            Some(_) => None,
-            None => {
-                let weight = self.deployed.records.newest().weight();
-                Claims { scope: self.scope(), claimed: self.deployed.records.claimed }.to_correct(weight)?
-            }
-        };
-        let (stored, objects) = match kept {
-            Some(kept) => kept,
-            None => {
-                let stored = self.deployed.records.read_head_within().await?;
-                self.deployed.records.keep_manifest(&stored);
-                let objects = objects_in(&stored).await?;
-                (stored, objects)
-            }
-        };
-        let objects: BTreeMap<ObjectId, Object> =
-            objects.into_iter().map(|object| (object.id.clone(), object)).collect();
+        let Reading { stored, objects, whole, _room } = self.read_deployed().await?;
         let Some(mut private) = stored.private.clone() else { return Ok(()) };
-        let entries: BTreeMap<ObjectId, InventoryEntry> =
-            private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
+        let entries: BTreeMap<&ObjectId, &InventoryEntry> =
+            private.inventory.iter().map(|entry| (&entry.id, entry)).collect();
         let rules = self.live().rules(&private);
         let work = due.into_iter().filter_map(|suspicion| {
-            let (object, entry) = (objects.get(&suspicion.id)?, entries.get(&suspicion.id)?.clone());
+            let (object, entry) = (objects.get(&suspicion.id)?, (*entries.get(&suspicion.id)?).clone());
             Some(self.correct_one(suspicion, object, entry, &rules, &private.owner.uid))
         });
-        let results: Vec<_> =
+        let attempts: Vec<_> =
             stream::iter(work.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
-        let mut first_error = None;
-        let mut changed = false;
-        for Attempt { suspicion, object, entry, result } in results {
+        let Tried { taught, error } = self.remember(attempts, &mut private);
+        if error.is_some() {
+            self.deployed.secrets.recall(
+                self.deployed.known,
+                stored.record.version,
+                Some(&private.secrets),
+                objects.values(),
+            );
+        }
+        if taught {
+            // What is expected of an object is another now: a restart must know.
+            let mut stored = if whole { stored } else { self.deployed.records.read_head_whole().await? };
+            stored.private = Some(private);
+            let stored = self.deployed.records.save(&stored, true).await?;
+            self.deployed.records.wrote(&stored);
+        }
+        self.memory.error = error.as_ref().map(|error| self.deployed.secrets.shown(error));
+        error.map_or(Ok(()), Err)
+    }
+
+    /// The newest record and its objects: as they were kept, or read within the budget.
+    async fn read_deployed(&mut self) -> Result<Reading, Error> {
+        let by_id = |objects: Vec<Object>| objects.into_iter().map(|object| (object.id.clone(), object));
+        if let Some((stored, objects)) = self.deployed.records.newest().kept_objects().await {
+            return Ok(Reading { stored, objects: by_id(objects).collect(), whole: false, _room: None });
+        }
+        let weight = self.deployed.records.newest().weight();
+        let room =
+            Claims { scope: self.scope(), claimed: self.deployed.records.claimed }.to_correct(weight)?;
+        let stored = self.deployed.records.read_head_within().await?;
+        self.deployed.records.keep_manifest(&stored);
+        let objects = by_id(objects_in(&stored).await?).collect();
+        Ok(Reading { stored, objects, whole: true, _room: room })
+    }
+
+    fn remember(&mut self, attempts: Vec<Attempt<'_>>, private: &mut Private) -> Tried {
+        let (warn, now) = (self.only_warns(), self.scope().now);
+        let mut tried = Tried { taught: false, error: None };
+        for Attempt { suspicion, object, entry, result } in attempts {
             if warn && result.is_ok() {
                 self.memory.looked(&suspicion, now);
             }
@@ -101,29 +120,13 @@ impl Drift<'_> {
                     let stored = private.inventory.iter_mut().find(|stored| stored.id == entry.id);
                     if let Some(stored) = stored.filter(|_| taught) {
                         *stored = entry;
-                        changed = true;
+                        tried.taught = true;
                     }
                 }
-                Err(error) => first_error = first_error.or(Some(error)),
+                Err(error) => tried.error = tried.error.or(Some(error)),
             }
         }
-        if first_error.is_some() {
-            self.deployed.secrets.recall(
-                self.deployed.known,
-                stored.record.version,
-                Some(&private.secrets),
-                objects.values(),
-            );
-        }
-        if changed {
-            // What is expected of an object is another now: a restart must know.
-            let mut stored = if whole { stored } else { self.deployed.records.read_head_whole().await? };
-            stored.private = Some(private);
-            let stored = self.deployed.records.save(&stored, true).await?;
-            self.deployed.records.wrote(&stored);
-        }
-        self.memory.error = first_error.as_ref().map(|error| self.deployed.secrets.shown(error));
-        first_error.map_or(Ok(()), Err)
+        tried
     }
 
     async fn correct_one<'o>(
@@ -146,52 +149,27 @@ impl Drift<'_> {
         rules: &[Arc<IgnoreRule>],
         uid: &str,
     ) -> Result<Done, Error> {
-        let id = &suspicion.id;
         let marks = self.live().marks(uid);
-        let mut action = DriftAction::Reverted;
-        let mut hidden = None;
         if entry.ran.is_some() && self.live().job_is_gone(entry).await? {
             return Ok(Done::InOrder);
         }
-        if suspicion.gone {
-            // Deleted, or only out of sight for its labels; an object on its way out is awaited.
-            match self.scope().cluster.metadata(&entry.api_version, id).await? {
-                Some(meta) if meta.deletion_timestamp.is_some() => return Ok(Done::Awaited),
-                Some(meta) => hidden = Some((is_hidden(&meta), meta.managed_fields.unwrap_or_default())),
-                None => {
-                    // A create applies the whole object, because there is no live value to keep, and what it
-                    // applies is ours until another field manager takes it again.
-                    entry.handed_over.clear();
-                    entry.ignored = wishes(rules, object).as_ref().map(of_new).unwrap_or_default();
-                    action = DriftAction::Recreated;
-                }
-            }
+        let found = if suspicion.gone {
+            self.look_at_gone(suspicion, object, entry, rules).await?
         } else {
-            let mut taken = left_to_others(&object.body, &suspicion.managed_fields);
-            let replicas = |path: &String| path == plan::REPLICAS;
-            if !taken.iter().chain(&entry.handed_over).any(replicas)
-                && self.live().has_autoscaler(id, &object.body, &suspicion.managed_fields).await?
-            {
-                taken.push(plan::REPLICAS.to_owned());
-            }
-            let new: Vec<String> =
-                taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
-            if !new.is_empty() {
-                entry.handed_over.extend(new);
-                action = DriftAction::HandedOver;
-            }
-        }
-        if self.only_warns() && hidden.as_ref().is_some_and(|(hidden, _)| *hidden) {
-            // Nothing differs that an apply would change, but what else is done to it is not seen.
-            return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
-        }
+            Some(Found { action: self.leave_taken(suspicion, object, entry).await?, hidden: None })
+        };
+        let Some(Found { mut action, hidden }) = found else { return Ok(Done::Awaited) };
         if self.only_warns() {
-            let evidence = hidden.as_ref().map_or(&suspicion.managed_fields, |(_, fields)| fields);
+            if hidden.as_ref().is_some_and(|hidden| hidden.from_watch) {
+                // Nothing differs that an apply would change, but what else is done to it is not seen.
+                return Ok(Done::Acted { action: DriftAction::Reported, taught: false });
+            }
+            let evidence = hidden.as_ref().map_or(&suspicion.managed_fields, |hidden| &hidden.managed_fields);
             return self.confirm(object, entry, marks, action, rules, evidence).await;
         }
         let ignored_before = entry.ignored.clone();
         let evidence = match &hidden {
-            Some((_, fields)) => Some(&fields[..]),
+            Some(hidden) => Some(&hidden.managed_fields[..]),
             None => (!suspicion.gone).then_some(&suspicion.managed_fields[..]),
         };
         let left = match evidence {
@@ -209,28 +187,9 @@ impl Drift<'_> {
             }
         }
         let object = left.object.as_ref().unwrap_or(object);
-        let body = plan::apply_body(object, entry, marks);
-        self.scope().ctx.objects.table().begin(id);
-        let applied = match self.scope().cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
-            Ok(applied) => self.live().strictly(object, entry, rules, &body, applied).await,
-            Err(error) => Err(error),
+        let Some(applied) = self.apply_again(object, entry, marks, rules).await? else {
+            return Ok(Done::Awaited);
         };
-        let applied = match applied {
-            Ok(applied) => applied,
-            Err(error) => {
-                self.scope().ctx.objects.table().abandon(id);
-                if entry.ran.is_some() && error.is_conflict() {
-                    // It went a moment ago.
-                    return Ok(Done::Awaited);
-                }
-                return Err(self.live().unchangeable(object, &body, error).await.into());
-            }
-        };
-        let fingerprint = applied.fingerprint.clone();
-        let again = self.scope().ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
-        if again {
-            self.scope().ctx.objects.wake(self.scope().key);
-        }
         let taught = entry.fingerprint != applied.fingerprint
             || entry.uid != applied.uid()
             || entry.ignored != ignored_before;
@@ -245,6 +204,81 @@ impl Drift<'_> {
         // The apply changed nothing: a false alarm, unless it taught us what to expect.
         let changed = suspicion.gone || suspicion.version != applied.version;
         Ok(if changed || taught { Done::Acted { action, taught } } else { Done::InOrder })
+    }
+
+    /// An object that was deleted, or is only out of sight for its labels. `None`: it is on its way out.
+    async fn look_at_gone(
+        &self,
+        suspicion: &Suspicion,
+        object: &Object,
+        entry: &mut InventoryEntry,
+        rules: &[Arc<IgnoreRule>],
+    ) -> Result<Option<Found>, Error> {
+        let Some(meta) = self.scope().cluster.metadata(&entry.api_version, &suspicion.id).await? else {
+            // A create applies the whole object, because there is no live value to keep, and what it
+            // applies is ours until another field manager takes it again.
+            entry.handed_over.clear();
+            entry.ignored = wishes(rules, object).as_ref().map(of_new).unwrap_or_default();
+            return Ok(Some(Found { action: DriftAction::Recreated, hidden: None }));
+        };
+        if meta.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let hidden =
+            Hidden { from_watch: is_hidden(&meta), managed_fields: meta.managed_fields.unwrap_or_default() };
+        Ok(Some(Found { action: DriftAction::Reverted, hidden: Some(hidden) }))
+    }
+
+    /// Leaves to other field managers what they may take, such as replicas to an autoscaler.
+    async fn leave_taken(
+        &self,
+        suspicion: &Suspicion,
+        object: &Object,
+        entry: &mut InventoryEntry,
+    ) -> Result<DriftAction, Error> {
+        let mut taken = left_to_others(&object.body, &suspicion.managed_fields);
+        let replicas = |path: &String| path == plan::REPLICAS;
+        if !taken.iter().chain(&entry.handed_over).any(replicas)
+            && self.live().has_autoscaler(&suspicion.id, &object.body, &suspicion.managed_fields).await?
+        {
+            taken.push(plan::REPLICAS.to_owned());
+        }
+        let before = entry.handed_over.len();
+        let new: Vec<String> = taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
+        entry.handed_over.extend(new);
+        Ok(if entry.handed_over.len() > before { DriftAction::HandedOver } else { DriftAction::Reverted })
+    }
+
+    /// Applies the object and tells the watches what to expect. `None`: a Job went a moment ago.
+    async fn apply_again(
+        &self,
+        object: &Object,
+        entry: &InventoryEntry,
+        marks: plan::Marks<'_>,
+        rules: &[Arc<IgnoreRule>],
+    ) -> Result<Option<Applied>, Error> {
+        let (id, objects) = (&object.id, &self.scope().ctx.objects);
+        let body = plan::apply_body(object, entry, marks);
+        objects.table().begin(id);
+        let applied = match self.scope().cluster.apply(&entry.api_version, id, &body, Mode::Real).await {
+            Ok(applied) => self.live().strictly(object, entry, rules, &body, applied).await,
+            Err(error) => Err(error),
+        };
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(error) => {
+                objects.table().abandon(id);
+                if entry.ran.is_some() && error.is_conflict() {
+                    return Ok(None);
+                }
+                return Err(self.live().unchangeable(object, &body, error).await.into());
+            }
+        };
+        let again = objects.table().applied(id, applied.fingerprint.clone(), applied.version, applied.uid());
+        if again {
+            objects.wake(self.scope().key);
+        }
+        Ok(Some(applied))
     }
 
     /// Warn mode: the API server says what an apply would change; nothing is written.
@@ -289,6 +323,37 @@ impl Drift<'_> {
         });
         Ok(if differs { reported } else { Done::InOrder })
     }
+}
+
+/// The newest record and its objects.
+struct Reading {
+    stored: Stored,
+    objects: BTreeMap<ObjectId, Object>,
+    /// The record has its manifest and values.
+    whole: bool,
+    /// As long as they are in memory.
+    _room: Option<Turn>,
+}
+
+/// What another field manager did to an object.
+struct Found {
+    action: DriftAction,
+    /// The object is there, and the watch does not show it.
+    hidden: Option<Hidden>,
+}
+
+struct Hidden {
+    /// For its labels.
+    from_watch: bool,
+    managed_fields: Vec<ManagedFieldsEntry>,
+}
+
+/// What came of all attempts together.
+struct Tried {
+    /// The record has to be written.
+    taught: bool,
+    /// The first.
+    error: Option<Error>,
 }
 
 /// One suspicion that was looked into.

@@ -1,9 +1,7 @@
-//! The objects of an operation: applied group by group, pruned.
+//! One object of an operation: applied, taken away; what a revision no longer wants is pruned.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-
-use futures::{StreamExt, stream};
 
 use crate::api::{Adopt, IgnoreRule, names};
 use crate::cluster::{self, Applied, Mode};
@@ -13,10 +11,6 @@ use crate::reconcile::Error;
 use crate::reconcile::objects::{Objects, Rollout};
 use crate::reconcile::records::parsed::objects_in;
 use crate::reconcile::state::Running;
-use crate::reconcile::state::Waiting;
-
-/// Applies in flight for one release.
-const PARALLEL: usize = 8;
 
 /// What became of an object that was to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,127 +157,6 @@ impl<'a> Objects<'a> {
 }
 
 impl Rollout<'_> {
-    /// Applies what is not in `applied` yet: after an error only the rest is tried again. Gives what has to be gone before
-    /// the rest can be applied; nothing: all of it is. `runs`: the uids of Jobs that must be these very ones.
-    pub(in crate::reconcile) async fn apply_groups(
-        &mut self,
-        running: &mut Running,
-        groups: &[Vec<usize>],
-        runs: &HashMap<ObjectId, String>,
-        applied: &mut HashMap<ObjectId, Applied>,
-    ) -> Result<BTreeMap<ObjectId, Waiting>, Error> {
-        let live = self.objects();
-        let Running { stored, parts, handed_over, absent, .. } = running;
-        let objects = &parts.objects;
-        let revision = stored.record.version;
-        let Some(private) = stored.private.as_mut() else { return Ok(BTreeMap::new()) };
-        let now: BTreeSet<&ObjectId> = groups.iter().flatten().map(|index| &objects[*index].id).collect();
-        let entries: Vec<InventoryEntry> =
-            private.inventory.iter().filter(|entry| now.contains(&entry.id)).cloned().collect();
-        // The kinds of later steps may not be served yet.
-        live.track(&private.inventory)?;
-        live.watch(&entries).await?;
-        if !*handed_over {
-            live.hand_over_replicas(objects, absent, private, applied).await?;
-            *handed_over = true;
-        }
-        let gone = live.jobs_gone(&entries).await?;
-        let due: Vec<&Object> = groups
-            .iter()
-            .flatten()
-            .map(|index| &objects[*index])
-            .filter(|object| !applied.contains_key(&object.id) && !gone.contains(&object.id))
-            .collect();
-        let instead = live.leave_all_ignored(&due, private).await?;
-        let due: Vec<&Object> =
-            due.into_iter().map(|object| instead.get(&object.id).unwrap_or(object)).collect();
-        let versions = self.keep_adopted(stored, &due, absent).await?;
-        let Some(private) = stored.private.as_mut() else { return Ok(BTreeMap::new()) };
-        let rules = live.rules(private);
-        let entries: HashMap<ObjectId, InventoryEntry> =
-            private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
-        let uid = private.owner.uid.clone();
-        let mut leaving = BTreeMap::new();
-        for group in groups {
-            let calls = group.iter().filter_map(|index| {
-                let object = &objects[*index];
-                let entry = entries.get(&object.id)?;
-                let due = !applied.contains_key(&object.id) && !gone.contains(&object.id);
-                let due = due && entry.skipped.is_empty();
-                let object = instead.get(&object.id).unwrap_or(object);
-                let there = match (versions.get(&object.id), runs.get(&object.id)) {
-                    (Some(version), _) => There::Version(version),
-                    (None, Some(uid)) => There::Uid(uid),
-                    (None, None) if absent.contains(&object.id) => There::Nothing,
-                    (None, None) => There::Anything,
-                };
-                due.then(|| live.apply_as(object, entry, &rules, &uid, there))
-            });
-            let results: Vec<_> =
-                stream::iter(calls.collect::<Vec<_>>()).buffer_unordered(PARALLEL).collect().await;
-            // The whole group is tried, so that one bad object hides no other; the first error by id is reported.
-            let mut failures = BTreeMap::new();
-            let mut refused = BTreeMap::new();
-            let mut appeared = false;
-            for (id, result) in results {
-                match result {
-                    Ok(done) if done.is_leaving() => {
-                        let message = "is being deleted: what is applied to it now goes with it";
-                        let version = entries.get(&id).map(|entry| entry.api_version.clone());
-                        leaving.insert(id, live.leaving(&version.unwrap_or_default(), message));
-                    }
-                    Ok(done) => {
-                        // Something works: an error after it is a first one again.
-                        self.records.backoff.errors = 0;
-                        if let Some(before) = entries.get(&id) {
-                            self.tally.applied(revision, before, &done);
-                        }
-                        applied.insert(id, done);
-                    }
-                    Err(error @ cluster::Error::Appeared { .. }) => {
-                        // Nothing of it is touched before that is written down.
-                        let entry = private.inventory.iter_mut().find(|entry| entry.id == id);
-                        entry.into_iter().for_each(|entry| entry.adopt(revision, false));
-                        private.adopts = true;
-                        absent.remove(&id);
-                        appeared = true;
-                        failures.insert(id, error);
-                    }
-                    Err(error) if !error.suspects().is_empty() => drop(refused.insert(id, error)),
-                    Err(error) => drop(failures.insert(id, error)),
-                }
-            }
-            if let Some((_, error)) = failures.pop_first() {
-                if appeared {
-                    *stored = self.records.save(stored, true).await?;
-                    self.records.wrote(stored);
-                }
-                return Err(error.into());
-            }
-            // Nothing is deleted before everything else of the group is done, and every refusal understood.
-            let mut fates = Vec::new();
-            for object in group.iter().map(|index| &objects[*index]) {
-                let Some(error) = refused.remove(&object.id) else { continue };
-                let Some(entry) = entries.get(&object.id) else { continue };
-                fates.push((object, live.fate(object, entry, &rules, &uid, error).await?));
-            }
-            for (object, fate) in fates {
-                let waiting = self.meet(object, fate, revision, private, applied).await?;
-                leaving.extend(waiting.map(|waiting| (object.id.clone(), waiting)));
-            }
-            if !leaving.is_empty() {
-                break;
-            }
-        }
-        for entry in &mut private.inventory {
-            if let Some(done) = applied.get(&entry.id) {
-                entry.uid = done.uid();
-                entry.fingerprint.clone_from(&done.fingerprint);
-            }
-        }
-        Ok(leaving)
-    }
-
     /// Deletes what this revision no longer wants: only what an inventory of ours records, what still carries our
     /// marker, and what is not to be kept.
     pub(in crate::reconcile) async fn prune(&mut self, running: &mut Running) -> Result<(), Error> {

@@ -8,6 +8,7 @@ pub(super) mod ignore;
 pub(super) mod immutable_fields;
 pub(super) mod jobs;
 pub(super) mod ownership;
+pub(super) mod rollout;
 
 use super::context::Scope;
 use super::records::Records;

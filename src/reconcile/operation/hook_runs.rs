@@ -37,6 +37,15 @@ pub(super) enum Seen {
     NotBegun,
 }
 
+/// What one look came to.
+enum Looked {
+    Seen(Seen),
+    /// Something was done that the next look shows.
+    Again,
+    /// The object that stands in its way is not gone yet.
+    Later,
+}
+
 /// Which run of a hook.
 pub(super) struct Run<'a> {
     pub(super) hook: &'a Hook,
@@ -62,79 +71,94 @@ impl Operate<'_> {
         run: &Run<'_>,
         create: bool,
     ) -> Result<Seen, Error> {
-        let id = &run.hook.object.id;
-        let api_version = &run.hook.object.api_version;
-        let mut watch = match std::mem::replace(&mut running.stage, Stage::Begin) {
-            Stage::Hook(watch) if watch.attempt == run.attempt => *watch,
-            _ => {
-                self.watch_hook(run.hook).await?;
-                let own = self.scope.later(run.hook.timeout);
-                let message = format!("the {} hook runs", run.phase);
-                HookWatch {
-                    attempt: run.attempt,
-                    uid: run.uid.clone(),
-                    deadline: own.min(running.deadline),
-                    waiting: Waiting::unseen(api_version, &message, self.scope.now),
-                }
-            }
-        };
-        let mut seen = None;
+        let mut watch = self.watch_of(running, run).await?;
+        let mut looked = Looked::Again;
         for _ in 0..LOOKS {
-            let live = self.scope.cluster.get(api_version, id).await?;
-            seen = match (live, &watch.uid) {
-                (Some(live), None) if is_run(&live, run) => {
-                    watch.uid = live.uid();
-                    self.note_run(running, run, &watch).await?;
-                    continue;
-                }
-                (Some(live), Some(uid)) if live.uid().as_ref() == Some(uid) => {
-                    Some(self.judge_hook(&mut watch, run, &live).await)
-                }
-                (_, Some(_)) => {
-                    let message = format!("{id} was deleted while it ran: nobody knows how it ended");
-                    Some(Seen::Ended(Some((reasons::HOOK_VANISHED, message))))
-                }
-                (_, None) if !create => Some(Seen::NotBegun),
-                (Some(live), None) => match self.make_way(run, &live).await? {
-                    Some(ended) => Some(ended),
-                    None if live.live.metadata.deletion_timestamp.is_none() => continue,
-                    None => {
-                        "waiting until the run before is gone".clone_into(&mut watch.waiting.health.message);
-                        None
-                    }
-                },
-                (None, None) => {
-                    let marks = self.live().marks(&run.owner_uid);
-                    let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
-                    if let Created::New(uid) = self.scope.cluster.create(api_version, id, &body).await? {
-                        self.records.backoff.errors = 0;
-                        watch.uid = uid;
-                        self.note_run(running, run, &watch).await?;
-                    }
-                    continue;
-                }
-            };
-            break;
+            looked = self.look_once(running, run, &mut watch, create).await?;
+            if !matches!(looked, Looked::Again) {
+                break;
+            }
         }
-        if let Some(over @ (Seen::Ended(_) | Seen::NotBegun)) = seen {
-            return Ok(over);
-        }
+        let until = match looked {
+            Looked::Seen(Seen::Running { until }) => until,
+            Looked::Seen(over) => return Ok(over),
+            Looked::Again | Looked::Later => Timestamp::MAX,
+        };
         if self.scope.now >= watch.deadline {
             let message = format!(
-                "{id} did not end within {}: {}",
+                "{} did not end within {}: {}",
+                run.hook.object.id,
                 duration::format(run.hook.timeout),
                 watch.waiting.health.message
             );
             return Ok(Seen::Ended(Some((reasons::HOOK_TIMEOUT, message))));
         }
-        let anyway = self.scope.later(LOOK_ANYWAY);
-        let until = match seen {
-            Some(Seen::Running { until }) => until.min(anyway),
-            _ => anyway,
-        };
-        let until = until.min(watch.deadline);
+        let until = until.min(self.scope.later(LOOK_ANYWAY)).min(watch.deadline);
         running.stage = Stage::Hook(Box::new(watch));
         Ok(Seen::Running { until })
+    }
+
+    /// The watch of this run that goes on, or a new one.
+    async fn watch_of(&mut self, running: &mut Running, run: &Run<'_>) -> Result<HookWatch, Error> {
+        match std::mem::replace(&mut running.stage, Stage::Begin) {
+            Stage::Hook(watch) if watch.attempt == run.attempt => Ok(*watch),
+            _ => {
+                self.watch_hook(run.hook).await?;
+                let own = self.scope.later(run.hook.timeout);
+                let message = format!("the {} hook runs", run.phase);
+                let api_version = &run.hook.object.api_version;
+                Ok(HookWatch {
+                    attempt: run.attempt,
+                    uid: run.uid.clone(),
+                    deadline: own.min(running.deadline),
+                    waiting: Waiting::unseen(api_version, &message, self.scope.now),
+                })
+            }
+        }
+    }
+
+    async fn look_once(
+        &mut self,
+        running: &mut Running,
+        run: &Run<'_>,
+        watch: &mut HookWatch,
+        create: bool,
+    ) -> Result<Looked, Error> {
+        let (id, api_version) = (&run.hook.object.id, &run.hook.object.api_version);
+        let live = self.scope.cluster.get(api_version, id).await?;
+        Ok(match (live, &watch.uid) {
+            (Some(live), None) if is_run(&live, run) => {
+                watch.uid = live.uid();
+                self.note_run(running, run, watch).await?;
+                Looked::Again
+            }
+            (Some(live), Some(uid)) if live.uid().as_ref() == Some(uid) => {
+                Looked::Seen(self.judge_hook(watch, run, &live).await)
+            }
+            (_, Some(_)) => {
+                let message = format!("{id} was deleted while it ran: how it ended is not known");
+                Looked::Seen(Seen::Ended(Some((reasons::HOOK_VANISHED, message))))
+            }
+            (_, None) if !create => Looked::Seen(Seen::NotBegun),
+            (Some(live), None) => match self.make_way(run, &live).await? {
+                Some(ended) => Looked::Seen(ended),
+                None if live.live.metadata.deletion_timestamp.is_none() => Looked::Again,
+                None => {
+                    "waiting until the run before is gone".clone_into(&mut watch.waiting.health.message);
+                    Looked::Later
+                }
+            },
+            (None, None) => {
+                let marks = self.live().marks(&run.owner_uid);
+                let body = plan::hook_body(run.hook, running.stored.record.version, marks, &run.id);
+                if let Created::New(uid) = self.scope.cluster.create(api_version, id, &body).await? {
+                    self.records.backoff.errors = 0;
+                    watch.uid = uid;
+                    self.note_run(running, run, watch).await?;
+                }
+                Looked::Again
+            }
+        })
     }
 
     /// Writes down which object a run is: when that is gone it is not made again. What has no end of its own may be.

@@ -1,6 +1,7 @@
 //! From the wanted inputs to a revision that can be stored. Touches no object.
 
 pub(super) mod approval;
+mod beginning;
 pub(super) mod preflight;
 pub(super) mod revision;
 pub(super) mod rollback;

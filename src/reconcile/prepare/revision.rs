@@ -19,10 +19,11 @@ use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::inputs::lookup::Seen;
 use crate::reconcile::inputs::wanted::Wanted;
 use crate::reconcile::prepare::Prepare;
+use crate::reconcile::prepare::beginning::{Beginning, inventory};
 use crate::reconcile::records::parsed::{joined, webhooks_later};
 use crate::reconcile::records::planned::occasion;
 use crate::release::{
-    Action, Hook, Owner, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,
+    Action, Hook, PackIdentity, Person, Private, Record, Shipped, State, ValuesProvenance, description,
 };
 
 /// A render that takes longer is abandoned.
@@ -49,122 +50,113 @@ impl Prepare<'_> {
         attempt: u32,
         start_over: bool,
     ) -> Result<Prepared, Error> {
-        let weight = self.memory.weight;
-        self.records.claims().claim(weight)?;
+        self.claim()?;
         // Before anything is read for it.
-        let turn = self
-            .records
-            .scope
-            .ctx
-            .packs
-            .turn(self.records.scope.key)
-            .await
-            .inspect_err(|_| self.records.claims().hold())?;
+        let turn = self.turn().await?;
         let past = self.records.past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let Laid { rendered, documents, candidates } =
             self.render(wanted, action, revision, kept, turn).await?;
         self.secrets.rendered(revision, &rendered.secrets, &documents);
-        // What another release of this name and target left behind, orphaned by its owner, is not ours to prune.
-        let before = past.prunes();
         let known = past.private.as_ref().filter(|_| !start_over);
         let owner_uid =
             known.map_or_else(|| self.records.scope.uid(), |private| &private.owner.uid).to_owned();
-        let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
-        let documents = self.objects(documents, &shippable).await?;
-        if let Some(id) = manifest::duplicates(&shippable) {
-            return Err(Error::DuplicateObject { id });
-        }
-        let judged = self.judging().judge_definitions(candidates, &owner_uid, false).await?;
-        let mut parts = plan::split(judged.objects.into_iter().chain(documents).collect())?;
-        parts.webhooks_later = webhooks_later(&judged.shipped);
+        let (parts, definitions) = self.parts(documents, candidates, &owner_uid).await?;
         let plan = plan::roll_out(&parts, occasion(action))?;
-        let objects = &parts.objects;
-        let inventory = if start_over { Vec::new() } else { past.inventory() };
-        let leftovers = if start_over { Vec::new() } else { past.leftovers() };
-        if objects.is_empty() && !inventory.is_empty() {
-            return Err(Error::EmptyRender { before: inventory.len() });
+        if parts.objects.is_empty() && !start_over && !past.inventory().is_empty() {
+            return Err(Error::EmptyRender { before: past.inventory().len() });
         }
-        let hooks_before = before.map_or(&[][..], |private| &private.hook_objects[..]);
-        let mut next = plan::next_inventory(objects, revision, &inventory, &leftovers)
-            .with_hooks(&parts.hooks, hooks_before);
-        if before.is_none() {
-            // Read, and not ours to take away; what was adopted is handed back.
-            next.leftovers.retain(|entry| entry.adopted.is_some());
-        }
-        let bodies: Vec<Value> =
-            in_manifest(objects, &judged.shipped).map(|object| object.body.clone()).collect();
-        let timeout = self.records.scope.settings.timeout.as_secs().max(1);
-        let record = Record {
-            name: self.records.scope.settings.release_name.clone(),
-            namespace: self.records.scope.settings.target_namespace.clone(),
-            version: revision,
-            state: pending(action, self.records.scope.now, timeout, revision),
-            pack: identity(&wanted.pack),
-            // With the sections of the packs inside.
-            values: rendered.values,
-            values_provenance: ValuesProvenance {
-                sources: layers::provenance(&wanted.pack.values, &wanted.layers),
-            },
-            manifest: joined(bodies, revision).await?,
-            hooks: parts.hooks.iter().map(Hook::from).collect(),
-            labels: self.record_labels(action, None),
-            created_at: self.records.scope.now,
-            updated_at: self.records.scope.now,
-            notes: rendered.notes,
-        };
+        let hooks_before = past.prunes().map_or(&[][..], |private| &private.hook_objects[..]);
+        let inventory = inventory(&past, start_over, &parts, revision, hooks_before);
+        let bodies = in_manifest(&parts.objects, &definitions).map(|object| object.body.clone()).collect();
+        let manifest = joined(bodies, revision).await?;
+        let Rendered { values, notes, secrets, .. } = rendered;
+        let record = self.record(wanted, action, revision, &parts, Texts { values, notes, manifest });
         let (failures, replaces) = if start_over {
             Default::default()
         } else {
             self.records.newest().inherited(&wanted.inputs, attempt)
         };
-        let private = Private {
-            version: crate::release::PRIVATE_VERSION,
-            writes: 1,
-            owner: Owner {
-                namespace: self.records.scope.key.namespace.clone(),
-                name: self.records.scope.key.name.clone(),
-                uid: owner_uid,
-            },
-            holder: self.records.scope.ctx.holder.clone(),
+        let scope = self.records.scope;
+        let beginning = Beginning {
             action,
             attempt,
+            revision,
             inputs: wanted.inputs.clone(),
             pack_digest: wanted.pack.digest.clone(),
-            inventory: next.wanted,
-            leftovers: next.leftovers,
-            hook_objects: plan::hook_objects(&parts.hooks, revision),
-            operation: None,
-            last_deployed: known.and_then(|private| private.last_deployed),
+            owner_uid,
+            inventory,
+            hooks: &parts.hooks,
+            definitions,
             unreachable: past.unreachable,
-            accepted: false,
-            approved: self
-                .records
-                .scope
-                .settings
-                .requests
-                .approve
-                .clone()
-                .filter(|_| self.records.scope.needs_approval()),
-            target: None,
-            undone: None,
-            failures,
-            spec: self.records.scope.spec_digest(),
-            replaces,
-            undo_at_once: false,
-            immutable_fields: self.records.scope.settings.immutable_fields,
-            hooks: Vec::new(),
-            tested: None,
-            definitions: judged.shipped,
-            ignore: self.live().written_rules(self.records.newest().own_private()),
-            secrets: rendered.secrets,
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
+            secrets,
+        };
+        let private = Private {
+            last_deployed: known.and_then(|private| private.last_deployed),
+            approved: scope.settings.requests.approve.clone().filter(|_| scope.needs_approval()),
+            failures,
+            replaces,
+            ..self.private(beginning)
         };
         self.memory.weight = record.weight();
-        let weight = self.memory.weight;
-        self.records.claims().claim(weight)?;
+        self.claim()?;
         let before = (!start_over).then(|| past.objects());
         Ok(Prepared { record, private, parts, plan, before })
+    }
+
+    /// Room for the revision, as large as the one that was prepared last.
+    fn claim(&mut self) -> Result<(), Error> {
+        let weight = self.memory.weight;
+        self.records.claims().claim(weight)
+    }
+
+    async fn turn(&mut self) -> Result<Turn, Error> {
+        let scope = self.records.scope;
+        let turn = scope.ctx.packs.turn(scope.key).await;
+        turn.inspect_err(|_| self.records.claims().hold())
+    }
+
+    /// What was rendered as the parts of an operation, with what the definitions of the pack come to.
+    async fn parts(
+        &mut self,
+        documents: Vec<Object>,
+        candidates: Vec<Candidate>,
+        owner_uid: &str,
+    ) -> Result<(Parts, Vec<Shipped>), Error> {
+        let shippable: Vec<Object> = candidates.iter().map(|candidate| candidate.object.clone()).collect();
+        let documents = self.objects(documents, &shippable).await?;
+        if let Some(id) = manifest::duplicates(&shippable) {
+            return Err(Error::DuplicateObject { id });
+        }
+        let judged = self.judging().judge_definitions(candidates, owner_uid, false).await?;
+        let mut parts = plan::split(judged.objects.into_iter().chain(documents).collect())?;
+        parts.webhooks_later = webhooks_later(&judged.shipped);
+        Ok((parts, judged.shipped))
+    }
+
+    /// The pending record.
+    fn record(&self, wanted: &Wanted, action: Action, revision: u32, parts: &Parts, texts: Texts) -> Record {
+        let (settings, now) = (self.records.scope.settings, self.records.scope.now);
+        let timeout = settings.timeout.as_secs().max(1);
+        Record {
+            name: settings.release_name.clone(),
+            namespace: settings.target_namespace.clone(),
+            version: revision,
+            state: pending(action, now, timeout, revision),
+            pack: identity(&wanted.pack),
+            // With the sections of the packs inside.
+            values: texts.values,
+            values_provenance: ValuesProvenance {
+                sources: layers::provenance(&wanted.pack.values, &wanted.layers),
+            },
+            manifest: texts.manifest,
+            hooks: parts.hooks.iter().map(Hook::from).collect(),
+            labels: self.record_labels(action, None),
+            created_at: now,
+            updated_at: now,
+            notes: texts.notes,
+        }
     }
 
     /// What the author of the release says of the revision to come. `target` is what a rollback goes back to.
@@ -267,6 +259,13 @@ impl Prepare<'_> {
             None => Ok(objects),
         }
     }
+}
+
+/// What a record keeps of a render.
+struct Texts {
+    values: Value,
+    notes: Option<String>,
+    manifest: String,
 }
 
 /// What was rendered, with its documents taken apart.

@@ -8,11 +8,12 @@ use crate::plan::{self, Parts};
 use crate::reconcile::Error;
 use crate::reconcile::crds::definitions::Candidate;
 use crate::reconcile::prepare::Prepare;
+use crate::reconcile::prepare::beginning::{Beginning, inventory};
 use crate::reconcile::prepare::revision::Prepared;
 use crate::reconcile::records::parsed::parts_in;
 use crate::reconcile::records::planned::occasion;
 use crate::release::decide::{self, Observation, RollbackTo};
-use crate::release::{Action, Owner, PRIVATE_VERSION, Private, Record, Shipped, State};
+use crate::release::{Action, Private, Record, Shipped, State};
 use crate::storage::{Head, Provenance, Records, Stored};
 
 impl Prepare<'_> {
@@ -105,71 +106,46 @@ impl Prepare<'_> {
             self.definitions_of(&mut parts, &of_target.definitions, &owner_uid, !pinned).await?;
         let plan = plan::roll_out(&parts, occasion(Action::Rollback))?;
         let past = self.records.past(revision, false).await?;
-        let leftovers = past.leftovers();
-        let inventory = past.inventory();
         let hooks_before = before.as_ref().map_or(&[][..], |private| &private.hook_objects[..]);
-        let mut next = plan::next_inventory(&parts.objects, revision, &inventory, &leftovers)
-            .with_hooks(&parts.hooks, hooks_before);
-        if past.prunes().is_none() {
-            // Read, and not ours to take away; what was adopted is handed back.
-            next.leftovers.retain(|entry| entry.adopted.is_some());
-        }
-        let timeout = self.records.scope.settings.timeout.as_secs().max(1);
+        let inventory = inventory(&past, false, &parts, revision, hooks_before);
+        let (settings, now) = (self.records.scope.settings, self.records.scope.now);
+        let timeout = settings.timeout.as_secs().max(1);
         let known = past.objects();
         let record = Record {
             version: revision,
-            state: State::PendingRollback {
-                started_at: self.records.scope.now,
-                timeout,
-                target_version: target,
-            },
+            state: State::PendingRollback { started_at: now, timeout, target_version: target },
             labels: self.record_labels(Action::Rollback, Some(target)),
-            created_at: self.records.scope.now,
-            updated_at: self.records.scope.now,
+            created_at: now,
+            updated_at: now,
             ..stored.record
         };
-        let private = Private {
-            version: PRIVATE_VERSION,
-            writes: 1,
-            owner: Owner {
-                namespace: self.records.scope.key.namespace.clone(),
-                name: self.records.scope.key.name.clone(),
-                uid: owner_uid,
-            },
-            holder: self.records.scope.ctx.holder.clone(),
+        let beginning = Beginning {
             action: Action::Rollback,
             attempt,
+            revision,
             inputs: of_target.inputs,
             pack_digest: of_target.pack_digest,
-            inventory: next.wanted,
-            leftovers: next.leftovers,
-            hook_objects: plan::hook_objects(&parts.hooks, revision),
-            operation: None,
-            last_deployed: before
-                .as_ref()
-                .and_then(|private| private.last_deployed)
-                .or(of_target.last_deployed),
-            unreachable: past.unreachable,
-            accepted: false,
-            approved: None,
-            target: Some(target),
-            undone: if pinned { None } else { self.records.newest().undone() },
-            failures: before.as_ref().map(|private| private.failures.clone()).unwrap_or_default(),
-            spec: self.records.scope.spec_digest(),
-            replaces: Vec::new(),
-            undo_at_once: false,
-            // What is undone was tried with what it says.
-            immutable_fields: match &before {
-                Some(before) if !pinned => before.immutable_fields,
-                _ => self.records.scope.settings.immutable_fields,
-            },
-            hooks: Vec::new(),
-            tested: None,
+            owner_uid,
+            inventory,
+            hooks: &parts.hooks,
             definitions,
-            ignore: self.live().written_rules(self.records.newest().own_private()),
+            unreachable: past.unreachable,
             adopts: past.private.as_ref().is_some_and(Private::has_adopted),
             // Secrets that are generated once belong to the release and not to a revision.
             secrets: past.private.map_or(of_target.secrets, |private| private.secrets),
+        };
+        let last_deployed = before.as_ref().and_then(|private| private.last_deployed);
+        let private = Private {
+            last_deployed: last_deployed.or(of_target.last_deployed),
+            target: Some(target),
+            undone: if pinned { None } else { self.records.newest().undone() },
+            failures: before.as_ref().map(|private| private.failures.clone()).unwrap_or_default(),
+            // What is undone was tried with what it says.
+            immutable_fields: match &before {
+                Some(before) if !pinned => before.immutable_fields,
+                _ => settings.immutable_fields,
+            },
+            ..self.private(beginning)
         };
         Ok(Prepared { record, private, parts, plan, before: Some(known) })
     }

@@ -70,7 +70,7 @@ impl Records<'_> {
         };
         *self.running = None;
         self.wrote(&written);
-        let note = format!("the record of revision {revision} counts again: somebody vouched for it");
+        let note = format!("the record of revision {revision} counts again: an annotation vouches for it");
         self.scope.ctx.report.event(self.scope.release, false, reasons::RECORD_ACCEPTED, "Accept", note);
         Ok(())
     }

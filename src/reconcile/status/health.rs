@@ -91,11 +91,11 @@ fn lost(outcome: &Result<Outcome, Error>) -> Option<Health> {
     match hold {
         Hold::RecordLost => unknown(
             reasons::RECORD_LOST,
-            "the revision record is gone, so nobody knows what belongs to the release",
+            "the revision record is gone, so what belongs to the release is not known",
         ),
         Hold::RecordUnreadable { .. } => unknown(
             reasons::RECORD_UNREADABLE,
-            "the revision record cannot be read, so nobody knows what belongs to the release",
+            "the revision record cannot be read, so what belongs to the release is not known",
         ),
         _ => None,
     }

@@ -76,71 +76,11 @@ pub(super) fn verdict(facts: &Facts<'_>, outcome: &Outcome) -> Verdict {
 }
 
 fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
-    let retry = |at: Option<Timestamp>| at.map(|at| format!("; next try at {at:.0}")).unwrap_or_default();
     match &decision.operation {
-        Operation::Hold(hold) => match hold {
-            Hold::Suspended => Verdict::new(Standing::Held, reasons::SUSPENDED, "spec.suspend is true"),
-            Hold::ReleaseNameTaken { by } => {
-                let message = format!(
-                    "the release {by} has this name and target already: set another spec.releaseName or delete one of the two"
-                );
-                Verdict::new(Standing::Stalled, reasons::RELEASE_NAME_TAKEN, message)
-            }
-            Hold::RecordLost => {
-                let message = "the revision record is gone: nothing is changed, locked or deleted; restore the Secret, or set the annotation sherpack.io/reset-at to start over from the spec";
-                Verdict::new(Standing::Stalled, reasons::RECORD_LOST, message)
-            }
-            Hold::RecordUnreadable { message } => {
-                let message = format!(
-                    "{message}: nothing is changed, locked or deleted; restore the Secret, or set the annotation sherpack.io/reset-at to start over from the spec"
-                );
-                Verdict::new(Standing::Stalled, reasons::RECORD_UNREADABLE, message)
-            }
-            Hold::RecordDoubtful(doubtful) => doubted(doubtful),
-            Hold::ForeignPending { until } => {
-                let who = facts.claimant.unwrap_or("another tool has a pending revision of this release");
-                let message = format!("{who}; it is left alone until {until:.0}");
-                Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
-            }
-            Hold::RetriesExceeded { attempts } => {
-                let (_, cause) = cause(facts);
-                let undo = facts.no_way_back.map(|problem| format!("; {problem}")).unwrap_or_default();
-                let next = match decision.until {
-                    Some(_) => retry(decision.until),
-                    None => "; it is tried again with another spec, pack or values, or with the annotation sherpack.io/reset-at".to_owned(),
-                };
-                let message = format!("failed {attempts} times: {cause}{undo}{next}");
-                Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
-            }
-            Hold::Paused => Verdict::new(
-                Standing::Held,
-                reasons::PAUSED,
-                "spec.upgrade.paused is true and other inputs are waiting",
-            ),
-            Hold::AwaitingApproval { digest, .. } => {
-                let summary = facts.plan.and_then(|plan| plan.summary.as_deref()).unwrap_or("a new revision");
-                let message = format!(
-                    "{summary}; approve it with the annotation {}: {digest}, or with sherpack-operator approve",
-                    names::APPROVE
-                );
-                Verdict::new(Standing::Held, reasons::AWAITING_APPROVAL, message)
-            }
-            Hold::RollbackTargetInvalid { message } => Verdict::new(
-                Standing::Stalled,
-                reasons::ROLLBACK_TARGET_INVALID,
-                format!("{message}; correct spec.rollbackTo or remove it"),
-            ),
-            Hold::DependencyNotReady(blocked) => {
-                Verdict::new(Standing::Held, reasons::DEPENDENCY_NOT_READY, blocked.to_string())
-            }
-            // The caller has the error that says why.
-            Hold::InputsUnknown => {
-                Verdict::new(Standing::Retrying, reasons::SOURCE_INVALID, "the inputs cannot be read")
-            }
-        },
+        Operation::Hold(hold) => held(facts, hold, decision.until),
         Operation::Wait => {
             let (reason, message) = cause(facts);
-            Verdict::new(Standing::Retrying, &reason, format!("{message}{}", retry(decision.until)))
+            Verdict::new(Standing::Retrying, &reason, format!("{message}{}", next_try(decision.until)))
         }
         _ => match facts.head {
             Head::Ours(stored) if stored.record.state == State::Deployed => {
@@ -150,6 +90,77 @@ fn idle(facts: &Facts<'_>, decision: &Decision) -> Verdict {
             _ => Verdict::new(Standing::Progressing, reasons::PROGRESSING, "nothing is deployed yet"),
         },
     }
+}
+
+fn next_try(at: Option<Timestamp>) -> String {
+    at.map(|at| format!("; next try at {at:.0}")).unwrap_or_default()
+}
+
+/// Why the release rests as it is. `until`: when it is tried again.
+fn held(facts: &Facts<'_>, hold: &Hold, until: Option<Timestamp>) -> Verdict {
+    match hold {
+        Hold::Suspended => Verdict::new(Standing::Held, reasons::SUSPENDED, "spec.suspend is true"),
+        Hold::ReleaseNameTaken { by } => {
+            let message = format!(
+                "the release {by} has this name and target already: set another spec.releaseName or delete one of the two"
+            );
+            Verdict::new(Standing::Stalled, reasons::RELEASE_NAME_TAKEN, message)
+        }
+        Hold::RecordLost => {
+            let message = format!("the revision record is gone: {RECORD_MISSED}");
+            Verdict::new(Standing::Stalled, reasons::RECORD_LOST, message)
+        }
+        Hold::RecordUnreadable { message } => {
+            let message = format!("{message}: {RECORD_MISSED}");
+            Verdict::new(Standing::Stalled, reasons::RECORD_UNREADABLE, message)
+        }
+        Hold::RecordDoubtful(doubtful) => doubted(doubtful),
+        Hold::ForeignPending { until } => {
+            let who = facts.claimant.unwrap_or("another tool has a pending revision of this release");
+            let message = format!("{who}; it is left alone until {until:.0}");
+            Verdict::new(Standing::Held, reasons::FOREIGN_PENDING, message)
+        }
+        Hold::RetriesExceeded { attempts } => exhausted(facts, *attempts, until),
+        Hold::Paused => Verdict::new(
+            Standing::Held,
+            reasons::PAUSED,
+            "spec.upgrade.paused is true and other inputs are waiting",
+        ),
+        Hold::AwaitingApproval { digest, .. } => {
+            let summary = facts.plan.and_then(|plan| plan.summary.as_deref()).unwrap_or("a new revision");
+            let message = format!(
+                "{summary}; approve it with the annotation {}: {digest}, or with sherpack-operator approve",
+                names::APPROVE
+            );
+            Verdict::new(Standing::Held, reasons::AWAITING_APPROVAL, message)
+        }
+        Hold::RollbackTargetInvalid { message } => Verdict::new(
+            Standing::Stalled,
+            reasons::ROLLBACK_TARGET_INVALID,
+            format!("{message}; correct spec.rollbackTo or remove it"),
+        ),
+        Hold::DependencyNotReady(blocked) => {
+            Verdict::new(Standing::Held, reasons::DEPENDENCY_NOT_READY, blocked.to_string())
+        }
+        // The caller has the error that says why.
+        Hold::InputsUnknown => {
+            Verdict::new(Standing::Retrying, reasons::SOURCE_INVALID, "the inputs cannot be read")
+        }
+    }
+}
+
+/// What is not done without a record, and the ways out.
+const RECORD_MISSED: &str = "nothing is changed, locked or deleted; restore the Secret, or set the annotation sherpack.io/reset-at to start over from the spec";
+
+fn exhausted(facts: &Facts<'_>, attempts: u32, until: Option<Timestamp>) -> Verdict {
+    let (_, cause) = cause(facts);
+    let undo = facts.no_way_back.map(|problem| format!("; {problem}")).unwrap_or_default();
+    let next = match until {
+        Some(_) => next_try(until),
+        None => "; it is tried again with another spec, pack or values, or with the annotation sherpack.io/reset-at".to_owned(),
+    };
+    let message = format!("failed {attempts} times: {cause}{undo}{next}");
+    Verdict::new(Standing::Stalled, reasons::RETRIES_EXCEEDED, message)
 }
 
 /// What to do about a record that is not acted on unasked.

@@ -41,7 +41,7 @@ fn what_is_known_since_is_told_over_what_was_judged() {
         (
             Scene::new(Head::None, held(Hold::RecordLost)),
             vec![],
-            "Unknown RecordLost: the revision record is gone, so nobody knows what belongs to the release",
+            "Unknown RecordLost: the revision record is gone, so what belongs to the release is not known",
         ),
         (
             Scene::new(failed("OperatorRestarted: it stopped"), nothing()),
