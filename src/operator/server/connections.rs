@@ -54,6 +54,8 @@ pub(super) async fn answer(
             Ok((stream, peer)) => {
                 let seat = open.enter(peer.ip());
                 tasks.spawn(converse(stream, seat, certificate.clone(), routes.clone()));
+                // So that it reads what its client has sent before the next one may need its place.
+                tokio::task::yield_now().await;
             }
             // Its client has gone already.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_sent_nothing_makes_room_and_only_whoever_has_the_most_is_asked_to() {
+    fn the_oldest_that_sent_nothing_makes_room_among_those_of_the_address_with_the_most() {
         for (of, closed) in [
             (&[][..], None),
             (&[(1, false)], Some(0)),
