@@ -2,7 +2,7 @@
 //!
 //! Each deed is a task that goes on until it is dropped. Its requests may be refused: that is for the API server to say.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -15,7 +15,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::sleep;
 
 use super::forged::{Record, config_maps, helm, thirty_mib, write_pack};
@@ -334,6 +334,15 @@ impl Tenant {
     }
 }
 
+/// Another address than the one that the probes of the kubelet come from, as a pod has one.
+const POD: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), 0);
+
+async fn connect_from_pod(operator: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(POD)?;
+    socket.connect(operator).await
+}
+
 /// Connections that never send a whole request. One that the server closes is opened again.
 async fn half_open(operator: SocketAddr) {
     let mut open: Vec<TcpStream> = Vec::new();
@@ -341,7 +350,7 @@ async fn half_open(operator: SocketAddr) {
     loop {
         open.retain(|stream| !matches!(stream.try_read(&mut [0; 64]), Ok(0)));
         while open.len() < most {
-            let Ok(mut stream) = TcpStream::connect(operator).await else { break };
+            let Ok(mut stream) = connect_from_pod(operator).await else { break };
             if stream.write_all(b"GET /met").await.is_err() {
                 break;
             }
