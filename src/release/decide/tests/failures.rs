@@ -55,29 +55,36 @@ fn our_own_failed_record() {
     ]);
 }
 
+/// Revision 4, made from something else after the wanted inputs failed.
+fn after(state: HeadState, failure: Failure) -> OurHead {
+    OurHead {
+        last_deployed: Some(3),
+        failures: vec![Failure { inputs: "sha256:third".to_owned(), ..known(9, 9) }, failure],
+        ..head_of(state, OTHER, 1)
+    }
+}
+
+/// A release whose failures are undone.
+fn undoes(head: OurHead) -> Observation {
+    Observation { on_failure: OnFailure { uninstall: true, rollback: true }, ..with(Head::Ours(head)) }
+}
+
+fn own(attempt: u32) -> OurHead {
+    OurHead { last_deployed: Some(3), ..head_of(failed(100), WANTED, attempt) }
+}
+
+fn gone_back() -> OurHead {
+    OurHead { undone: undone(4, 100), target: Some(3), ..after(HeadState::Deployed, known(4, 100)) }
+}
+
 #[test]
 fn inputs_that_are_known_to_fail() {
     let exceeded = |attempts| Operation::Hold(Hold::RetriesExceeded { attempts });
     let upgrade = |attempt| Operation::Upgrade { revision: 5, attempt };
-    let rollback = OnFailure { uninstall: true, rollback: true };
-    // Revision 4 was made from something else after the wanted inputs failed.
-    let after = |state, failure: Failure| OurHead {
-        last_deployed: Some(3),
-        failures: vec![Failure { inputs: "sha256:third".to_owned(), ..known(9, 9) }, failure],
-        ..head_of(state, OTHER, 1)
-    };
-    let seen = |head| Observation { on_failure: rollback, ..with(Head::Ours(head)) };
-    let deployed = |failure| seen(after(HeadState::Deployed, failure));
+    let deployed = |failure| undoes(after(HeadState::Deployed, failure));
     let other_spec = |seen: Observation| Observation { spec: "sha256:edited".to_owned(), ..seen };
-    let every = |seconds, seen: Observation| {
-        let interval = Some(secs(seconds));
-        Observation { retry_interval: RetryInterval { install: None, upgrade: interval }, ..seen }
-    };
     let failed_head = || after(failed(1), known(4, 600));
     let first = || OurHead { last_deployed: None, ..failed_head() };
-    let own = |attempt| OurHead { last_deployed: Some(3), ..head_of(failed(100), WANTED, attempt) };
-    let gone_back =
-        || OurHead { undone: undone(4, 100), target: Some(3), ..after(HeadState::Deployed, known(4, 100)) };
     check(vec![
         row("the source goes back to them", deployed(known(4, 600)), exceeded(4)).locked(),
         row("with retries left, it waits", deployed(known(2, 3)), Operation::Wait).until(NOW + 7).locked(),
@@ -95,41 +102,54 @@ fn inputs_that_are_known_to_fail() {
         )
         .locked(),
         row("another spec tries them anew", other_spec(deployed(known(4, 600))), upgrade(1)),
-        row("also right after the failure", other_spec(seen(own(1))), upgrade(1)),
-        row("also after they were undone", other_spec(seen(gone_back())), upgrade(1)),
+        row("also right after the failure", other_spec(undoes(own(1))), upgrade(1)),
+        row("also after they were undone", other_spec(undoes(gone_back())), upgrade(1)),
         row("a reset does", Observation { reset_requested: true, ..deployed(known(4, 600)) }, upgrade(1)),
         row(
             "what failed meanwhile is undone",
-            seen(failed_head()),
+            undoes(failed_head()),
             Operation::Rollback { revision: 5, target: 3, attempt: 1 },
         ),
         row(
             "what failed meanwhile stays with Retain",
-            Observation { on_failure: OnFailure::default(), ..seen(failed_head()) },
+            Observation { on_failure: OnFailure::default(), ..undoes(failed_head()) },
             exceeded(4),
         ),
-        row("a first install that failed meanwhile is taken away", seen(first()), Operation::Remove),
+        row("a first install that failed meanwhile is taken away", undoes(first()), Operation::Remove),
         row(
             "what failed meanwhile is a way back that the spec does not ask for any more",
-            seen(OurHead { target: Some(2), ..failed_head() }),
+            undoes(OurHead { target: Some(2), ..failed_head() }),
             Operation::Rollback { revision: 5, target: 3, attempt: 1 },
         ),
         row(
             "that something else is healthy says nothing of them",
-            Observation { healed: true, on_failure: OnFailure::default(), ..seen(failed_head()) },
+            Observation { healed: true, on_failure: OnFailure::default(), ..undoes(failed_head()) },
             exceeded(4),
         ),
+    ]);
+}
+
+#[test]
+fn more_tries_that_are_asked_for_come_after_their_interval() {
+    let exceeded = |attempts| Operation::Hold(Hold::RetriesExceeded { attempts });
+    let upgrade = |attempt| Operation::Upgrade { revision: 5, attempt };
+    let deployed = |failure| undoes(after(HeadState::Deployed, failure));
+    let every = |seconds, seen: Observation| {
+        let interval = Some(secs(seconds));
+        Observation { retry_interval: RetryInterval { install: None, upgrade: interval }, ..seen }
+    };
+    check(vec![
         row("more tries are asked for: not yet", every(600, deployed(known(4, 100))), exceeded(4))
             .until(NOW + 500)
             .locked(),
         row("more tries are asked for: now", every(600, deployed(known(4, 600))), upgrade(5)),
-        row("after it was undone: not yet", every(600, seen(gone_back())), exceeded(4))
+        row("after it was undone: not yet", every(600, undoes(gone_back())), exceeded(4))
             .until(NOW + 500)
             .locked(),
-        row("after it was undone: now", every(100, seen(gone_back())), upgrade(5)),
+        row("after it was undone: now", every(100, undoes(gone_back())), upgrade(5)),
         row(
             "a test of what is deployed is awaited",
-            every(600, seen(OurHead { hook_running: true, ..after(HeadState::Deployed, known(4, 600)) })),
+            every(600, undoes(OurHead { hook_running: true, ..after(HeadState::Deployed, known(4, 600)) })),
             Operation::AwaitHook,
         ),
         row("never more often than retries", every(1, deployed(known(6, 100))), exceeded(6))
@@ -141,7 +161,7 @@ fn inputs_that_are_known_to_fail() {
                 1,
                 Observation {
                     on_failure: OnFailure::default(),
-                    ..seen(OurHead { last_deployed: None, ..own(4) })
+                    ..undoes(OurHead { last_deployed: None, ..own(4) })
                 },
             ),
             exceeded(4),
