@@ -15,7 +15,7 @@ use super::cluster::{Place, Target, keeping, on_runtime};
 use super::output::answer::{Answer, Failure, finish, story};
 use super::wait::{Goal, Patience, follow};
 use crate::api::reasons::condition::READY;
-use crate::api::{SherpackRelease, conditions, names, reasons};
+use crate::api::{SherpackRelease, SherpackReleaseStatus, conditions, names, reasons};
 use crate::release::State;
 use crate::storage::Stores;
 use crate::storage::unverified::{self, Found};
@@ -238,13 +238,10 @@ fn already(request: Request) -> &'static str {
 /// # Errors
 /// What cannot be asked of the release as it is.
 fn consequence(request: Request, release: &SherpackRelease) -> Result<Option<String>, Failure> {
-    let spec = &release.spec;
     let status = release.status.clone().unwrap_or_default();
-    let suspended = spec.suspend == Some(true);
-    let pinned = spec.rollback_to;
+    let suspended = release.spec.suspend == Some(true);
+    let pinned = release.spec.rollback_to;
     let revision = status.revision.map_or_else(|| "no revision".to_owned(), |n| format!("revision {n}"));
-    let operation = status.operation.as_ref();
-    let reason = conditions::find(&status.conditions, READY).map_or("", |ready| ready.reason.as_str());
     let leaving = release.metadata.deletion_timestamp.is_some();
     if leaving && !matches!(request, Request::Reconcile | Request::Reset) {
         return Err(Failure::finding("it is being deleted: nothing but its end can be asked for"));
@@ -254,7 +251,7 @@ fn consequence(request: Request, release: &SherpackRelease) -> Result<Option<Str
     let text = match request {
         Request::Suspend if suspended => return Ok(None),
         Request::Suspend => {
-            let running = operation.map(|operation| {
+            let running = status.operation.as_ref().map(|operation| {
                 format!("the running {} stops where it is; ", operation.action.to_lowercase())
             });
             format!(
@@ -271,32 +268,7 @@ fn consequence(request: Request, release: &SherpackRelease) -> Result<Option<Str
         Request::Reconcile => {
             format!("the operator looks at the pack, the values and the objects now{later}")
         }
-        Request::Reset
-            if [reasons::RECORD_LOST, reasons::RECORD_UNREADABLE].contains(&reason) && !leaving =>
-        {
-            format!(
-                "its records are given up: the spec as it is now is installed as the next free revision after {revision}, \
-             and nothing is pruned{later}"
-            )
-        }
-        Request::Reset
-            if [reasons::RECORD_KEY_LOST, reasons::RECORD_REWOUND].contains(&reason) && !leaving =>
-        {
-            return Err(Failure::finding(format!(
-                "it is held for {reason}, and a reset does not answer that: its condition says what does"
-            )));
-        }
-        Request::Reset if leaving => {
-            "if its record is lost, that is accepted: the release is let go and its objects stay".to_owned()
-        }
-        Request::Reset => {
-            let failures = status.failures.unwrap_or(0);
-            let tried = match failures {
-                0 => "there is no failed attempt to forget, so this is a look and no more".to_owned(),
-                n => format!("{n} failed attempts are forgotten, and the next one begins at once"),
-            };
-            format!("{tried}{later}")
-        }
+        Request::Reset => reset(&status, leaving, &revision, later)?,
         Request::Test => format!("the tests of {revision} run; what is deployed does not change{later}"),
         Request::Rollback(to) if pinned == Some(to) => return Ok(None),
         Request::Rollback(to) => format!(
@@ -312,6 +284,39 @@ fn consequence(request: Request, release: &SherpackRelease) -> Result<Option<Str
         },
     };
     Ok(Some(text))
+}
+
+/// What a reset does: it gives up records that are lost, lets a release go that waits for one, or forgets failures.
+///
+/// # Errors
+/// The release is held for a record in doubt, which a reset does not answer.
+fn reset(
+    status: &SherpackReleaseStatus,
+    leaving: bool,
+    revision: &str,
+    later: &str,
+) -> Result<String, Failure> {
+    if leaving {
+        let text = "if its record is lost, that is accepted: the release is let go and its objects stay";
+        return Ok(text.to_owned());
+    }
+    let reason = conditions::find(&status.conditions, READY).map_or("", |ready| ready.reason.as_str());
+    if [reasons::RECORD_LOST, reasons::RECORD_UNREADABLE].contains(&reason) {
+        return Ok(format!(
+            "its records are given up: the spec as it is now is installed as the next free revision after {revision}, \
+             and nothing is pruned{later}"
+        ));
+    }
+    if [reasons::RECORD_KEY_LOST, reasons::RECORD_REWOUND].contains(&reason) {
+        return Err(Failure::finding(format!(
+            "it is held for {reason}, and a reset does not answer that: its condition says what does"
+        )));
+    }
+    let tried = match status.failures.unwrap_or(0) {
+        0 => "there is no failed attempt to forget, so this is a look and no more".to_owned(),
+        n => format!("{n} failed attempts are forgotten, and the next one begins at once"),
+    };
+    Ok(format!("{tried}{later}"))
 }
 
 #[cfg(test)]

@@ -1,21 +1,28 @@
 //! `run`: reads flags and environment, starts the runtime and the operator.
 
+mod holder;
+mod lease;
+mod metrics;
+mod sources;
+mod values;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 
-use crate::api::{self, duration};
+use self::holder::{default_holder, holder};
+use self::values::{
+    Account, IgnoreRules, Namespace, Tenancy, account, ignore_rules, memory_budget, namespace,
+    namespace_or_all,
+};
+use crate::api;
 use crate::cluster::client::Proxies;
-use crate::manifest::yaml;
-use crate::operator::config::{Cluster, Config, MetricsAuth};
-use crate::operator::lease::Timing;
+use crate::operator::config::{Cluster, Config};
 use crate::operator::{self, shutdown, telemetry};
-use crate::source::http::{Allowed, Options};
 
 /// Run the operator until SIGTERM or SIGINT.
 ///
@@ -43,28 +50,9 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_PACK_DIR", value_name = "DIR")]
     pack_dir: Option<PathBuf>,
 
-    /// Fetch packs from this host whatever its address is, and tell in full why one cannot be had; repeatable
-    ///
-    /// Behind a proxy, the proxy is told the name of such a host and not the address that was checked, so also one that
-    /// only the proxy can resolve is found. Probes ask such an address, too.
-    #[arg(long, env = "SHERPACK_ALLOW_SOURCE", value_name = "HOST[:PORT]", value_delimiter = ',')]
-    allow_source: Vec<Allowed>,
+    #[command(flatten)]
+    sources: sources::Flags,
 
-    /// Fetch no packs from private addresses and from Services of the cluster, unless --allow-source names the host
-    /// [default: true with --tenancy=multi, else false]
-    #[arg(long, env = "SHERPACK_DENY_PRIVATE_SOURCES", value_name = "BOOL", value_parser = BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    deny_private_sources: Option<bool>,
-
-    /// Directory for fetched packs [default: sherpack-operator in the directory for temporary files]
-    ///
-    /// It may be lost at any time, which costs fetches, and shared by several processes of one user. When it cannot be
-    /// written, fetched packs are kept in memory.
-    #[arg(long, env = "SHERPACK_CACHE_DIR", value_name = "DIR")]
-    cache_dir: Option<PathBuf>,
-
-    /// What fetched packs may take in that directory, at least 32Mi
-    #[arg(long, env = "SHERPACK_CACHE_SIZE", value_name = "SIZE", default_value = "256Mi", value_parser = cache_size)]
-    cache_size: u64,
     /// Directory of the revisions of releases with `spec.history.storage: File` [default: such releases are refused]
     #[arg(long, env = "SHERPACK_STORAGE_DIR", value_name = "DIR")]
     storage_dir: Option<PathBuf>,
@@ -123,24 +111,8 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_LISTEN", value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
 
-    /// none: anyone may read /metrics, beside /livez. token: over https at --metrics-listen, for clients with a bearer token
-    /// that the API server knows (TokenReview) and allows to get /metrics (SubjectAccessReview)
-    #[arg(long, env = "SHERPACK_METRICS_AUTH", value_enum, default_value = "none")]
-    metrics_auth: Auth,
-
-    /// Address of /metrics with --metrics-auth=token; port 0 takes a free one and logs it
-    #[arg(
-        long,
-        env = "SHERPACK_METRICS_LISTEN",
-        value_name = "ADDRESS:PORT",
-        default_value = "0.0.0.0:8443"
-    )]
-    metrics_listen: SocketAddr,
-
-    /// Directory with the certificate of /metrics, tls.crt and tls.key, which may be replaced at any time [default: one that
-    /// is made at the start and self-signed]
-    #[arg(long, env = "SHERPACK_METRICS_CERT_DIR", value_name = "DIR")]
-    metrics_cert_dir: Option<PathBuf>,
+    #[command(flatten)]
+    metrics: metrics::Flags,
 
     /// Look of the log lines
     #[arg(long, env = "SHERPACK_LOG_FORMAT", value_enum, default_value = "text")]
@@ -158,28 +130,8 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_CONTEXT", value_name = "NAME")]
     context: Option<String>,
 
-    /// Act only while holding the leader lease, for several replicas of which one acts
-    ///
-    /// The Lease is in the operator's namespace and named sherpack-operator, with the watched namespace and a digest of the
-    /// label selector behind it if there are such. A process that loses it ends with an error and has to be started again.
-    #[arg(long, env = "SHERPACK_LEADER_ELECT", value_parser = BoolishValueParser::new())]
-    leader_elect: bool,
-
-    /// How long the others leave a lease alone that its holder does not renew
-    #[arg(long, env = "SHERPACK_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION", default_value = "15s", value_parser = duration::parse)]
-    leader_elect_lease_duration: Duration,
-
-    /// How long the holder acts without a renewal; together with the request timeout less than the lease duration
-    #[arg(long, env = "SHERPACK_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    leader_elect_renew_deadline: Duration,
-
-    /// Between two renewals, and between two tries to get the lease
-    #[arg(long, env = "SHERPACK_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
-    leader_elect_retry_period: Duration,
-
-    /// What one request for the lease may take
-    #[arg(long, env = "SHERPACK_LEADER_ELECT_REQUEST_TIMEOUT", value_name = "DURATION", default_value = "4s", value_parser = duration::parse)]
-    leader_elect_request_timeout: Duration,
+    #[command(flatten)]
+    lease: lease::Flags,
 
     /// Name of this process in records and in the lease [default: host, process id and a random part]
     #[arg(long, env = "SHERPACK_HOLDER", value_name = "NAME", value_parser = holder)]
@@ -234,10 +186,7 @@ fn config(
         watch_label_selector,
         operator_namespace,
         pack_dir,
-        allow_source,
-        deny_private_sources,
-        cache_dir,
-        cache_size,
+        sources,
         storage_dir,
         storage_namespaces,
         allow_lookup,
@@ -250,62 +199,36 @@ fn config(
         allow_lock_as_operator,
         concurrency,
         listen,
-        metrics_auth,
-        metrics_listen,
-        metrics_cert_dir,
+        metrics,
         log_format: _,
         log_level: _,
         kubeconfig,
         context,
-        leader_elect,
-        leader_elect_lease_duration,
-        leader_elect_renew_deadline,
-        leader_elect_retry_period,
-        leader_elect_request_timeout,
+        lease,
         holder,
         worker_threads: _,
     } = args;
-    // Checked even when it is off: a user who turns it on later shall not be surprised.
-    let timing = Timing::new(
-        leader_elect_lease_duration,
-        leader_elect_renew_deadline,
-        leader_elect_retry_period,
-        leader_elect_request_timeout,
-    )?;
+    let tenancy = tenancy.into();
     Ok(Config {
+        leader_election: lease.timing()?,
         cluster: Cluster { kubeconfig, context, proxies: proxies.clone() },
         watch_namespace: watch_namespace.map(|namespace| namespace.0),
         watch_labels: watch_label_selector,
         operator_namespace: operator_namespace.0,
         pack_dir,
-        sources: Options {
-            allow: allow_source,
-            deny_private: deny_private_sources.unwrap_or(tenancy == Tenancy::Multi),
-            // The API server tells.
-            services: Vec::new(),
-            proxies,
-            cache_dir: Some(cache_dir.unwrap_or_else(|| std::env::temp_dir().join("sherpack-operator"))),
-            cache_bytes: cache_size,
-        },
+        sources: sources.options(tenancy, proxies),
         storage_dir,
         storage_namespaces: storage_namespaces.into_iter().map(|namespace| namespace.0).collect(),
         allow_lookup: allow_lookup.into_iter().map(|namespace| namespace.0).collect(),
         default_service_account: default_service_account.map(|account| account.0),
-        tenancy: match tenancy {
-            Tenancy::Single => api::Tenancy::Single,
-            Tenancy::Multi => api::Tenancy::Multi,
-        },
+        tenancy,
         trust_pack_crds,
         ignore: drift_ignore.map(|rules| rules.0).unwrap_or_default(),
         memory_budget,
         lock: api::LockPolicy { objects: lock_objects.get(), as_operator: allow_lock_as_operator },
         concurrency,
         listen,
-        metrics_auth: match metrics_auth {
-            Auth::None => MetricsAuth::None,
-            Auth::Token => MetricsAuth::Token { listen: metrics_listen, certificates: metrics_cert_dir },
-        },
-        leader_election: leader_elect.then_some(timing),
+        metrics_auth: metrics.auth(),
         holder: holder.unwrap_or_else(default_holder),
         through: None,
     })
@@ -329,124 +252,6 @@ fn explain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
-}
-
-/// A DNS label, as the API server wants it of a namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Namespace(String);
-
-fn namespace(text: &str) -> Result<Namespace, String> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
-    let bytes = text.as_bytes();
-    if bytes.len() <= 63 && bytes.iter().all(|byte| inner(*byte)) && edge(bytes.first()) && edge(bytes.last())
-    {
-        return Ok(Namespace(text.to_owned()));
-    }
-    Err("a namespace has 1 to 63 characters of a-z, 0-9 and -, with no - at an end".to_owned())
-}
-
-/// The name of a service account.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Account(String);
-
-fn account(text: &str) -> Result<Account, String> {
-    if api::is_account_name(text) {
-        return Ok(Account(text.to_owned()));
-    }
-    Err("a service account has 1 to 253 characters of a-z, 0-9, - and dots".to_owned())
-}
-
-/// Rules of what is left to others.
-#[derive(Clone, Debug, PartialEq)]
-struct IgnoreRules(Vec<Arc<api::IgnoreRule>>);
-
-fn ignore_rules(text: &str) -> Result<IgnoreRules, String> {
-    let value = yaml::parse_value(text, "the rules").map_err(|error| error.to_string())?;
-    let written: Vec<api::DriftIgnore> =
-        serde_json::from_value(value).map_err(|error| format!("no list of rules: {error}"))?;
-    let parsed = written.iter().enumerate().map(|(at, rule)| {
-        let bad = |bad: api::BadRule| match bad.field.as_str() {
-            "" => format!("[{at}] {}", bad.message),
-            field => format!("[{at}].{field}: {}", bad.message),
-        };
-        api::IgnoreRule::parse(rule).map(Arc::new).map_err(bad)
-    });
-    parsed.collect::<Result<_, _>>().map(IgnoreRules)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Tenancy {
-    Single,
-    Multi,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Auth {
-    None,
-    Token,
-}
-
-/// Room for a few of the largest packs.
-const CACHE_MIN: u64 = 32 << 20;
-
-fn cache_size(text: &str) -> Result<u64, String> {
-    size(text, CACHE_MIN)
-}
-
-/// Room for the largest manifest that is not worked with alone by design.
-const MEMORY_MIN: u64 = 16 << 20;
-
-fn memory_budget(text: &str) -> Result<u64, String> {
-    size(text, MEMORY_MIN)
-}
-
-/// A number of bytes, in Ki, Mi, Gi or Ti if that is said.
-fn size(text: &str, least: u64) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let shift = match &text[digits.len()..] {
-        "" => 0,
-        "Ki" => 10,
-        "Mi" => 20,
-        "Gi" => 30,
-        "Ti" => 40,
-        _ => return Err("a size is a number of bytes, such as 268435456, 256Mi or 2Gi".to_owned()),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    match bytes {
-        Some(bytes) if bytes >= least => Ok(bytes),
-        Some(_) => Err(format!("it must be at least {}Mi", least >> 20)),
-        None => Err("a size is a number of bytes, such as 268435456, 256Mi or 2Gi".to_owned()),
-    }
-}
-
-fn namespace_or_all(text: &str) -> Result<Namespace, String> {
-    if text == "*" { Ok(Namespace(text.to_owned())) } else { namespace(text) }
-}
-
-fn holder(text: &str) -> Result<String, String> {
-    if (1..=200).contains(&text.len()) && text.chars().all(|letter| letter.is_ascii_graphic()) {
-        return Ok(text.to_owned());
-    }
-    Err("a holder has 1 to 200 visible ASCII characters".to_owned())
-}
-
-/// In a container the process id is always 1 and a restart keeps the host name: the random part
-/// tells a process from its predecessor.
-fn default_holder() -> String {
-    let host = std::env::var("HOSTNAME")
-        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
-        .unwrap_or_default();
-    let mut random = [0; 4];
-    // Without randomness the process id has to do; a name is no reason to fail.
-    let _ = getrandom::fill(&mut random);
-    holder_name(host.trim(), std::process::id(), u32::from_ne_bytes(random))
-}
-
-fn holder_name(host: &str, process: u32, random: u32) -> String {
-    let host: String = host.chars().filter(char::is_ascii_graphic).take(150).collect();
-    let host = if host.is_empty() { "unnamed" } else { &host };
-    format!("{host}-{process}-{random:08x}")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use clap::Parser;
 
 use super::*;
+use crate::operator::config::MetricsAuth;
 
 #[derive(Debug, clap::Parser)]
 struct Line {
@@ -14,6 +15,7 @@ fn parse(line: &[&str]) -> Result<Config, String> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: each flag, and the setting that it reaches")]
 fn every_flag_reaches_its_setting() {
     let config = parse(&[
         "--watch-namespace=apps",
@@ -170,16 +172,6 @@ fn proxies_are_read_from_capitals_and_then_from_small_letters() {
     };
     let Proxies { all, http, https, no } = Proxies::of(variable);
     assert_eq!([&*all, &*http, &*https, &*no], ["", "http://c:1", "http://a:1", "d"]);
-}
-
-#[test]
-fn a_holder_name_is_valid_whatever_the_host_is_called() {
-    for host in ["web-1", "", "höst name\n", &"x".repeat(300)] {
-        let name = holder_name(host, 1, 7);
-        assert_eq!(holder(&name).as_deref(), Ok(name.as_str()));
-    }
-    assert_eq!(holder_name("web-1", 1, 7), "web-1-1-00000007");
-    assert_ne!(default_holder(), default_holder());
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod release;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus::core::Collector;
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
@@ -40,85 +41,93 @@ pub struct Metrics {
     leader: IntGauge,
 }
 
+/// Makes metrics, each of which is in the registry from the beginning.
+struct Register(Registry);
+
+impl Register {
+    fn added<M: Collector + Clone + 'static>(&self, metric: M) -> Result<M, prometheus::Error> {
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn counter(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
+        self.added(IntCounterVec::new(Opts::new(name, help), labels)?)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
+        self.added(IntGauge::new(name, help)?)
+    }
+
+    fn seconds(&self, name: &str, help: &str, buckets: &[f64]) -> Result<Histogram, prometheus::Error> {
+        self.added(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?)
+    }
+
+    fn seconds_by(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+        buckets: &[f64],
+    ) -> Result<HistogramVec, prometheus::Error> {
+        self.added(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &[label])?)
+    }
+}
+
 impl Metrics {
     /// Registers everything, in a registry of its own.
     ///
     /// # Errors
     /// Two metrics with one name: a mistake in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let registry = Registry::new();
-        let counter = |name, help, labels: &[&str]| -> Result<IntCounterVec, prometheus::Error> {
-            let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok(counter)
-        };
-        let histogram = |name, help, label, buckets: &[f64]| -> Result<HistogramVec, prometheus::Error> {
-            let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
-            let histogram = HistogramVec::new(options, &[label])?;
-            registry.register(Box::new(histogram.clone()))?;
-            Ok(histogram)
-        };
-        let gauge = |name, help| -> Result<IntGauge, prometheus::Error> {
-            let gauge = IntGauge::new(name, help)?;
-            registry.register(Box::new(gauge.clone()))?;
-            Ok(gauge)
-        };
-
-        let drift_revert_seconds = Histogram::with_opts(
-            HistogramOpts::new(
-                "sherpack_drift_revert_seconds",
-                "From the watch event that showed a change to the answer of the apply that put it back.",
-            )
-            .buckets(FAST.to_vec()),
-        )?;
-        registry.register(Box::new(drift_revert_seconds.clone()))?;
-        let queue_age_seconds = Gauge::new(
-            "sherpack_queue_age_seconds",
-            "How long the release that waits longest for a free worker has waited.",
-        )?;
-        registry.register(Box::new(queue_age_seconds.clone()))?;
+        let register = Register(Registry::new());
         #[cfg(target_os = "linux")]
-        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-
+        register.0.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         Ok(Self {
             releases: Mutex::default(),
-            drift_revert_seconds,
-            reconcile_duration_seconds: histogram(
+            drift_revert_seconds: register.seconds(
+                "sherpack_drift_revert_seconds",
+                "From the watch event that showed a change to the answer of the apply that put it back.",
+                FAST,
+            )?,
+            reconcile_duration_seconds: register.seconds_by(
                 "sherpack_reconcile_duration_seconds",
                 "One pass for one release, by what was decided.",
                 "decision",
                 PASS,
             )?,
-            reconcile_errors_total: counter(
+            reconcile_errors_total: register.counter(
                 "sherpack_reconcile_errors_total",
                 "Passes that ended in an error, by its reason.",
                 &["reason"],
             )?,
-            queue_depth: gauge("sherpack_queue_depth", "Releases that wait for a free worker.")?,
-            queue_age_seconds,
-            api_requests_total: counter(
+            queue_depth: register.gauge("sherpack_queue_depth", "Releases that wait for a free worker.")?,
+            queue_age_seconds: register.added(Gauge::new(
+                "sherpack_queue_age_seconds",
+                "How long the release that waits longest for a free worker has waited.",
+            )?)?,
+            api_requests_total: register.counter(
                 "sherpack_api_requests_total",
                 "Requests to the API server, each try counted; code 0: no answer.",
                 &["verb", "code"],
             )?,
-            api_request_seconds: histogram(
+            api_request_seconds: register.seconds_by(
                 "sherpack_api_request_seconds",
                 "Until the head of the API server's answer.",
                 "verb",
                 FAST,
             )?,
-            source_fetch_total: counter(
+            source_fetch_total: register.counter(
                 "sherpack_source_fetch_total",
                 "Packs looked up at their source.",
                 &["kind", "outcome"],
             )?,
-            watch_restarts_total: counter(
+            watch_restarts_total: register.counter(
                 "sherpack_watch_restarts_total",
                 "Watches that had to list again.",
                 &["kind"],
             )?,
-            leader: gauge("sherpack_leader", "1 while this process may write.")?,
-            registry,
+            leader: register.gauge("sherpack_leader", "1 while this process may write.")?,
+            registry: register.0,
         })
     }
 

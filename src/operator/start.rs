@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use futures::channel::mpsc::{self, UnboundedSender};
 use kube::api::ListParams;
+use kube::runtime::reflector::Store;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
@@ -68,44 +69,20 @@ pub(super) async fn work(
     gates: Gates,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    let Gates { crd, key: key_gate, records: records_gate, releases: releases_gate } = gates;
-    await_crd(&client, config).await;
-    drop(crd);
-    let keys = Keys::from(keys::load(&client, config, &key_gate).await);
-    drop(key_gate);
+    await_crd(&client, config, gates.crd).await;
+    let keys = Keys::from(keys::load(&client, config, &gates.key).await);
+    drop(gates.key);
 
     let (wake_tx, wake_rx) = mpsc::unbounded();
-    let on_restart: OnRestart = {
-        let metrics = Arc::clone(metrics);
-        Arc::new(move |kind| metrics.watch_restarted(kind))
-    };
+    let on_restart = on_restart(metrics);
     let records = Stores::new(client.clone(), keys.clone(), config.storage_dir.clone());
-    let objects = ObjectWatches::new(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
-    let guards = ObjectWatches::of_others(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
-    let Preloaded { newest: preloaded, outdated, in_files } = preload(&records, &objects).await;
-    let record_watch = RecordWatch::start(client.clone(), wake_tx.clone(), Arc::clone(&on_restart));
-    for (of, revision, version) in in_files {
-        // No watch tells of files.
-        record_watch.found(&of, revision, version);
-    }
-    record_watch.listed().await;
-    drop(records_gate);
+    let watches = Watches::start(&client, &records, &wake_tx, &on_restart).await;
+    drop(gates.records);
 
-    let policy = Policy {
-        pack_dir_enabled: config.pack_dir.is_some(),
-        storage_dir_enabled: config.storage_dir.is_some(),
-        storage_namespaces: config.storage_namespaces.clone(),
-        watch_namespace: config.watch_namespace.clone(),
-        watch_labels: config.watch_labels.clone(),
-        default_service_account: config.default_service_account.clone(),
-        tenancy: config.tenancy,
-        trust_pack_crds: config.trust_pack_crds,
-        ignore: config.ignore.clone(),
-        lock: config.lock,
-    };
+    let policy = policy(config);
     let dependencies = Arc::new(Dependencies::new(policy.clone(), wake_tx.clone()));
-    let runs =
-        controller::new(client.clone(), config, policy.clone(), Arc::clone(&dependencies), objects.follow());
+    let follow = watches.objects.follow();
+    let runs = controller::new(client.clone(), config, policy.clone(), Arc::clone(&dependencies), follow);
     let releases = runs.store();
     let report = Outside::start(client.clone(), config.holder.clone(), Arc::clone(metrics), shutdown.clone());
     let keeper = keys::Keeper {
@@ -116,50 +93,100 @@ pub(super) async fn work(
         wake_tx: wake_tx.clone(),
         on_restore: report.on_restore(),
     };
-    let fetcher = fetcher(config, &client, metrics, wake_tx.clone()).await;
-    let prober = Prober::new(StatusClient::new(&config.sources.allow), wake_tx.clone());
-    let walks = Walks::new(wake_tx.clone());
-    let budget = Budget::new(config.memory_budget, wake_tx.clone());
     let ctx = Context {
         as_operator: Arc::new(Cluster::new(client.clone())),
         rights: Rights::default(),
         records,
-        objects,
-        guards,
-        record_watch,
+        objects: watches.objects,
+        guards: watches.guards,
+        record_watch: watches.records,
         packs: Packs::new(config.concurrency.get(), wake_tx.clone()),
-        references: ReferenceWatch::new(client, wake_tx, on_restart),
         names: NameClaims::default(),
         sharing: Sharing::default(),
-        walks,
+        walks: Walks::new(wake_tx.clone()),
         values: ValuesKept::default(),
-        budget,
-        fetcher,
-        prober,
+        budget: Budget::new(config.memory_budget, wake_tx.clone()),
+        fetcher: fetcher(config, &client, metrics, wake_tx.clone()).await,
+        prober: Prober::new(StatusClient::new(&config.sources.allow), wake_tx.clone()),
+        references: ReferenceWatch::new(client, wake_tx, on_restart),
         pack_dir: config.pack_dir.clone(),
         releases: releases.clone(),
         dependencies,
         let_go: LetGo::default(),
         calm: Calm::default(),
-        preloaded: Mutex::new(preloaded),
-        outdated: Mutex::new(outdated),
+        preloaded: Mutex::new(watches.newest),
+        outdated: Mutex::new(watches.outdated),
         capabilities: Arc::new(capabilities),
         policy,
         allowed_lookups: config.allow_lookup.clone().into(),
         holder: config.holder.clone(),
         report: Arc::new(report),
     };
-    let ready = async move {
-        // The writer lives in the controller; when that is gone the process is stopping.
-        let _ = releases.wait_until_ready().await;
-        drop(releases_gate);
-        tracing::info!("ready");
-        std::future::pending::<()>().await;
-    };
     tokio::select! {
         () = controller::run(runs, ctx, wake_rx, Arc::clone(metrics), shutdown) => Ok(()),
-        () = ready => Ok(()),
+        () = announce(releases, gates.releases) => Ok(()),
         () = keeper.keep() => Ok(()),
+    }
+}
+
+/// Opens the last gate when the releases are known. It never ends.
+async fn announce(releases: Store<SherpackRelease>, gate: Gate) {
+    // The writer lives in the controller; when that is gone the process is stopping.
+    let _ = releases.wait_until_ready().await;
+    drop(gate);
+    tracing::info!("ready");
+    std::future::pending::<()>().await;
+}
+
+fn on_restart(metrics: &Arc<Metrics>) -> OnRestart {
+    let metrics = Arc::clone(metrics);
+    Arc::new(move |kind| metrics.watch_restarted(kind))
+}
+
+/// What of the flags says what a release may ask for.
+fn policy(config: &Config) -> Policy {
+    Policy {
+        pack_dir_enabled: config.pack_dir.is_some(),
+        storage_dir_enabled: config.storage_dir.is_some(),
+        storage_namespaces: config.storage_namespaces.clone(),
+        watch_namespace: config.watch_namespace.clone(),
+        watch_labels: config.watch_labels.clone(),
+        default_service_account: config.default_service_account.clone(),
+        tenancy: config.tenancy,
+        trust_pack_crds: config.trust_pack_crds,
+        ignore: config.ignore.clone(),
+        lock: config.lock,
+    }
+}
+
+/// The watches of records and objects, and what the list of records told at their start.
+struct Watches {
+    records: RecordWatch,
+    objects: ObjectWatches,
+    /// Of objects that other tools installed.
+    guards: ObjectWatches,
+    newest: HashMap<RecordsOf, Box<Stored>>,
+    outdated: HashMap<RecordsOf, Vec<u32>>,
+}
+
+impl Watches {
+    /// Lists the records before the first kind of object is watched, and ends when the watch of records has listed them as well.
+    async fn start(
+        client: &Client,
+        stores: &Stores,
+        wake_tx: &UnboundedSender<ReleaseKey>,
+        on_restart: &OnRestart,
+    ) -> Self {
+        let objects = ObjectWatches::new(client.clone(), wake_tx.clone(), Arc::clone(on_restart));
+        let guards = ObjectWatches::of_others(client.clone(), wake_tx.clone(), Arc::clone(on_restart));
+        let Preloaded { newest, outdated, in_files } = preload(stores, &objects).await;
+        let records = RecordWatch::start(client.clone(), wake_tx.clone(), Arc::clone(on_restart));
+        for (of, revision, version) in in_files {
+            // No watch tells of files.
+            records.found(&of, revision, version);
+        }
+        records.listed().await;
+        Self { records, objects, guards, newest, outdated }
     }
 }
 
@@ -197,8 +224,8 @@ async fn services(client: &Client) -> Vec<http::Network> {
     }
 }
 
-/// Waits until the API server serves SherpackRelease to us.
-async fn await_crd(client: &Client, config: &Config) {
+/// Waits until the API server serves SherpackRelease to us, and opens the gate then.
+async fn await_crd(client: &Client, config: &Config, gate: Gate) {
     let api: Api<SherpackRelease> = match &config.watch_namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
@@ -214,6 +241,7 @@ async fn await_crd(client: &Client, config: &Config) {
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+    drop(gate);
 }
 
 /// What the lists of newest records told. Of records that this operator has not sealed nothing is kept.

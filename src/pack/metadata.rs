@@ -1,8 +1,16 @@
 //! `Pack.yaml`: what a pack says about itself.
 
+mod keys;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+#[cfg(test)]
+pub(crate) use self::keys::SECTIONS;
+use self::keys::{
+    CRDS_KEYS, CRDS_UNINSTALL_KEYS, CRDS_UPGRADE_KEYS, DEPENDENCY_CRDS_KEYS, DEPENDENCY_KEYS, ENGINE_KEYS,
+    MAINTAINER_KEYS, METADATA_KEYS, ROOT_KEYS, Warnings,
+};
 use super::definitions::{self, DefinitionWishes, DependencyDefinitions};
 use super::{Error, Files, shown, values};
 
@@ -129,60 +137,11 @@ pub(super) struct Definition {
     pub(super) warnings: Vec<String>,
 }
 
-const ROOT_KEYS: &[&str] = &["apiVersion", "kind", "metadata", "dependencies", "engine", "crds"];
-const METADATA_KEYS: &[&str] = &[
-    "name",
-    "version",
-    "description",
-    "appVersion",
-    "kubeVersion",
-    "home",
-    "icon",
-    "sources",
-    "keywords",
-    "maintainers",
-    "annotations",
-];
-const MAINTAINER_KEYS: &[&str] = &["name", "email", "url"];
-const DEPENDENCY_KEYS: &[&str] =
-    &["name", "version", "repository", "enabled", "condition", "resolve", "tags", "alias", "crds"];
-const ENGINE_KEYS: &[&str] = &["strict"];
-const CRDS_KEYS: &[&str] = &["install", "upgrade", "uninstall", "waitReady", "waitTimeout"];
-const CRDS_UPGRADE_KEYS: &[&str] = &["enabled", "strategy"];
-const CRDS_UNINSTALL_KEYS: &[&str] = &["keep"];
-const DEPENDENCY_CRDS_KEYS: &[&str] = &["import", "waitReady"];
-
-/// The keys of each section of `Pack.yaml`, by the path of the section.
-#[cfg(test)]
-pub(crate) const SECTIONS: [(&str, &[&str]); 9] = [
-    ("", ROOT_KEYS),
-    ("metadata", METADATA_KEYS),
-    ("metadata.maintainers", MAINTAINER_KEYS),
-    ("dependencies", DEPENDENCY_KEYS),
-    ("dependencies.crds", DEPENDENCY_CRDS_KEYS),
-    ("engine", ENGINE_KEYS),
-    ("crds", CRDS_KEYS),
-    ("crds.upgrade", CRDS_UPGRADE_KEYS),
-    ("crds.uninstall", CRDS_UNINSTALL_KEYS),
-];
-
 /// Reads `Pack.yaml` of these files.
 pub(super) fn read(files: &Files) -> Result<Definition, Error> {
-    let text = files.get("Pack.yaml").ok_or(Error::NoPackYaml)?;
-    let wrong = |message: String| Error::Definition { message };
-    let root = match values::parse(text, "Pack.yaml") {
-        Ok(Value::Object(root)) => root,
-        Ok(_) => return Err(wrong("it is not an object".to_owned())),
-        // Says file and line itself.
-        Err(
-            error @ (Error::Values { .. } | Error::ValuesNotAnObject { .. } | Error::ValuesTooLarge { .. }),
-        ) => {
-            return Err(Error::Syntax { message: error.to_string() });
-        }
-        Err(other) => return Err(other),
-    };
+    let root = root(files)?;
     let mut warnings = Warnings::default();
-    unknown(&root, "", ROOT_KEYS, &mut warnings);
+    warnings.unknown(&root, "", ROOT_KEYS);
     match root.get("apiVersion").and_then(Value::as_str) {
         Some("sherpack/v1") => {}
         Some(other) => {
@@ -190,82 +149,119 @@ pub(super) fn read(files: &Files) -> Result<Definition, Error> {
         }
         None => return Err(wrong("`apiVersion: sherpack/v1` is missing".to_owned())),
     }
-    let kind = match root.get("kind") {
-        None | Some(Value::Null) => Kind::Application,
-        Some(Value::String(kind)) if kind == "application" => Kind::Application,
-        Some(Value::String(kind)) if kind == "library" => Kind::Library,
+    Ok(Definition {
+        kind: kind(&root)?,
+        metadata: metadata(&root, &mut warnings)?,
+        dependencies: dependencies(&root, &mut warnings)?,
+        strict: strict(&root, &mut warnings)?,
+        definitions: wishes(&root, &mut warnings)?,
+        warnings: warnings.done(),
+    })
+}
+
+fn wrong(message: String) -> Error {
+    Error::Definition { message }
+}
+
+fn root(files: &Files) -> Result<Map<String, Value>, Error> {
+    let text = files.get("Pack.yaml").ok_or(Error::NoPackYaml)?;
+    match values::parse(text, "Pack.yaml") {
+        Ok(Value::Object(root)) => Ok(root),
+        Ok(_) => Err(wrong("it is not an object".to_owned())),
+        // Says file and line itself.
+        Err(
+            error @ (Error::Values { .. } | Error::ValuesNotAnObject { .. } | Error::ValuesTooLarge { .. }),
+        ) => Err(Error::Syntax { message: error.to_string() }),
+        Err(other) => Err(other),
+    }
+}
+
+fn kind(root: &Map<String, Value>) -> Result<Kind, Error> {
+    match root.get("kind") {
+        None | Some(Value::Null) => Ok(Kind::Application),
+        Some(Value::String(kind)) if kind == "application" => Ok(Kind::Application),
+        Some(Value::String(kind)) if kind == "library" => Ok(Kind::Library),
         Some(other) => {
-            return Err(wrong(format!(
-                "`kind` is {}, not `application` or `library`",
-                shown(&other.to_string(), 80)
-            )));
+            let kind = shown(&other.to_string(), 80);
+            Err(wrong(format!("`kind` is {kind}, not `application` or `library`")))
         }
-    };
+    }
+}
+
+fn metadata(root: &Map<String, Value>, warnings: &mut Warnings) -> Result<Metadata, Error> {
     let Some(metadata) = root.get("metadata") else {
         return Err(wrong("`metadata` with `name` and `version` is missing".to_owned()));
     };
     if let Some(map) = metadata.as_object() {
-        unknown(map, "metadata.", METADATA_KEYS, &mut warnings);
+        warnings.unknown(map, "metadata.", METADATA_KEYS);
         let maintainers = map.get("maintainers").and_then(Value::as_array);
         for (index, item) in maintainers.into_iter().flatten().enumerate() {
             if let Some(map) = item.as_object() {
-                unknown(map, &format!("metadata.maintainers[{index}]."), MAINTAINER_KEYS, &mut warnings);
+                warnings.unknown(map, &format!("metadata.maintainers[{index}]."), MAINTAINER_KEYS);
             }
         }
     }
     let metadata =
         read_metadata(metadata.clone()).map_err(|message| wrong(format!("`metadata`: {message}")))?;
     check_name(&metadata.name).map_err(wrong)?;
-    let dependencies: Vec<Dependency> = match root.get("dependencies") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(list) => {
-            for (index, item) in list.as_array().into_iter().flatten().enumerate() {
-                if let Some(map) = item.as_object() {
-                    unknown(map, &format!("dependencies[{index}]."), DEPENDENCY_KEYS, &mut warnings);
-                    if let Some(crds) = map.get("crds").and_then(Value::as_object) {
-                        let prefix = format!("dependencies[{index}].crds.");
-                        unknown(crds, &prefix, DEPENDENCY_CRDS_KEYS, &mut warnings);
-                    }
-                }
-            }
-            serde_json::from_value(list.clone()).map_err(|error| wrong(format!("`dependencies`: {error}")))?
-        }
+    Ok(metadata)
+}
+
+fn dependencies(root: &Map<String, Value>, warnings: &mut Warnings) -> Result<Vec<Dependency>, Error> {
+    let list = match root.get("dependencies") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(list) => list,
     };
+    for (index, item) in list.as_array().into_iter().flatten().enumerate() {
+        if let Some(map) = item.as_object() {
+            warnings.unknown(map, &format!("dependencies[{index}]."), DEPENDENCY_KEYS);
+            if let Some(crds) = map.get("crds").and_then(Value::as_object) {
+                warnings.unknown(crds, &format!("dependencies[{index}].crds."), DEPENDENCY_CRDS_KEYS);
+            }
+        }
+    }
+    let dependencies: Vec<Dependency> =
+        serde_json::from_value(list.clone()).map_err(|error| wrong(format!("`dependencies`: {error}")))?;
     for (index, dependency) in dependencies.iter().enumerate() {
         let name = dependency.effective_name();
         check_name(name).map_err(|_| {
-            wrong(format!(
-                "`dependencies[{index}]` is called `{}`, which is no name of a pack",
-                shown(name, 80)
-            ))
+            let name = shown(name, 80);
+            wrong(format!("`dependencies[{index}]` is called `{name}`, which is no name of a pack"))
         })?;
         if name == "global" {
             let message = format!("`dependencies[{index}]` is called `global`, which all packs share");
             return Err(wrong(message));
         }
     }
-    let strict = match root.get("engine") {
-        None | Some(Value::Null) => true,
+    Ok(dependencies)
+}
+
+/// Whether what is missing in the values is an error.
+fn strict(root: &Map<String, Value>, warnings: &mut Warnings) -> Result<bool, Error> {
+    match root.get("engine") {
+        None | Some(Value::Null) => Ok(true),
         Some(Value::Object(engine)) => {
-            unknown(engine, "engine.", ENGINE_KEYS, &mut warnings);
+            warnings.unknown(engine, "engine.", ENGINE_KEYS);
             match engine.get("strict") {
-                None | Some(Value::Null) => true,
-                Some(Value::Bool(strict)) => *strict,
-                Some(_) => return Err(wrong("`engine.strict` is not true or false".to_owned())),
+                None | Some(Value::Null) => Ok(true),
+                Some(Value::Bool(strict)) => Ok(*strict),
+                Some(_) => Err(wrong("`engine.strict` is not true or false".to_owned())),
             }
         }
-        Some(_) => return Err(wrong("`engine` is not an object".to_owned())),
-    };
+        Some(_) => Err(wrong("`engine` is not an object".to_owned())),
+    }
+}
+
+fn wishes(root: &Map<String, Value>, warnings: &mut Warnings) -> Result<DefinitionWishes, Error> {
     if let Some(crds) = root.get("crds").and_then(Value::as_object) {
-        unknown(crds, "crds.", CRDS_KEYS, &mut warnings);
+        warnings.unknown(crds, "crds.", CRDS_KEYS);
         for (key, known) in [("upgrade", CRDS_UPGRADE_KEYS), ("uninstall", CRDS_UNINSTALL_KEYS)] {
             if let Some(inner) = crds.get(key).and_then(Value::as_object) {
-                unknown(inner, &format!("crds.{key}."), known, &mut warnings);
+                warnings.unknown(inner, &format!("crds.{key}."), known);
             }
         }
     }
-    let definitions = definitions::read(root.get("crds"))?;
-    Ok(Definition { kind, metadata, strict, dependencies, definitions, warnings: warnings.done() })
+    definitions::read(root.get("crds"))
 }
 
 /// `appVersion: 1.10` is a number in YAML, and most people forget the quotes.
@@ -296,37 +292,9 @@ fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-/// A hostile file may have thousands of unknown keys.
-const WARNINGS: usize = 20;
-
-#[derive(Default)]
-struct Warnings {
-    list: Vec<String>,
-    more: usize,
-}
-
-impl Warnings {
-    fn done(mut self) -> Vec<String> {
-        if self.more > 0 {
-            self.list.push(format!("Pack.yaml: and {} more unknown keys", self.more));
-        }
-        self.list
-    }
-}
-
-fn unknown(map: &Map<String, Value>, prefix: &str, known: &[&str], warnings: &mut Warnings) {
-    for key in map.keys().filter(|key| !known.contains(&key.as_str())) {
-        if warnings.list.len() < WARNINGS {
-            let key = shown(key, 80);
-            warnings.list.push(format!("Pack.yaml: unknown key `{prefix}{key}` is ignored"));
-        } else {
-            warnings.more += 1;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::keys::WARNINGS;
     use super::*;
     use crate::pack::tests::{MINIMAL, files};
 

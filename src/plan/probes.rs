@@ -160,62 +160,94 @@ impl fmt::Display for Probe {
 /// A kind that has nothing to probe, a setting that means nothing, that is missing, or that belongs to the other type
 /// of probe; and settings without `sherpack.io/health-check`.
 pub fn probe(object: &Object) -> Result<Option<Probe>, Error> {
-    let problem = |problem: String| Error::Probe { object: object.id.to_string(), problem };
-    let annotations = object.body.pointer("/metadata/annotations").and_then(Value::as_object);
-    let asked = |key: &&str| key.starts_with(names::HEALTH_CHECK);
-    for key in annotations.into_iter().flat_map(serde_json::Map::keys).map(String::as_str).filter(asked) {
-        if key != names::HEALTH_CHECK && !SETTINGS.contains(&key) {
-            let known = SETTINGS.map(|known| known.trim_start_matches(names::HEALTH_CHECK));
-            let known = known.join(", ");
-            return Err(problem(format!(
-                "the annotation `{key}` means nothing: what may follow `{}` is {known}",
-                names::HEALTH_CHECK
-            )));
-        }
+    refuse_unknown(object)?;
+    if !is_asked_for(object)? {
+        return Ok(None);
     }
-    let has = |key: &&&'static str| first(object, &[**key]).is_some();
-    if !truth(object, names::HEALTH_CHECK)? {
-        // "false" switches off what is written beside it.
-        return match SETTINGS.iter().find(has) {
-            Some(key) if object.annotation(names::HEALTH_CHECK).is_none() => Err(problem(format!(
+    let target = probed(object)?;
+    let check = check(object, target)?;
+    Ok(Some(Probe {
+        target,
+        check,
+        interval: bounded(object, names::HEALTH_CHECK_INTERVAL, INTERVAL, INTERVAL_MAX, "1s to 1h")?,
+        timeout: bounded(object, names::HEALTH_CHECK_TIMEOUT, TIMEOUT, TIMEOUT_MAX, "1s to 5m")?,
+    }))
+}
+
+fn problem(object: &Object, problem: String) -> Error {
+    Error::Probe { object: object.id.to_string(), problem }
+}
+
+fn has(object: &Object, key: &'static str) -> bool {
+    first(object, &[key]).is_some()
+}
+
+/// Refuses annotations that begin as those of a probe and are none.
+fn refuse_unknown(object: &Object) -> Result<(), Error> {
+    let annotations = object.body.pointer("/metadata/annotations").and_then(Value::as_object);
+    let mut keys = annotations.into_iter().flat_map(serde_json::Map::keys).map(String::as_str);
+    let unknown = |key: &&str| {
+        key.starts_with(names::HEALTH_CHECK) && *key != names::HEALTH_CHECK && !SETTINGS.contains(key)
+    };
+    let Some(key) = keys.find(unknown) else { return Ok(()) };
+    let known = SETTINGS.map(|known| known.trim_start_matches(names::HEALTH_CHECK)).join(", ");
+    let text =
+        format!("the annotation `{key}` means nothing: what may follow `{}` is {known}", names::HEALTH_CHECK);
+    Err(problem(object, text))
+}
+
+/// Whether a probe is switched on. Settings of one that nobody speaks of are a mistake; "false" switches off what is written
+/// beside it.
+fn is_asked_for(object: &Object) -> Result<bool, Error> {
+    if truth(object, names::HEALTH_CHECK)? {
+        return Ok(true);
+    }
+    match SETTINGS.iter().find(|key| has(object, key)) {
+        Some(key) if object.annotation(names::HEALTH_CHECK).is_none() => {
+            let text = format!(
                 "the annotation `{key}` says how to probe, but `{}` is not \"true\"",
                 names::HEALTH_CHECK
-            ))),
-            _ => Ok(None),
-        };
+            );
+            Err(problem(object, text))
+        }
+        _ => Ok(false),
     }
+}
+
+/// Whom the probe of this object asks.
+fn probed(object: &Object) -> Result<Target, Error> {
     if first(object, &[names::HOOK, names::HELM_HOOK]).is_some() {
-        return Err(problem(format!(
+        let text = format!(
             "the annotation `{}` is for ordinary objects: a hook is done when its own health rule says so",
             names::HEALTH_CHECK
-        )));
+        );
+        return Err(problem(object, text));
     }
-    let target = target(object).ok_or_else(|| {
-        problem(format!(
+    target(object).ok_or_else(|| {
+        let text = format!(
             "the annotation `{}` is for a Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet or Service",
             names::HEALTH_CHECK
-        ))
-    })?;
-    let commands = match first(object, &[names::HEALTH_CHECK_TYPE]) {
-        None => first(object, &[names::HEALTH_CHECK_COMMAND]).is_some(),
-        Some((_, word)) if word.trim().eq_ignore_ascii_case("http") => false,
-        Some((_, word)) if word.trim().eq_ignore_ascii_case("command") => true,
-        Some((key, word)) => return Err(wrong(&object.id, key, word, "http or command")),
-    };
+        );
+        problem(object, text)
+    })
+}
+
+fn check(object: &Object, target: Target) -> Result<Check, Error> {
+    let commands = runs_command(object)?;
     let (sort, foreign) =
         if commands { ("a command", &HTTP_ONLY[..]) } else { ("an http", &COMMAND_ONLY[..]) };
-    if let Some(key) = foreign.iter().find(has) {
-        return Err(problem(format!("the annotation `{key}` does not belong to {sort} probe")));
+    if let Some(key) = foreign.iter().find(|key| has(object, key)) {
+        return Err(problem(object, format!("the annotation `{key}` does not belong to {sort} probe")));
     }
     if commands && target == Target::Service {
-        return Err(problem("no command runs in a Service: probe its pods, or use an http probe".to_owned()));
+        let text = "no command runs in a Service: probe its pods, or use an http probe";
+        return Err(problem(object, text.to_owned()));
     }
     let required = |key: &'static str| {
-        first(object, &[key])
-            .map(|(_, value)| value.trim())
-            .ok_or_else(|| problem(format!("{sort} probe needs the annotation `{key}`")))
+        let value = first(object, &[key]).map(|(_, value)| value.trim());
+        value.ok_or_else(|| problem(object, format!("{sort} probe needs the annotation `{key}`")))
     };
-    let check = if commands {
+    Ok(if commands {
         Check::Command {
             command: command(object, required(names::HEALTH_CHECK_COMMAND)?)?,
             container: container(object)?,
@@ -227,13 +259,17 @@ pub fn probe(object: &Object) -> Result<Option<Probe>, Error> {
             scheme: scheme(object)?,
             statuses: statuses(object)?,
         })
-    };
-    Ok(Some(Probe {
-        target,
-        check,
-        interval: bounded(object, names::HEALTH_CHECK_INTERVAL, INTERVAL, INTERVAL_MAX, "1s to 1h")?,
-        timeout: bounded(object, names::HEALTH_CHECK_TIMEOUT, TIMEOUT, TIMEOUT_MAX, "1s to 5m")?,
-    }))
+    })
+}
+
+/// Whether the probe is a command. A command that is written needs no word for that.
+fn runs_command(object: &Object) -> Result<bool, Error> {
+    match first(object, &[names::HEALTH_CHECK_TYPE]) {
+        None => Ok(has(object, names::HEALTH_CHECK_COMMAND)),
+        Some((_, word)) if word.trim().eq_ignore_ascii_case("http") => Ok(false),
+        Some((_, word)) if word.trim().eq_ignore_ascii_case("command") => Ok(true),
+        Some((key, word)) => Err(wrong(&object.id, key, word, "http or command")),
+    }
 }
 
 fn target(object: &Object) -> Option<Target> {

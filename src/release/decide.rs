@@ -449,9 +449,4 @@ fn after(at: Timestamp, by: Duration) -> Timestamp {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;
-
-#[cfg(test)]
-#[path = "decide_properties.rs"]
-mod properties;

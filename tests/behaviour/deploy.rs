@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use super::port;
 use super::timed::leader_election;
 use crate::support::accounts::{ALL, rule};
 use crate::support::control_plane::{self, ControlPlane};
+use crate::support::objects::Objects;
 use crate::support::operator::Settings;
 use crate::support::packs::config_map;
 use crate::support::process::{Process, command};
@@ -175,29 +177,10 @@ async fn metrics_are_read(h: &Harness, kubeconfig: &Path) {
     process.stop().await;
 }
 
-/// Applies `config/default`, narrows what releases may be as its comment tells, and runs the operator with
-/// nothing but the permissions of its service account, on all namespaces.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
-    let own = control_plane::own().await;
-    let control_plane = own.plane;
-    let rendered = tool(control_plane, "kubectl", &["kustomize", with_components().to_str().unwrap()], "");
-    tool(control_plane, "kubectl", &["apply", "--server-side", "--force-conflicts", "-f", "-"], &rendered);
-
-    let client = control_plane.client().await;
-    let system = control_plane.objects("sherpack-system").await;
-    let deployment = system.get("Deployment/sherpack-operator").await;
-    assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "sherpack-operator");
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    assert!(container["args"].as_array().unwrap().contains(&json!("--metrics-auth=token")), "{container}");
-    let closed = system.get("NetworkPolicy/sherpack-operator").await;
-    assert_eq!(closed["spec"]["policyTypes"], json!(["Ingress"]));
-    let rules = kinds_of_the_packs();
-    system.edit("ClusterRole/sherpack-operator-releases", "test", json!({"rules": rules})).await;
-
-    let settings = Settings {
+fn settings(kubeconfig: PathBuf) -> Settings {
+    Settings {
         watch_labels: None,
-        kubeconfig: as_account(control_plane, "sherpack-system", "sherpack-operator").await,
+        kubeconfig,
         watch_namespace: None,
         operator_namespace: "sherpack-system".to_owned(),
         pack_dir: None,
@@ -213,12 +196,11 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         memory_budget: 128 << 20,
         lock: sherpack_operator::api::LockPolicy::default(),
         holder: "deployed".to_owned(),
-    };
-    let h = Harness::of(control_plane, "deployed", settings).await;
-    for volume in ["one", "two"] {
-        h.objects.create("test", persistent_volume(volume)).await;
     }
-    h.start();
+}
+
+/// Both samples are installed, changed by others, and upgraded.
+async fn samples_live(h: &Harness) {
     h.deploy("web", &Pack::sample("webapp"), json!({"values": {"autoscaling": {"enabled": true}}})).await;
     h.deploy(
         "db",
@@ -250,6 +232,57 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         .edit_subresource("Deployment/web-webapp", "scale", "kubectl", json!({"spec": {"replicas": 7}}))
         .await;
     h.shows("Deployment/web-webapp", "/spec/replicas", 2).await;
+}
+
+/// Each right that `config/rbac/` grants was used by these requests.
+async fn none_is_idle(client: &Client, roles: &Api<ClusterRole>, seen: Vec<Request>) {
+    let (own, impersonated): (Vec<Request>, Vec<Request>) =
+        seen.into_iter().partition(|request| request.user.is_none());
+    let mut used: BTreeSet<Right> = own.iter().filter_map(right).collect();
+    if !impersonated.is_empty() {
+        used.insert(("impersonate".to_owned(), String::new(), "serviceaccounts".to_owned()));
+    }
+    let mut granted = rights(roles.get("sherpack-operator").await.unwrap().rules.as_ref());
+    // Only when the cache lags behind the operator's own last write, and for a workload that does not get ready.
+    for (verb, group, resource) in [("get", "sherpack.io", "sherpackreleases"), ("list", "", "pods")] {
+        assert!(granted.remove(&(verb.to_owned(), group.to_owned(), resource.to_owned())), "{resource}");
+    }
+    let elects: Api<Role> = Api::namespaced(client.clone(), "sherpack-system");
+    let elects = elects.get("sherpack-operator-leader-election").await.unwrap();
+    granted.extend(rights(elects.rules.as_ref()));
+    let reviews = roles.get("sherpack-operator-metrics-auth").await.unwrap();
+    assert_eq!(rights(reviews.rules.as_ref()).len(), 2, "{reviews:?}");
+    let idle: Vec<&Right> = granted.difference(&used).collect();
+    assert!(idle.is_empty(), "granted in config/rbac/ and never used: {idle:#?}");
+}
+
+/// Applies `config/default`, narrows what releases may be as its comment tells, and runs the operator with
+/// nothing but the permissions of its service account, on all namespaces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
+    let own = control_plane::own().await;
+    let control_plane = own.plane;
+    let rendered = tool(control_plane, "kubectl", &["kustomize", with_components().to_str().unwrap()], "");
+    tool(control_plane, "kubectl", &["apply", "--server-side", "--force-conflicts", "-f", "-"], &rendered);
+
+    let client = control_plane.client().await;
+    let system = control_plane.objects("sherpack-system").await;
+    let deployment = system.get("Deployment/sherpack-operator").await;
+    assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], "sherpack-operator");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert!(container["args"].as_array().unwrap().contains(&json!("--metrics-auth=token")), "{container}");
+    let closed = system.get("NetworkPolicy/sherpack-operator").await;
+    assert_eq!(closed["spec"]["policyTypes"], json!(["Ingress"]));
+    let rules = kinds_of_the_packs();
+    system.edit("ClusterRole/sherpack-operator-releases", "test", json!({"rules": rules})).await;
+
+    let kubeconfig = as_account(control_plane, "sherpack-system", "sherpack-operator").await;
+    let h = Harness::of(control_plane, "deployed", settings(kubeconfig)).await;
+    for volume in ["one", "two"] {
+        h.objects.create("test", persistent_volume(volume)).await;
+    }
+    h.start();
+    samples_live(&h).await;
     // In the name of an account, which is granted to nobody else.
     h.account("deployer").await;
     h.grant("deployer", &[rule(&[""], &["configmaps"], &ALL)]).await;
@@ -271,44 +304,12 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
         seen.iter().filter(|request| matches!(request.code, 401 | 403)).map(Request::line).collect();
     assert!(refused.is_empty(), "refused: {refused:#?}");
 
-    let roles: Api<ClusterRole> = Api::all(client);
-    let (own, impersonated): (Vec<Request>, Vec<Request>) =
-        seen.into_iter().partition(|request| request.user.is_none());
-    let mut used: BTreeSet<Right> = own.iter().filter_map(right).collect();
-    if !impersonated.is_empty() {
-        used.insert(("impersonate".to_owned(), String::new(), "serviceaccounts".to_owned()));
-    }
-    let mut granted = rights(roles.get("sherpack-operator").await.unwrap().rules.as_ref());
-    // Only when the cache lags behind the operator's own last write, and for a workload that does not get ready.
-    for (verb, group, resource) in [("get", "sherpack.io", "sherpackreleases"), ("list", "", "pods")] {
-        assert!(granted.remove(&(verb.to_owned(), group.to_owned(), resource.to_owned())), "{resource}");
-    }
-    let elects: Api<Role> = Api::namespaced(h.client.clone(), "sherpack-system");
-    let elects = elects.get("sherpack-operator-leader-election").await.unwrap();
-    granted.extend(rights(elects.rules.as_ref()));
-    let reviews = roles.get("sherpack-operator-metrics-auth").await.unwrap();
-    assert_eq!(rights(reviews.rules.as_ref()).len(), 2, "{reviews:?}");
-    let idle: Vec<&Right> = granted.difference(&used).collect();
-    assert!(idle.is_empty(), "granted in config/rbac/ and never used: {idle:#?}");
+    none_is_idle(&h.client, &Api::all(client), seen).await;
 }
 
-/// The chart, rendered by Helm: the same permissions as `config/`, and objects that the API server takes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_chart_installs_with_the_same_permissions() {
-    let control_plane = control_plane::shared().await;
-    let namespace = "chart-installs";
-    let template = |more: &[&str]| {
-        let arguments = ["template", "guard", "charts/sherpack-operator", "--namespace", namespace];
-        let arguments = [&arguments[..], &["--set", "tenancy=single"]].concat();
-        tool(control_plane, "helm", &[&arguments, more].concat(), "")
-    };
-    let objects = control_plane.objects(namespace).await;
-    objects
-        .create("test", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
-        .await;
+/// Every switch thrown the other way gives something that is valid too.
+fn switches_give_what_they_say(control_plane: &ControlPlane, template: &dyn Fn(&[&str]) -> String) {
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-    tool(control_plane, "kubectl", &apply, &template(&[]));
-    // Every switch thrown the other way gives something that is valid too.
     let other = "crds.install=false,rbac.releases.create=false,watchNamespace=apps,packDir=/packs,storageDir=/records,\
                  allowStorageNamespaces[0]=vault,allowLookups[0]=shared,\
                  priorityClassName=system-cluster-critical,serviceAccount.name=other,\
@@ -339,14 +340,11 @@ async fn the_chart_installs_with_the_same_permissions() {
     tool(control_plane, "kubectl", &dry, &several);
     assert!(several.contains("- --leader-elect\n") && !several.contains("type: Recreate"), "{several}");
     assert!(!template(&[]).contains("--leader-elect") && template(&[]).contains("type: Recreate"));
+}
 
-    let deployment = objects.get("Deployment/guard-sherpack-operator").await;
-    let account = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
-    assert_eq!(account, "guard-sherpack-operator");
-    objects.get("ServiceAccount/guard-sherpack-operator").await;
-
+async fn roles_are_those_of_the_kustomization(control_plane: &ControlPlane, objects: &Objects) {
     let roles: Api<ClusterRole> = Api::all(objects.client.clone());
-    let elects: Api<Role> = Api::namespaced(objects.client.clone(), namespace);
+    let elects: Api<Role> = Api::namespaced(objects.client.clone(), &objects.namespace);
     let kustomized = tool(control_plane, "kubectl", &["kustomize", "config/default"], "");
     let kustomized =
         sherpack_operator::manifest::yaml::parse_documents(&kustomized, "config/default").unwrap();
@@ -370,6 +368,32 @@ async fn the_chart_installs_with_the_same_permissions() {
         let theirs: ClusterRole = serde_json::from_value(find("ClusterRole", config)).unwrap();
         assert_eq!(roles.get(chart).await.unwrap().rules, theirs.rules, "{chart} and {config}");
     }
+}
+
+/// The chart, rendered by Helm: the same permissions as `config/`, and objects that the API server takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_chart_installs_with_the_same_permissions() {
+    let control_plane = control_plane::shared().await;
+    let namespace = "chart-installs";
+    let template = |more: &[&str]| {
+        let arguments = ["template", "guard", "charts/sherpack-operator", "--namespace", namespace];
+        let arguments = [&arguments[..], &["--set", "tenancy=single"]].concat();
+        tool(control_plane, "helm", &[&arguments, more].concat(), "")
+    };
+    let objects = control_plane.objects(namespace).await;
+    objects
+        .create("test", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+        .await;
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    tool(control_plane, "kubectl", &apply, &template(&[]));
+    switches_give_what_they_say(control_plane, &template);
+
+    let deployment = objects.get("Deployment/guard-sherpack-operator").await;
+    let account = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
+    assert_eq!(account, "guard-sherpack-operator");
+    objects.get("ServiceAccount/guard-sherpack-operator").await;
+
+    roles_are_those_of_the_kustomization(control_plane, &objects).await;
 }
 
 /// The samples: packaged, stored and applied with the commands of `config/samples/README.md`.

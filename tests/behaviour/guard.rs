@@ -28,6 +28,8 @@ async fn installed(h: &Harness, line: Line) -> Helm {
     helm
 }
 
+const IMAGE: &str = "/spec/template/spec/containers/0/image";
+
 /// Nothing on the object says that we were there.
 fn assert_untouched_by_us(object: &Value) {
     let text = object.to_string();
@@ -39,6 +41,77 @@ fn assert_untouched_by_us(object: &Value) {
             "{manager}: {text}"
         );
     }
+}
+
+/// Puts back a value, a field, a field of a list element, and a whole object.
+async fn changes_are_put_back(h: &Harness, namespace: &str) {
+    let before = h.objects.uids(&["ConfigMap/settings", "Deployment/web"]).await;
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "blue").await;
+    h.objects
+        .edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"size": null, "added": "mine"}}))
+        .await;
+    let settings = h.shows("ConfigMap/settings", "/data/size", "small").await;
+    assert_eq!(settings["data"]["added"], "mine", "what others add stays");
+    let containers = json!([{"name": "app", "image": "evil:1", "env": [{"name": "EXTRA", "value": "1"}]}]);
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    h.objects.strategic("Deployment/web", "kubectl-set", patch).await;
+    let web = h.shows("Deployment/web", IMAGE, "example.com/app:1.0.0").await;
+    let env = web.pointer("/spec/template/spec/containers/0/env").unwrap().as_array().unwrap();
+    assert!(env.iter().any(|variable| variable["name"] == "EXTRA"), "{env:?}");
+    assert_eq!(h.objects.uids(&["ConfigMap/settings", "Deployment/web"]).await, before);
+    h.objects.delete("Service/web").await;
+    let front = h.shows("Service/web", "/spec/ports/0/port", 8080).await;
+    assert_eq!(front["metadata"]["labels"]["app.kubernetes.io/managed-by"], "Helm");
+    assert_eq!(front["metadata"]["annotations"]["meta.helm.sh/release-name"], "shop");
+    assert_eq!(front["metadata"]["annotations"]["meta.helm.sh/release-namespace"], namespace);
+}
+
+/// In the status, in a condition, in a metric and in an Event.
+async fn told_what_was_put_back(h: &Harness) {
+    h.sees("SherpackRelease/guard", |release| {
+        let told = release["status"]["drift"]["objects"].to_string();
+        told.contains("kubectl-set") && told.contains("Recreated")
+    })
+    .await;
+    h.condition("guard", "Drifted", "False", Some("DriftReverted")).await;
+    assert!(h.metric("sherpack_drift_reverted_total", &["guard"]).await >= 4.0);
+    eventually("an Event tells it", async || !h.events("guard", "DriftReverted").await.is_empty()).await;
+}
+
+/// Nothing says that the operator was there; what Helm applied is still applied by Helm.
+async fn fields_are_helms(h: &Harness, line: Line) {
+    let operation = if line == Line::Four { "Apply" } else { "Update" };
+    for what in OBJECTS {
+        let object = h.objects.get(what).await;
+        assert_untouched_by_us(&object);
+        let managed = object["metadata"]["managedFields"].as_array().unwrap();
+        assert!(
+            managed.iter().any(|entry| entry["manager"] == "helm" && entry["operation"] == operation),
+            "{what}: {managed:?}"
+        );
+    }
+}
+
+/// An upgrade that changes what was put back meets no conflict, and is locked in turn.
+async fn upgrades_are_locked(h: &Harness, helm: &Helm) {
+    helm.does("upgrade", &["--set", "color=green,version=2.0.0"]).await;
+    h.shows("SherpackRelease/guard", "/status/revision", 2).await;
+    h.condition("guard", "Ready", "True", Some("Locked")).await;
+    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "green");
+    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
+    h.shows("ConfigMap/settings", "/data/color", "green").await;
+    h.objects
+        .edit(
+            "Service/web",
+            "kubectl-edit",
+            json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}),
+        )
+        .await;
+    h.shows("Service/web", "/metadata/labels/app.kubernetes.io~1managed-by", "Helm").await;
+    helm.does("upgrade", &["--set", "color=white,version=3.0.0"]).await;
+    h.shows("SherpackRelease/guard", "/status/revision", 3).await;
+    assert_eq!(h.objects.get("Deployment/web").await.pointer(IMAGE).unwrap(), "example.com/app:3.0.0");
 }
 
 async fn locked_and_upgraded(line: Line, namespace: &str) {
@@ -56,68 +129,10 @@ async fn locked_and_upgraded(line: Line, namespace: &str) {
     assert!(release["metadata"]["finalizers"].is_null());
     assert!(h.wire.writes_to("configmaps", 0).is_empty(), "what is in order is not written");
 
-    // A value, a field, a field of a list element, and a whole object.
-    let before = h.objects.uids(&["ConfigMap/settings", "Deployment/web"]).await;
-    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
-    h.shows("ConfigMap/settings", "/data/color", "blue").await;
-    h.objects
-        .edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"size": null, "added": "mine"}}))
-        .await;
-    let settings = h.shows("ConfigMap/settings", "/data/size", "small").await;
-    assert_eq!(settings["data"]["added"], "mine", "what others add stays");
-    let containers = json!([{"name": "app", "image": "evil:1", "env": [{"name": "EXTRA", "value": "1"}]}]);
-    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-    h.objects.strategic("Deployment/web", "kubectl-set", patch).await;
-    let image = "/spec/template/spec/containers/0/image";
-    let web = h.shows("Deployment/web", image, "example.com/app:1.0.0").await;
-    let env = web.pointer("/spec/template/spec/containers/0/env").unwrap().as_array().unwrap();
-    assert!(env.iter().any(|variable| variable["name"] == "EXTRA"), "{env:?}");
-    assert_eq!(h.objects.uids(&["ConfigMap/settings", "Deployment/web"]).await, before);
-    h.objects.delete("Service/web").await;
-    let front = h.shows("Service/web", "/spec/ports/0/port", 8080).await;
-    assert_eq!(front["metadata"]["labels"]["app.kubernetes.io/managed-by"], "Helm");
-    assert_eq!(front["metadata"]["annotations"]["meta.helm.sh/release-name"], "shop");
-    assert_eq!(front["metadata"]["annotations"]["meta.helm.sh/release-namespace"], namespace);
-
-    h.sees("SherpackRelease/guard", |release| {
-        let told = release["status"]["drift"]["objects"].to_string();
-        told.contains("kubectl-set") && told.contains("Recreated")
-    })
-    .await;
-    h.condition("guard", "Drifted", "False", Some("DriftReverted")).await;
-    assert!(h.metric("sherpack_drift_reverted_total", &["guard"]).await >= 4.0);
-    eventually("an Event tells it", async || !h.events("guard", "DriftReverted").await.is_empty()).await;
-
-    let operation = if line == Line::Four { "Apply" } else { "Update" };
-    for what in OBJECTS {
-        let object = h.objects.get(what).await;
-        assert_untouched_by_us(&object);
-        let managed = object["metadata"]["managedFields"].as_array().unwrap();
-        assert!(
-            managed.iter().any(|entry| entry["manager"] == "helm" && entry["operation"] == operation),
-            "{what}: {managed:?}"
-        );
-    }
-
-    // An upgrade that changes what was put back meets no conflict, and is locked in turn.
-    helm.does("upgrade", &["--set", "color=green,version=2.0.0"]).await;
-    h.shows("SherpackRelease/guard", "/status/revision", 2).await;
-    h.condition("guard", "Ready", "True", Some("Locked")).await;
-    assert_eq!(h.objects.get("ConfigMap/settings").await["data"]["color"], "green");
-    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
-    h.shows("ConfigMap/settings", "/data/color", "green").await;
-    h.objects
-        .edit(
-            "Service/web",
-            "kubectl-edit",
-            json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}),
-        )
-        .await;
-    h.shows("Service/web", "/metadata/labels/app.kubernetes.io~1managed-by", "Helm").await;
-    helm.does("upgrade", &["--set", "color=white,version=3.0.0"]).await;
-    h.shows("SherpackRelease/guard", "/status/revision", 3).await;
-    assert_eq!(h.objects.get("Deployment/web").await.pointer(image).unwrap(), "example.com/app:3.0.0");
-
+    changes_are_put_back(&h, namespace).await;
+    told_what_was_put_back(&h).await;
+    fields_are_helms(&h, line).await;
+    upgrades_are_locked(&h, &helm).await;
     // Without the lock everything is as it was, to the byte, and Helm's as before.
     h.condition("guard", "Ready", "True", Some("Locked")).await;
     // What its controller writes about the new image is not ours.

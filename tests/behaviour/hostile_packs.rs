@@ -84,6 +84,7 @@ fn zstd(content: impl Read) -> Vec<u8> {
 }
 
 /// What is tried, the archive, the reason that it ends in, and a part of the message.
+#[expect(clippy::too_many_lines, reason = "a table: archives, and what is told of each")]
 fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str, &'static str)> {
     let many = (0..=Limits::default().entries).map(|index| (format!("files/{index}"), Vec::new()));
     let aliases = format!(

@@ -103,6 +103,26 @@ async fn objects_pack_and_values_are_the_account_s_and_everything_else_is_the_op
     assert!((1..3).contains(&reviews), "{reviews} reviews for an install, an upgrade and an uninstall");
 }
 
+/// The account may write any ClusterRole, also one with rights that it has not itself.
+async fn may_write_cluster_roles(h: &Harness) {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "identity-missing"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "identity-missing"},
+        "subjects": [{"kind": "ServiceAccount", "name": "deployer", "namespace": h.namespace}],
+    });
+    let cluster_wide = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "identity-missing"},
+        "rules": [
+            rule(&["rbac.authorization.k8s.io"], &["clusterroles"], &ALL),
+            // To give away what one does not have oneself.
+            rule(&["rbac.authorization.k8s.io"], &["clusterroles"], &["escalate"]),
+        ],
+    });
+    h.objects.create(PERSON, cluster_wide).await;
+    h.objects.create(PERSON, binding).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_missing_rights_are_told_at_once_and_nothing_is_touched_until_they_are_granted() {
     let h = Harness::new("identity-missing").await;
@@ -153,22 +173,7 @@ async fn all_missing_rights_are_told_at_once_and_nothing_is_touched_until_they_a
     .await;
     assert_untouched(&h, mark);
 
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "identity-missing"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "identity-missing"},
-        "subjects": [{"kind": "ServiceAccount", "name": "deployer", "namespace": h.namespace}],
-    });
-    let cluster_wide = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "identity-missing"},
-        "rules": [
-            rule(&["rbac.authorization.k8s.io"], &["clusterroles"], &ALL),
-            // To give away what one does not have oneself.
-            rule(&["rbac.authorization.k8s.io"], &["clusterroles"], &["escalate"]),
-        ],
-    });
-    h.objects.create(PERSON, cluster_wide).await;
-    h.objects.create(PERSON, binding).await;
+    may_write_cluster_roles(&h).await;
     h.grant("deployer", &[rule(&[""], &["configmaps", "services", "secrets"], &ALL), apps]).await;
     h.ready("web").await;
     h.shows_states("web", &["1 deployed"]).await;

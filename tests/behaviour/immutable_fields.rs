@@ -70,12 +70,9 @@ async fn undone(h: &Harness) -> String {
     reason
 }
 
-/// What Kubernetes answers to each change: as it is, with the fields that cannot change; or for another reason.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_server_names_the_fields_that_cannot_change_and_would_create_the_object() {
-    let h = Harness::without_operator("immutable-table").await;
-    let cluster = Cluster::new(h.client.clone());
-    let namespace = h.namespace.as_str();
+/// An object, a change of it, and the fields that cannot change; none: it is refused for another reason.
+#[expect(clippy::too_many_lines, reason = "a table: changes, and the fields that they are refused for")]
+fn changes() -> Vec<(Value, Value, Option<&'static [&'static str]>)> {
     let with = |mut object: Value, pointer: &str, value: Value| {
         *object.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
         object
@@ -110,7 +107,7 @@ async fn the_api_server_names_the_fields_that_cannot_change_and_would_create_the
     let mut both = with(deployment("both", 1), "/spec/selector/matchLabels/app", json!("other"));
     both["spec"]["template"]["metadata"]["labels"]["app"] = json!("other");
     both["spec"]["replicas"] = json!(-1);
-    let cases: Vec<(Value, Value, Option<&[&str]>)> = vec![
+    vec![
         (job("1"), job("2"), Some(&["spec.template"])),
         (
             deployment("web", 1),
@@ -146,8 +143,16 @@ async fn the_api_server_names_the_fields_that_cannot_change_and_would_create_the
         (deployment("both", 1), both, None),
         (open.clone(), with(open, "/spec/ports/0/nodePort", json!(99)), None),
         (config_map("loose", json!({"a": "b"})), config_map("loose", json!({"a b": "c"})), None),
-    ];
-    for (before, after, expected) in cases {
+    ]
+}
+
+/// What Kubernetes answers to each change: as it is, with the fields that cannot change; or for another reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_api_server_names_the_fields_that_cannot_change_and_would_create_the_object() {
+    let h = Harness::without_operator("immutable-table").await;
+    let cluster = Cluster::new(h.client.clone());
+    let namespace = h.namespace.as_str();
+    for (before, after, expected) in changes() {
         let namespaced = !["StorageClass", "PriorityClass"].contains(&before["kind"].as_str().unwrap());
         let object = |value: Value| {
             let object = Object::from_value(value).unwrap();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::support::objects::Objects;
 use crate::support::packs::{config_map, deployment, secret, service};
 use crate::support::{Harness, Pack};
 
@@ -30,23 +31,8 @@ fn containers(change: &Value) -> Value {
 
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 
-/// Everybody's object is another one, so that the log of requests tells who was written to.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_others_add_or_do_elsewhere_makes_us_write_nothing() {
-    let h = Harness::new("others-add").await;
-    let workloads =
-        ["status", "annotated", "env", "sidecar", "finalizer", "restarted", "shared", "quantity", "owner"];
-    let blue = |name: &str| config_map(name, json!({"color": "blue"}));
-    let pack = Pack::new("web", "1.0.0")
-        .objects(workloads.map(|name| deployment(name, 0)))
-        .objects(["key", "same", "label", "settings"].map(blue))
-        .object(secret("password", json!({"color": "blue"})))
-        .object(secret("last-secret", json!({"color": "blue"})))
-        .object(deployment("last-deployment", 0));
-    h.deploy("web", &pack, json!({})).await;
-    let mark = h.wire.mark();
-
-    let o = &h.objects;
+/// What others add to objects, each to another one.
+async fn others_add(o: &Objects) {
     let ready = json!([{"type": "Seen", "status": "True"}]);
     o.edit_subresource("Deployment/status", "status", "watcher", json!({"status": {"conditions": ready}}))
         .await;
@@ -72,7 +58,27 @@ async fn what_others_add_or_do_elsewhere_makes_us_write_nothing() {
     o.server_side_apply("ConfigMap/same", "other", json!({"data": {"color": "blue"}})).await;
     o.edit("ConfigMap/label", "kubectl-label", json!({"metadata": {"labels": {"team": "a"}}})).await;
     o.edit("Secret/password", "kubectl-edit", json!({"data": {"size": RED}})).await;
+}
 
+/// Everybody's object is another one, so that the log of requests tells who was written to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_add_or_do_elsewhere_makes_us_write_nothing() {
+    let h = Harness::new("others-add").await;
+    let workloads =
+        ["status", "annotated", "env", "sidecar", "finalizer", "restarted", "shared", "quantity", "owner"];
+    let blue = |name: &str| config_map(name, json!({"color": "blue"}));
+    let pack = Pack::new("web", "1.0.0")
+        .objects(workloads.map(|name| deployment(name, 0)))
+        .objects(["key", "same", "label", "settings"].map(blue))
+        .object(secret("password", json!({"color": "blue"})))
+        .object(secret("last-secret", json!({"color": "blue"})))
+        .object(deployment("last-deployment", 0));
+    h.deploy("web", &pack, json!({})).await;
+    let mark = h.wire.mark();
+
+    others_add(&h.objects).await;
+
+    let o = &h.objects;
     // A watch gives the events of its kind in order, so when these are back, the others were seen.
     o.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "red"}})).await;
     o.edit("Secret/last-secret", "kubectl-edit", json!({"data": {"color": RED}})).await;

@@ -252,19 +252,8 @@ async fn read_when_the_watch_lags(h: &Harness) {
     h.shows("ConfigMap/other", "/data/a", "b").await;
 }
 
-/// That each rule is needed is not tried by removing one after the other, which would take the story once for each. RBAC only
-/// adds up: the API server lets a request through when at least one rule allows it. So without a rule exactly those requests
-/// are refused that no other rule allows, and the story has sent one of these for each verb and resource of each rule.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_rules_of_multi_tenancy_are_enough_and_none_is_superfluous() {
-    let own = control_plane::own().await;
-    let control_plane = own.plane;
-    let system = control_plane.objects(OPERATOR).await;
-    for name in [OPERATOR, STRANGER] {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        system.create("test", namespace).await;
-    }
-    let settings = Settings {
+fn settings(control_plane: &ControlPlane) -> Settings {
+    Settings {
         watch_labels: None,
         kubeconfig: control_plane.kubeconfig.clone(),
         watch_namespace: None,
@@ -287,8 +276,56 @@ async fn the_rules_of_multi_tenancy_are_enough_and_none_is_superfluous() {
         memory_budget: 128 << 20,
         lock: LockPolicy::default(),
         holder: "multi".to_owned(),
-    };
-    let mut h = Harness::of(control_plane, TENANT, settings).await;
+    }
+}
+
+fn none_is_refused_and_each_rule_needed(seen: &[Request], rendered: &str) {
+    let refused = |request: &&Request| matches!(request.code, 401 | 403);
+    let refused: Vec<String> = seen.iter().filter(refused).map(Request::line).collect();
+    assert!(refused.is_empty(), "refused: {refused:#?}");
+    let granted = granted(rendered);
+    assert!(granted.len() > 30, "the walk misses most rules: {granted:#?}");
+    let needs: BTreeSet<Access> = seen.iter().filter_map(need).collect();
+    let needed: BTreeSet<&Access> = needs
+        .iter()
+        .filter_map(|need| {
+            let mut allow = granted.iter().filter(|grant| grant.allows(need));
+            allow.next().filter(|_| allow.next().is_none())
+        })
+        .collect();
+    let superfluous: Vec<&Access> = granted.iter().filter(|grant| !needed.contains(grant)).collect();
+    assert!(superfluous.is_empty(), "granted, and the story goes without: {superfluous:#?}");
+}
+
+/// A namespace that is not in `tenants`: not even an account that may do everything there helps.
+async fn stranger_is_refused(h: &Harness) {
+    let stranger = h.objects.elsewhere(STRANGER);
+    let archive = STANDARD.encode(web().archive());
+    stranger.server_side_apply("ConfigMap/p", PERSON, json!({"binaryData": {"pack.tgz": archive}})).await;
+    let spec = json!({"pack": {"configMap": {"name": "p"}}, "serviceAccountName": "deployer"});
+    stranger.server_side_apply("SherpackRelease/web", PERSON, json!({"spec": spec})).await;
+    eventually("it is refused", async || {
+        let release = stranger.get("SherpackRelease/web").await;
+        let ready = condition(&release, "Ready");
+        ready["status"] == "False"
+            && ready["message"].as_str().is_some_and(|text| text.contains("impersonate"))
+    })
+    .await;
+}
+
+/// That each rule is needed is not tried by removing one after the other, which would take the story once for each. RBAC only
+/// adds up: the API server lets a request through when at least one rule allows it. So without a rule exactly those requests
+/// are refused that no other rule allows, and the story has sent one of these for each verb and resource of each rule.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rules_of_multi_tenancy_are_enough_and_none_is_superfluous() {
+    let own = control_plane::own().await;
+    let control_plane = own.plane;
+    let system = control_plane.objects(OPERATOR).await;
+    for name in [OPERATOR, STRANGER] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        system.create("test", namespace).await;
+    }
+    let mut h = Harness::of(control_plane, TENANT, settings(control_plane)).await;
     let tenants = format!("tenants={{{TENANT}}}");
     let rendered =
         chart(control_plane, &["--set", "tenancy=multi", "--set", &tenants, "--set-json", &narrowed()]);
@@ -309,34 +346,8 @@ async fn the_rules_of_multi_tenancy_are_enough_and_none_is_superfluous() {
     h.uninstall("web").await;
     let seen = h.wire.since(0);
 
-    let refused = |request: &&Request| matches!(request.code, 401 | 403);
-    let refused: Vec<String> = seen.iter().filter(refused).map(Request::line).collect();
-    assert!(refused.is_empty(), "refused: {refused:#?}");
-    let granted = granted(&rendered);
-    assert!(granted.len() > 30, "the walk misses most rules: {granted:#?}");
-    let needs: BTreeSet<Access> = seen.iter().filter_map(need).collect();
-    let needed: BTreeSet<&Access> = needs
-        .iter()
-        .filter_map(|need| {
-            let mut allow = granted.iter().filter(|grant| grant.allows(need));
-            allow.next().filter(|_| allow.next().is_none())
-        })
-        .collect();
-    let superfluous: Vec<&Access> = granted.iter().filter(|grant| !needed.contains(grant)).collect();
-    assert!(superfluous.is_empty(), "granted, and the story goes without: {superfluous:#?}");
+    none_is_refused_and_each_rule_needed(&seen, &rendered);
 
-    // A namespace that is not in `tenants`: not even an account that may do everything there helps.
-    let stranger = h.objects.elsewhere(STRANGER);
-    let archive = STANDARD.encode(web().archive());
-    stranger.server_side_apply("ConfigMap/p", PERSON, json!({"binaryData": {"pack.tgz": archive}})).await;
-    let spec = json!({"pack": {"configMap": {"name": "p"}}, "serviceAccountName": "deployer"});
-    stranger.server_side_apply("SherpackRelease/web", PERSON, json!({"spec": spec})).await;
-    eventually("it is refused", async || {
-        let release = stranger.get("SherpackRelease/web").await;
-        let ready = condition(&release, "Ready");
-        ready["status"] == "False"
-            && ready["message"].as_str().is_some_and(|text| text.contains("impersonate"))
-    })
-    .await;
+    stranger_is_refused(&h).await;
     h.stop().await;
 }

@@ -263,6 +263,29 @@ async fn a_change_of_a_definition_is_weighed_by_its_objects() {
     h.objects.delete(&format!("CustomResourceDefinition/{}", definition_name(&h))).await;
 }
 
+fn uninstall(h: &Harness, more: &[&str]) -> Ran {
+    let mut arguments = vec!["plan", "--uninstall", "web"];
+    arguments.extend(more);
+    h.run(&arguments)
+}
+
+async fn definitions_stay_by_default(h: &Harness, name: &str) {
+    let before = versions(h).await;
+    let ran = uninstall(h, &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        ran.out.contains("This will delete, in this order:\n  - ConfigMap plan-uninstall/settings\n"),
+        "{ran:?}"
+    );
+    assert!(ran.out.contains("  - ConfigMap plan-uninstall/kept (its resource policy is keep)\n"), "{ran:?}");
+    assert!(
+        ran.out.contains(&format!("  - CustomResourceDefinition {name} (crds.onUninstall is not Delete)\n")),
+        "{ran:?}"
+    );
+    assert!(!ran.out.contains("CustomResources of these types"), "{ran:?}");
+    assert_eq!(versions(h).await, before);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_is_told_with_what_it_would_take_along() {
     let h = Harness::new("plan-uninstall").await;
@@ -282,32 +305,12 @@ async fn a_deletion_is_told_with_what_it_would_take_along() {
     make(&h, "plan-uninstall-b", "two", json!({"size": 1})).await;
     make(&h, "plan-uninstall-b", "three", json!({"size": 1})).await;
     let name = definition_name(&h);
-    let uninstall = |more: &[&str]| {
-        let mut arguments = vec!["plan", "--uninstall", "web"];
-        arguments.extend(more);
-        h.run(&arguments)
-    };
-
-    // By default definitions stay.
-    let before = versions(&h).await;
-    let ran = uninstall(&[]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(
-        ran.out.contains("This will delete, in this order:\n  - ConfigMap plan-uninstall/settings\n"),
-        "{ran:?}"
-    );
-    assert!(ran.out.contains("  - ConfigMap plan-uninstall/kept (its resource policy is keep)\n"), "{ran:?}");
-    assert!(
-        ran.out.contains(&format!("  - CustomResourceDefinition {name} (crds.onUninstall is not Delete)\n")),
-        "{ran:?}"
-    );
-    assert!(!ran.out.contains("CustomResources of these types"), "{ran:?}");
-    assert_eq!(versions(&h).await, before);
+    definitions_stay_by_default(&h, &name).await;
 
     // Asked for, and three objects in the way.
     h.edit_spec("web", json!({"crds": {"onUninstall": "Delete"}})).await;
     h.ready("web").await;
-    let ran = uninstall(&[]);
+    let ran = uninstall(&h, &[]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let impact = format!(
         "This will delete all CustomResources of these types:\n  - {name} (2 resources in plan-uninstall-b, 1 in plan-uninstall)\n"
@@ -317,7 +320,7 @@ async fn a_deletion_is_told_with_what_it_would_take_along() {
         ran.out.contains(&format!("! {name} has 3 objects")) && ran.out.contains("would be held"),
         "{ran:?}"
     );
-    let report = uninstall(&["-o", "json"]).json();
+    let report = uninstall(&h, &["-o", "json"]).json();
     assert_eq!(report["goesThrough"], false);
     let fate = &report["definitions"][0];
     assert_eq!(fate["fate"], "Blocked");
@@ -326,19 +329,19 @@ async fn a_deletion_is_told_with_what_it_would_take_along() {
     // Confirmed, it goes, after everything else.
     h.edit_spec("web", json!({"crds": {"confirmDeletion": [name]}})).await;
     h.ready("web").await;
-    let ran = uninstall(&["-o", "json"]);
+    let ran = uninstall(&h, &["-o", "json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let deletes = ran.json()["deletes"].clone();
     assert_eq!(
         deletes,
         json!(["ConfigMap plan-uninstall/settings", format!("CustomResourceDefinition {name}")])
     );
-    assert!(uninstall(&[]).out.contains(&impact));
+    assert!(uninstall(&h, &[]).out.contains(&impact));
 
     // What is shared stays, whatever is asked for.
     h.deploy("web", &pack("shared"), json!({"crds": {"onUninstall": "Delete", "confirmDeletion": [name]}}))
         .await;
-    let ran = uninstall(&[]);
+    let ran = uninstall(&h, &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.contains(&format!("Blocked by policy:\n  - {name} (policy: shared)\n")), "{ran:?}");
     assert!(!ran.out.contains("CustomResources of these types"), "{ran:?}");

@@ -154,6 +154,24 @@ pub(super) fn bearer(token: &str) -> String {
     format!("Authorization: Bearer {token}\r\n")
 }
 
+async fn may_read_metrics(h: &Harness, account: &str) {
+    let role = json!({"rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]});
+    h.objects.server_side_apply("ClusterRole/port-metrics-reader", PERSON, role).await;
+    let binding = json!({
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "port-metrics-reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": h.namespace}],
+    });
+    h.objects.server_side_apply("ClusterRoleBinding/port-metrics-reader", PERSON, binding).await;
+}
+
+/// What the metrics say of creates.
+fn created(text: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("sherpack_api_requests_total") && line.contains("verb=\"create\""));
+    line.map(str::to_owned)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_are_for_tokens_that_may_get_them_and_the_probes_for_anyone() {
     let h = Harness::without_operator("port-metrics").await;
@@ -190,13 +208,7 @@ async fn metrics_are_for_tokens_that_may_get_them_and_the_probes_for_anyone() {
     let answer = metrics(&stranger).await;
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert!(answer.contains("system:serviceaccount:port-metrics:stranger"), "{answer}");
-    let role = json!({"rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]});
-    h.objects.server_side_apply("ClusterRole/port-metrics-reader", PERSON, role).await;
-    let binding = json!({
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "port-metrics-reader"},
-        "subjects": [{"kind": "ServiceAccount", "name": "scraper", "namespace": h.namespace}],
-    });
-    h.objects.server_side_apply("ClusterRoleBinding/port-metrics-reader", PERSON, binding).await;
+    may_read_metrics(&h, "scraper").await;
     let allowed = wait_for("the right is known", async || {
         let answer = metrics(&scraper).await;
         if answer.starts_with("HTTP/1.1 200") { Ok(answer) } else { Err(answer) }
@@ -206,12 +218,6 @@ async fn metrics_are_for_tokens_that_may_get_them_and_the_probes_for_anyone() {
     assert!(ask(address, Some(&authority), "/livez", &scraper).await.starts_with("HTTP/1.1 404"));
 
     // The answer of the API server is remembered.
-    let created = |text: &str| {
-        let line = text
-            .lines()
-            .find(|line| line.starts_with("sherpack_api_requests_total") && line.contains("verb=\"create\""));
-        line.map(str::to_owned)
-    };
     let first = created(&metrics(&scraper).await);
     assert!(first.is_some());
     for _ in 0..5 {

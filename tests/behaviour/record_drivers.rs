@@ -10,7 +10,7 @@ use sherpack_operator::release::{
     Action, Operation, OperationPhase, Owner, PRIVATE_VERSION, Private, Record, ReleaseKey, State,
 };
 use sherpack_operator::storage::{
-    Compression, ConfigMapRecords, Head, Large, MacKey, Records, SecretRecords,
+    Compression, ConfigMapRecords, Head, Large, MacKey, Meta, Records, SecretRecords, Stored,
 };
 
 use crate::support::Harness;

@@ -200,18 +200,11 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, memory: &Mutex<
         }
         Route::Endless => {
             tell(200);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
-            let piece = [b"10000\r\n", &[7; 0x10000][..], b"\r\n"].concat();
-            while stream.write_all(&piece).await.is_ok() {}
-            return;
+            return send_for_ever(&mut stream).await;
         }
         Route::Dripping => {
             tell(200);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n").await;
-            while stream.write_all(b"x").await.is_ok() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-            return;
+            return drip(&mut stream).await;
         }
         Route::Promising(length) => {
             tell(200);
@@ -234,6 +227,19 @@ fn file(headers: &BTreeMap<String, String>, bytes: Vec<u8>) -> (u16, String, Vec
         return (304, String::new(), Vec::new());
     }
     (200, format!("ETag: {etag}\r\n"), bytes)
+}
+
+async fn send_for_ever(stream: &mut (impl AsyncWrite + Unpin)) {
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+    let piece = [b"10000\r\n", &[7; 0x10000][..], b"\r\n"].concat();
+    while stream.write_all(&piece).await.is_ok() {}
+}
+
+async fn drip(stream: &mut (impl AsyncWrite + Unpin)) {
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n").await;
+    while stream.write_all(b"x").await.is_ok() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 async fn send_half(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) {

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
+use super::drift::{ignore_rules, strict_managers};
 use super::policy::Policy;
 use super::resolved::{HISTORY_LIMIT, INTERVAL, RETRIES, Settings, TIMEOUT, TestSettings, WaveSettings};
 use super::sources::PackFrom;
-use super::validate::{crd_settings, ignore_rules, requests, strict_managers, uninstall_settings};
+use super::validate::{crd_settings, requests, uninstall_settings};
 use super::{lock, tenancy};
 use crate::api::{Adopt, Compression, ImmutableFields, LargeRevision, SherpackRelease, UpgradeFailure};
 

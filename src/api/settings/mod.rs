@@ -1,7 +1,10 @@
 //! From what a user wrote to what the rest of the crate acts on.
 
+mod attempts;
 mod dependencies;
+mod drift;
 mod fallback;
+mod history;
 mod lock;
 mod policy;
 mod resolved;

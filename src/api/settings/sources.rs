@@ -141,3 +141,7 @@ fn path(path: &str, policy: &Policy) -> Result<Asked, Invalid> {
     }
     Ok(Asked::Pack(PackFrom::Path(FromPath(path.to_owned()))))
 }
+
+#[cfg(test)]
+#[path = "sources_tests.rs"]
+mod tests;

@@ -3,35 +3,35 @@
 //! The API server refuses most of this already (schema and CEL); it is checked again because objects can be older
 //! than the rules, and because a few things cannot be said there.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::attempts::{Installs, Upgrades};
+use super::drift::Guarded;
+use super::history::Kept;
 use super::policy::Policy;
 use super::resolved::{
-    CrdSettings, HISTORY_LIMIT, INTERVAL, RETRIES, Requests, Settings, TIMEOUT, TestSettings,
-    UninstallSettings, WAVE_TIMEOUT, WaveSettings,
+    CrdSettings, INTERVAL, Requests, Settings, TIMEOUT, TestSettings, UninstallSettings, WAVE_TIMEOUT,
+    WaveSettings,
 };
 use super::sources::{self, Asked, PackFrom};
 use super::values::values_sources;
 use super::{dependencies, lock, tenancy, unsupported};
-use crate::api::bounds::{Bounds, positive};
+use crate::api::bounds::Bounds;
 use crate::api::names::{
     ACCEPT_RECORD, APPROVE, DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT,
     is_dns_label,
 };
-use crate::api::{
-    Crds, Drift, History, HistoryStorage, IgnoreRule, Install, InstallFailure, Invalid, SherpackRelease,
-    SherpackReleaseSpec, Test, Uninstall, Upgrade, UpgradeFailure, Waves, reasons,
-};
+use crate::api::{Crds, Invalid, SherpackRelease, SherpackReleaseSpec, Test, Uninstall, Waves, reasons};
 
 /// Resolves a release into settings.
 ///
 /// # Errors
 /// `InvalidSpec` for a value that makes no sense, then `NotSupported` for one that asks for something that is not
 /// built yet; both name the field, and the latter all such fields.
+#[expect(clippy::too_many_lines, reason = "a table: each field of the spec, and what it becomes")]
 pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, Invalid> {
     // Without `..`: a new field does not compile until its meaning here is decided. `_` marks what
     // `unsupported::asked_for` answers for.
@@ -58,37 +58,20 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         test,
         uninstall,
         crds,
-        drift,
-        history,
+        // `Guarded` reads it.
+        drift: _,
+        // `Kept` reads it.
+        history: _,
         approval,
     } = &release.spec;
-    let install = install.clone().unwrap_or_default();
-    let Install { retries: install_retries, retry_interval, on_failure: install_failure, adopt } = install;
-    let install_retry_interval = retry_every("spec.install.retryInterval", retry_interval.as_deref())?;
-    let upgrade = upgrade.clone().unwrap_or_default();
-    let Upgrade {
-        retries: upgrade_retries,
-        retry_interval,
-        on_failure: upgrade_failure,
-        immutable_fields,
-        paused,
-    } = upgrade;
-    let upgrade_retry_interval = retry_every("spec.upgrade.retryInterval", retry_interval.as_deref())?;
-    let Test { enabled: test_enabled, ignore_failures } = test.clone().unwrap_or_default();
-    let waves = waves.clone().unwrap_or_default();
-    let Waves { wait: waves_wait, timeout: waves_timeout } = waves;
-    let drift = drift.clone().unwrap_or_default();
-    let Drift { mode, strict: _, ignore: _ } = &drift;
-    let history = history.clone().unwrap_or_default();
-    let History { limit, storage, namespace: _, compression, large } = history;
-
+    let install = Installs::of(install.as_ref())?;
+    let upgrade = Upgrades::of(upgrade.as_ref())?;
     if pack.is_some() == lock.is_some() {
         return Err(Invalid::spec("spec.pack", "set exactly one of spec.pack and spec.lock"));
     }
     let pack = pack.as_ref().map(|pack| sources::checked(pack, policy)).transpose()?;
     let lock = lock.as_ref().map(|lock| lock::checked(release, lock)).transpose()?;
-    let values_from = values_from.as_deref().unwrap_or_default();
-    let values_from = values_sources(values_from)?;
+    let values_from = values_sources(values_from.as_deref().unwrap_or_default())?;
     let release_name = checked_release_name(release)?;
     let target_namespace = checked_target_namespace(release)?;
     let mut bounds = Bounds::default();
@@ -97,26 +80,15 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let uninstall = uninstall_from(uninstall.as_ref(), &mut bounds)?;
     let requests = requests(release)?;
     let depends_on = dependencies(release, policy)?;
-    let history_limit = limit.unwrap_or(HISTORY_LIMIT);
-    if history_limit == 0 {
-        return Err(Invalid::spec("spec.history.limit", "is 0: at least 1 revision must be kept"));
-    }
-    let history_storage = storage.unwrap_or_default();
-    let history_namespace = checked_history_namespace(release, policy)?;
-    let waves_timeout = waves_timeout
-        .map(|timeout| bounds.timeout("spec.waves.timeout", Some(&timeout), WAVE_TIMEOUT))
-        .transpose()?;
+    let history = Kept::of(release, policy)?;
+    let waves = wave_settings(waves.as_ref(), *wait, &mut bounds)?;
     if *rollback_to == Some(0) {
         return Err(Invalid::spec("spec.rollbackTo", "is no revision: write a number from 1"));
     }
-    let crd_timeout = crds.as_ref().and_then(|crds| crds.wait_timeout.as_deref());
-    let crd_timeout = crd_timeout
-        .map(|timeout| bounds.timeout("spec.crds.waitTimeout", Some(timeout), TIMEOUT))
-        .transpose()?;
-    let crds = crd_settings(crds.as_ref(), crd_timeout);
-
+    let crds = checked_crds(crds.as_ref(), &mut bounds)?;
     let acts_as = tenancy::checked(release, policy)?;
     refuse_unsupported(release, policy)?;
+    let drift = Guarded::of(release, policy)?;
     let pack = match pack {
         Some(Asked::Pack(from)) => from,
         // Beside a lock there is no pack, and a source that is not supported was refused.
@@ -136,35 +108,47 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
         interval,
         timeout,
         wait: wait.unwrap_or(true),
-        waves: WaveSettings { wait: waves_wait.or(*wait).unwrap_or(true), timeout: waves_timeout },
-        install_retries: install_retries.unwrap_or(RETRIES),
-        install_retry_interval,
-        uninstall_on_failure: install_failure.unwrap_or_default() == InstallFailure::Uninstall,
-        adopt: adopt.unwrap_or_default(),
-        upgrade_retries: upgrade_retries.unwrap_or(RETRIES),
-        upgrade_retry_interval,
-        rollback_on_failure: upgrade_failure.unwrap_or_default() == UpgradeFailure::Rollback,
-        immutable_fields: immutable_fields.unwrap_or_default(),
-        paused: paused.unwrap_or(false),
+        waves,
+        install_retries: install.retries,
+        install_retry_interval: install.retry_interval,
+        uninstall_on_failure: install.uninstall_on_failure,
+        adopt: install.adopt,
+        upgrade_retries: upgrade.retries,
+        upgrade_retry_interval: upgrade.retry_interval,
+        rollback_on_failure: upgrade.rollback_on_failure,
+        immutable_fields: upgrade.immutable_fields,
+        paused: upgrade.paused,
         rollback_to: *rollback_to,
-        test: TestSettings {
-            enabled: test_enabled.unwrap_or(false),
-            ignore_failures: ignore_failures.unwrap_or(false),
-        },
+        test: test_settings(test.as_ref()),
         uninstall,
         crds,
-        history_limit,
-        history_storage,
-        history_namespace,
-        compression: compression.unwrap_or_default(),
-        large: large.unwrap_or_default(),
-        drift: mode.unwrap_or_default(),
-        strict: strict_managers(release)?,
-        ignore: Some(ignore_rules(release, policy)?),
+        history_limit: history.limit,
+        history_storage: history.storage,
+        history_namespace: history.namespace,
+        compression: history.compression,
+        large: history.large,
+        drift: drift.mode,
+        strict: drift.strict,
+        ignore: Some(drift.ignore),
         approval: approval.unwrap_or_default(),
         requests,
         bounded: bounds.bounded,
     })
+}
+
+fn wave_settings(
+    waves: Option<&Waves>,
+    wait: Option<bool>,
+    bounds: &mut Bounds,
+) -> Result<WaveSettings, Invalid> {
+    let Waves { wait: between, timeout } = waves.cloned().unwrap_or_default();
+    let timeout = timeout.map(|timeout| bounds.timeout("spec.waves.timeout", Some(&timeout), WAVE_TIMEOUT));
+    Ok(WaveSettings { wait: between.or(wait).unwrap_or(true), timeout: timeout.transpose()? })
+}
+
+fn test_settings(test: Option<&Test>) -> TestSettings {
+    let Test { enabled, ignore_failures } = test.cloned().unwrap_or_default();
+    TestSettings { enabled: enabled.unwrap_or(false), ignore_failures: ignore_failures.unwrap_or(false) }
 }
 
 /// What happens on deletion, for any release: deletion must not wait for an author who repairs the spec, so an
@@ -176,6 +160,12 @@ pub fn uninstall_settings(release: &SherpackRelease) -> UninstallSettings {
         let without_timeout = uninstall.cloned().map(|uninstall| Uninstall { timeout: None, ..uninstall });
         resolve_uninstall(without_timeout.as_ref(), TIMEOUT)
     })
+}
+
+fn checked_crds(crds: Option<&Crds>, bounds: &mut Bounds) -> Result<CrdSettings, Invalid> {
+    let timeout = crds.and_then(|crds| crds.wait_timeout.as_deref());
+    let timeout = timeout.map(|timeout| bounds.timeout("spec.crds.waitTimeout", Some(timeout), TIMEOUT));
+    Ok(crd_settings(crds, timeout.transpose()?))
 }
 
 pub(super) fn crd_settings(crds: Option<&Crds>, wait_timeout: Option<Duration>) -> CrdSettings {
@@ -214,35 +204,6 @@ fn resolve_uninstall(uninstall: Option<&Uninstall>, timeout: Duration) -> Uninst
         keep_history: keep_history.unwrap_or(false),
         timeout,
     }
-}
-
-/// The field managers whose additions are taken away.
-pub(super) fn strict_managers(release: &SherpackRelease) -> Result<Vec<String>, Invalid> {
-    let managers = release.strict_managers().unwrap_or_default();
-    match managers.iter().position(|manager| manager.trim().is_empty()) {
-        Some(at) => {
-            let field = format!("spec.drift.strict.managers[{at}]");
-            Err(Invalid::spec(&field, "is empty: name a field manager, such as kubectl-edit"))
-        }
-        None => Ok(managers.to_vec()),
-    }
-}
-
-/// What is left to others: what the operator was started with, then what the release says.
-pub(super) fn ignore_rules(
-    release: &SherpackRelease,
-    policy: &Policy,
-) -> Result<Vec<Arc<IgnoreRule>>, Invalid> {
-    let mut rules = policy.ignore.clone();
-    let written = release.spec.drift.as_ref().and_then(|drift| drift.ignore.as_deref());
-    for (at, rule) in written.unwrap_or_default().iter().enumerate() {
-        let rule = IgnoreRule::parse(rule).map_err(|bad| {
-            let below = if bad.field.is_empty() { String::new() } else { format!(".{}", bad.field) };
-            Invalid::spec(&format!("spec.drift.ignore[{at}]{below}"), bad.message)
-        })?;
-        rules.push(Arc::new(rule));
-    }
-    Ok(rules)
 }
 
 fn refuse_unsupported(release: &SherpackRelease, policy: &Policy) -> Result<(), Invalid> {
@@ -290,47 +251,6 @@ fn checked_target_namespace(release: &SherpackRelease) -> Result<String, Invalid
     Err(Invalid::spec(field, message))
 }
 
-/// Where revisions go. A user who may write a release must not fill other namespaces with them.
-fn checked_history_namespace(release: &SherpackRelease, policy: &Policy) -> Result<String, Invalid> {
-    let asked = release.spec.history.as_ref().and_then(|history| history.namespace.as_deref());
-    let target = release.target_namespace();
-    let asked = asked.filter(|asked| *asked != target);
-    if release.history_storage() == HistoryStorage::File {
-        if !policy.storage_dir_enabled {
-            return Err(Invalid::spec(
-                "spec.history.storage",
-                "the operator was started without a directory for revisions: start it with --storage-dir, or use Secret",
-            ));
-        }
-        if asked.is_some() {
-            return Err(Invalid::spec(
-                "spec.history.namespace",
-                "revisions in files are kept by the target namespace: remove this field",
-            ));
-        }
-    }
-    let Some(asked) = asked else { return Ok(target.to_owned()) };
-    if !is_dns_label(asked) {
-        let message = format!(
-            "`{asked}` is no name for a namespace: use at most 63 of a-z, 0-9 and `-`, with a letter or digit at both ends"
-        );
-        return Err(Invalid::spec("spec.history.namespace", message));
-    }
-    if !policy.storage_namespaces.iter().any(|allowed| allowed == asked || allowed == "*") {
-        let message = format!(
-            "revisions may not be stored in `{asked}`: start the operator with --allow-storage-namespace={asked}, or \
-             remove this field"
-        );
-        return Err(Invalid::spec("spec.history.namespace", message));
-    }
-    Ok(asked.to_owned())
-}
-
-/// How long after a failure one more attempt is made, if ever.
-fn retry_every(field: &str, text: Option<&str>) -> Result<Option<Duration>, Invalid> {
-    text.map(|text| positive(field, Some(text), Duration::MAX)).transpose()
-}
-
 pub(super) fn requests(release: &SherpackRelease) -> Result<Requests, Invalid> {
     let annotation = |name: &str| release.metadata.annotations.as_ref().and_then(|all| all.get(name));
     let drift_pause_until = annotation(DRIFT_PAUSE_UNTIL)
@@ -354,4 +274,4 @@ pub(super) fn requests(release: &SherpackRelease) -> Result<Requests, Invalid> {
 
 #[cfg(test)]
 #[path = "validate_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -1,15 +1,17 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
-use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
-use crate::api::sources::{FromHttp, FromObject, FromPath};
+use crate::api::reasons::INVALID_SPEC;
+use crate::api::sources::{FromObject, FromPath};
 use crate::api::{
-    ActsAs, Adopt, Approval, Class, Compression, DependsOn, DriftMode, DriftPause, ImmutableFields,
-    LargeRevision, LockPolicy, ReferenceKind, Tenancy, UninstallPolicy, ValuesFrom,
+    ActsAs, Adopt, Approval, Compression, DependsOn, DriftMode, DriftPause, HistoryStorage, IgnoreRule,
+    ImmutableFields, LargeRevision, LockPolicy, ReferenceKind, Tenancy, UninstallPolicy, ValuesFrom,
 };
 
-const NO_DIR: Policy = policy(false);
-const DIR: Policy = policy(true);
+pub(in crate::api::settings) const NO_DIR: Policy = policy(false);
+pub(in crate::api::settings) const DIR: Policy = policy(true);
 
 const fn policy(pack_dir_enabled: bool) -> Policy {
     Policy {
@@ -27,7 +29,7 @@ const fn policy(pack_dir_enabled: bool) -> Policy {
 }
 
 /// A release with a pack in a ConfigMap, and `patch` merged over the whole object (null removes).
-fn release(patch: Value) -> SherpackRelease {
+pub(in crate::api::settings) fn release(patch: Value) -> SherpackRelease {
     let mut object = json!({
         "apiVersion": "sherpack.io/v1alpha1",
         "kind": "SherpackRelease",
@@ -38,19 +40,19 @@ fn release(patch: Value) -> SherpackRelease {
     serde_json::from_value(object).expect("a SherpackRelease")
 }
 
-fn spec(patch: Value) -> SherpackRelease {
+pub(in crate::api::settings) fn spec(patch: Value) -> SherpackRelease {
     release(json!({ "spec": patch }))
 }
 
-fn settings(patch: Value) -> Settings {
+pub(in crate::api::settings) fn settings(patch: Value) -> Settings {
     validate(&spec(patch), &NO_DIR).expect("valid")
 }
 
-fn refusal(release: &SherpackRelease, policy: &Policy) -> Invalid {
+pub(in crate::api::settings) fn refusal(release: &SherpackRelease, policy: &Policy) -> Invalid {
     validate(release, policy).expect_err("invalid")
 }
 
-fn in_object(kind: ReferenceKind, name: &str, key: Option<&str>) -> PackFrom {
+pub(in crate::api::settings) fn in_object(kind: ReferenceKind, name: &str, key: Option<&str>) -> PackFrom {
     PackFrom::Object(FromObject { kind, name: name.to_owned(), key: key.map(str::to_owned) })
 }
 
@@ -144,6 +146,10 @@ fn defaults_that_are_written_out_ask_for_nothing() {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table: every field of the spec, and the setting that it becomes"
+)]
 fn everything_supported_is_taken_over() {
     let rule = json!({"target": {"kind": "Deployment", "labelSelector": "app"}, "paths": ["/spec/replicas"]});
     let mut release = release(json!({
@@ -249,71 +255,6 @@ fn everything_supported_is_taken_over() {
 }
 
 #[test]
-fn revisions_go_only_where_the_operator_was_told_that_they_may() {
-    let with = |storage_dir_enabled, allowed: &[&str], history: Value| {
-        let policy = Policy {
-            storage_dir_enabled,
-            storage_namespaces: allowed.iter().map(|&name| name.to_owned()).collect(),
-            ..Policy::default()
-        };
-        validate(&release(json!({"spec": {"history": history}})), &policy)
-            .map(|settings| (settings.history_storage, settings.history_namespace))
-            .map_err(|invalid| (invalid.field.clone(), invalid.to_string()))
-    };
-    let vault = || json!({"namespace": "vault"});
-    for allowed in [&["vault"][..], &["*"], &["other", "vault"]] {
-        assert_eq!(with(false, allowed, vault()), Ok((HistoryStorage::Secret, "vault".to_owned())));
-    }
-    for allowed in [&[][..], &["other"]] {
-        let (field, text) = with(true, allowed, vault()).unwrap_err();
-        assert_eq!(field, "spec.history.namespace");
-        assert!(text.contains("--allow-storage-namespace=vault"), "{text}");
-    }
-    // The target needs no permission.
-    assert_eq!(
-        with(false, &[], json!({"namespace": "apps"})),
-        Ok((HistoryStorage::Secret, "apps".to_owned()))
-    );
-    let file = || json!({"storage": "File"});
-    assert_eq!(with(true, &[], file()), Ok((HistoryStorage::File, "apps".to_owned())));
-    let (field, text) = with(false, &["*"], file()).unwrap_err();
-    assert!(field == "spec.history.storage" && text.contains("--storage-dir"), "{text}");
-    let (field, _) = with(true, &["*"], json!({"storage": "File", "namespace": "vault"})).unwrap_err();
-    assert_eq!(field, "spec.history.namespace");
-}
-
-#[test]
-fn what_is_not_built_yet_is_refused_by_its_path() {
-    let source = |source: Value| {
-        let mut pack = json!({"configMap": null});
-        json_patch::merge(&mut pack, &source);
-        json!({ "pack": pack })
-    };
-    let cases = [
-        ("spec.pack.repository", source(json!({"repository": {"url": "https://x", "name": "p"}}))),
-        ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
-        ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
-    ];
-    for (field, patch) in cases {
-        let invalid = refusal(&spec(patch.clone()), &NO_DIR);
-        assert_eq!((invalid.reason, invalid.field.as_str()), (NOT_SUPPORTED, field), "{patch}");
-    }
-}
-
-#[test]
-fn all_that_is_not_built_yet_is_named_at_once() {
-    let mut release = release(json!({}));
-    let (oci, repository) = (json!({"repository": "oci://x"}), json!({"url": "https://x", "name": "p"}));
-    let asks = json!({"oci": oci, "repository": repository});
-    release.spec.pack = serde_json::from_value(asks).expect("a pack");
-    let asked = super::unsupported::asked_for(&release, &NO_DIR);
-    assert_eq!(asked, ["spec.pack.repository", "spec.pack.oci"]);
-    release.spec.pack = serde_json::from_value(json!({"oci": oci})).expect("a pack");
-    let invalid = validate(&release, &NO_DIR).expect_err("it is refused");
-    assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
-}
-
-#[test]
 fn values_that_make_no_sense_are_refused_by_their_path() {
     let entry = |name: &str| json!({"kind": "Secret", "name": name});
     let cases = [
@@ -371,29 +312,9 @@ fn values_that_make_no_sense_are_refused_by_their_path() {
 }
 
 #[test]
-fn a_pack_may_be_in_a_secret() {
-    let settings = settings(json!({"pack": {"configMap": null, "secret": {"name": "web", "key": "k"}}}));
-    assert_eq!(settings.pack, in_object(ReferenceKind::Secret, "web", Some("k")));
-}
-
-#[test]
 fn a_long_object_name_is_fine_when_the_release_has_a_short_one() {
     let release = release(json!({"metadata": {"name": "a.b".repeat(30)}, "spec": {"releaseName": "web"}}));
     assert_eq!(validate(&release, &NO_DIR).map(|s| s.release_name), Ok("web".into()));
-}
-
-#[test]
-fn a_pack_path_needs_the_flag_and_stays_below_the_directory() {
-    let at = |path: &str| spec(json!({"pack": {"configMap": null, "path": path}}));
-    let refused = refusal(&at("podinfo"), &NO_DIR);
-    assert_eq!((refused.reason, refused.field.as_str()), (INVALID_SPEC, "spec.pack.path"));
-    assert!(refused.message.contains("--pack-dir"), "{refused}");
-    for path in ["podinfo", "a/b/podinfo-1.0.0.tgz", "..a", "a..b"] {
-        assert_eq!(validate(&at(path), &DIR).map(|s| s.pack), Ok(PackFrom::Path(FromPath(path.into()))));
-    }
-    for path in ["", "/etc", "..", "../x", "a/../../x", "a//b", "a/", "./a", "a\\b", "a\0b"] {
-        assert_eq!(refusal(&at(path), &DIR).field, "spec.pack.path", "{path:?}");
-    }
 }
 
 #[test]
@@ -429,33 +350,4 @@ fn a_drift_pause_lasts_until_its_moment_and_at_most_a_day() {
         assert_eq!(settings.drift_pause(at(now)), expected, "{now}");
     }
     assert_eq!(self::settings(json!({})).drift_pause(until), DriftPause::Off);
-}
-
-#[test]
-fn a_url_is_taken_over_with_its_digest_and_the_name_of_its_secret() {
-    let http = |http: Value| spec(json!({"pack": {"configMap": null, "http": http}}));
-    let digest = format!("sha256:{}", "0a".repeat(32));
-    let whole =
-        json!({"url": "https://example.com/web.tgz", "digest": digest, "secretRef": {"name": "login"}});
-    let expected = PackFrom::Http(FromHttp {
-        url: "https://example.com/web.tgz".into(),
-        digest: Some(digest),
-        secret: Some("login".into()),
-    });
-    assert_eq!(validate(&http(whole), &NO_DIR).map(|settings| settings.pack), Ok(expected));
-    for (wrong, field) in [
-        (json!({"url": "ftp://example.com/a"}), "spec.pack.http.url"),
-        (json!({"url": "https:///a"}), "spec.pack.http.url"),
-        (json!({"url": "https://user:s3cret@example.com/a"}), "spec.pack.http.url"),
-        (json!({"url": "https://x", "digest": "sha256:abc"}), "spec.pack.http.digest"),
-        (
-            json!({"url": "https://x", "digest": format!("sha512:{}", "0".repeat(64))}),
-            "spec.pack.http.digest",
-        ),
-        (json!({"url": "https://x", "secretRef": {"name": ""}}), "spec.pack.http.secretRef.name"),
-    ] {
-        let invalid = refusal(&http(wrong), &NO_DIR);
-        assert_eq!((invalid.reason, invalid.field.as_str()), (INVALID_SPEC, field));
-        assert!(!invalid.message.contains("s3cret"), "{invalid}");
-    }
 }

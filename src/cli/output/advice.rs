@@ -75,6 +75,7 @@ pub(crate) fn way_out(reason: &str) -> Option<&'static str> {
 
 const UNKNOWN: (&str, Next) = ("this reason is of a newer operator: its events say more", Next::Describe);
 
+#[expect(clippy::too_many_lines, reason = "a table: each reason, and what helps")]
 fn known(reason: &str) -> Option<(&'static str, Next)> {
     Some(match reason {
         // Work.

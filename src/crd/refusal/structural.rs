@@ -144,37 +144,7 @@ fn nested(
     } else {
         nested_junctors(schema, frame, path, out);
     }
-    for keyword in [
-        "type",
-        "default",
-        "title",
-        "description",
-        "nullable",
-        PRESERVE,
-        EMBEDDED,
-        INT_OR_STRING,
-        "x-kubernetes-list-map-keys",
-        "x-kubernetes-validations",
-    ] {
-        if said(schema, keyword).is_some() {
-            out.not_structural(
-                &format!("{path}.{keyword}"),
-                "must not be set below allOf, anyOf, oneOf or not",
-            );
-        }
-    }
-    for keyword in ["x-kubernetes-list-type", "x-kubernetes-map-type"] {
-        if schema.get(keyword).is_some_and(|value| !value.is_null()) {
-            out.not_structural(
-                &format!("{path}.{keyword}"),
-                "must not be set below allOf, anyOf, oneOf or not",
-            );
-        }
-    }
-    if said(schema, "additionalProperties").is_some_and(|rest| rest != &Value::Bool(false)) {
-        let problem = "must not be set below allOf, anyOf, oneOf or not";
-        out.not_structural(&format!("{path}.additionalProperties"), problem);
-    }
+    describes_nothing(schema, path, out);
     let fields = schema.get("properties").and_then(Value::as_object);
     for (name, field) in fields.into_iter().flatten() {
         let place = format!("{path}.properties{}", key(name));
@@ -198,6 +168,35 @@ fn nested(
             out.not_structural(&place, "must also be described outside of allOf, anyOf, oneOf and not");
         }
         nested(items, outside.flatten(), &place, false, out);
+    }
+}
+
+/// Refuses what says how a field looks: that is said once, outside of `allOf` and the like.
+fn describes_nothing(schema: &Map<String, Value>, path: &str, out: &mut Refusals) {
+    let problem = "must not be set below allOf, anyOf, oneOf or not";
+    for keyword in [
+        "type",
+        "default",
+        "title",
+        "description",
+        "nullable",
+        PRESERVE,
+        EMBEDDED,
+        INT_OR_STRING,
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-validations",
+    ] {
+        if said(schema, keyword).is_some() {
+            out.not_structural(&format!("{path}.{keyword}"), problem);
+        }
+    }
+    for keyword in ["x-kubernetes-list-type", "x-kubernetes-map-type"] {
+        if schema.get(keyword).is_some_and(|value| !value.is_null()) {
+            out.not_structural(&format!("{path}.{keyword}"), problem);
+        }
+    }
+    if said(schema, "additionalProperties").is_some_and(|rest| rest != &Value::Bool(false)) {
+        out.not_structural(&format!("{path}.additionalProperties"), problem);
     }
 }
 

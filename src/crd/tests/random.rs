@@ -83,6 +83,7 @@ fn keep(mut value: Value) -> Value {
 }
 
 /// A keyword and values that it may have.
+#[expect(clippy::too_many_lines, reason = "a table: each keyword, and values that it may have")]
 pub(super) fn any_keyword() -> impl Strategy<Value = (&'static str, Value)> {
     let rows: Vec<(&'static str, Vec<Value>)> = vec![
         ("type", vec![json!("string"), json!("object"), json!("integer"), json!("number"), json!("array")]),

@@ -92,39 +92,15 @@ impl World {
         match event {
             Happens::Time(millis) => self.now += Duration::from_millis(millis),
             Happens::Acts(process) => self.acts(process),
-            Happens::Turn(process) if self.processes[process].waits_for.is_some() => {}
-            Happens::Turn(process) => {
-                self.acts(process);
-                if let Some((number, ..)) = self.processes[process].waits_for
-                    && let Some(at) = self.under_way.iter().position(|request| request.number == number)
-                {
-                    self.arrives(at);
-                }
-                self.answer(process);
-            }
+            Happens::Turn(process) => self.turn(process),
             Happens::Arrives(which) => {
                 if !self.under_way.is_empty() {
                     self.arrives(which % self.under_way.len());
                 }
             }
             Happens::Answers(process) => self.answer(process),
-            Happens::GivesUp(process) => {
-                let now = self.now;
-                let process = &mut self.processes[process];
-                if let Some((_, step, sent)) = process.waits_for.take() {
-                    match step {
-                        Step::Look => process.election.blind(now),
-                        _ => process.election.wrote(sent, now, Written::Unknown),
-                    }
-                }
-            }
-            Happens::Sees(process) => {
-                let (now, lease) = (self.now, self.lease.clone());
-                let process = &mut self.processes[process];
-                if process.waits_for.is_none() && process.election.held_until().is_none() {
-                    process.election.saw(now, lease);
-                }
-            }
+            Happens::GivesUp(process) => self.gives_up(process),
+            Happens::Sees(process) => self.sees(process),
             Happens::Touch => {
                 self.version += 1;
                 if let Some(lease) = &mut self.lease {
@@ -136,22 +112,55 @@ impl World {
                 let name = if same_name { old } else { format!("{old}'") };
                 self.processes[process] = self.process(name, timing);
             }
-            Happens::Leaves(process) => {
-                let Process { election, timing, name, .. } = &self.processes[process];
-                let (version, timing, name) =
-                    (election.version().map(str::to_owned), *timing, format!("{name}+"));
-                let holds = election.held_until().is_some_and(|until| self.now < until);
-                if let Some(lease) = &mut self.lease
-                    && holds
-                    && Some(&lease.version) == version.as_ref()
-                {
-                    self.version += 1;
-                    lease.version = self.version.to_string();
-                    lease.holder = None;
-                }
-                self.processes[process] = self.process(name, timing);
+            Happens::Leaves(process) => self.leaves(process),
+        }
+    }
+
+    fn turn(&mut self, process: usize) {
+        if self.processes[process].waits_for.is_some() {
+            return;
+        }
+        self.acts(process);
+        if let Some((number, ..)) = self.processes[process].waits_for
+            && let Some(at) = self.under_way.iter().position(|request| request.number == number)
+        {
+            self.arrives(at);
+        }
+        self.answer(process);
+    }
+
+    fn gives_up(&mut self, process: usize) {
+        let now = self.now;
+        let process = &mut self.processes[process];
+        if let Some((_, step, sent)) = process.waits_for.take() {
+            match step {
+                Step::Look => process.election.blind(now),
+                _ => process.election.wrote(sent, now, Written::Unknown),
             }
         }
+    }
+
+    fn sees(&mut self, process: usize) {
+        let (now, lease) = (self.now, self.lease.clone());
+        let process = &mut self.processes[process];
+        if process.waits_for.is_none() && process.election.held_until().is_none() {
+            process.election.saw(now, lease);
+        }
+    }
+
+    fn leaves(&mut self, process: usize) {
+        let Process { election, timing, name, .. } = &self.processes[process];
+        let (version, timing, name) = (election.version().map(str::to_owned), *timing, format!("{name}+"));
+        let holds = election.held_until().is_some_and(|until| self.now < until);
+        if let Some(lease) = &mut self.lease
+            && holds
+            && Some(&lease.version) == version.as_ref()
+        {
+            self.version += 1;
+            lease.version = self.version.to_string();
+            lease.holder = None;
+        }
+        self.processes[process] = self.process(name, timing);
     }
 
     fn acts(&mut self, process: usize) {

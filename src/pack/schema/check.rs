@@ -3,16 +3,18 @@
 //! Every visit of a rule has a price, also in branches that fail, so that no schema takes longer than the fuel
 //! lasts. Messages say what the schema wants and where, never what stands there: it may be a secret.
 
+mod collections;
 mod evaluated;
+mod scalars;
 
 use std::collections::{HashMap, HashSet};
 
 use fancy_regex::Regex;
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::compile::{Compiled, Id, Node, Rule};
 use super::pattern;
-use super::wording::{Path, compare, enum_text, is_a, is_multiple, range_text, type_names};
+use super::wording::{Path, compare, enum_text, is_a, type_names};
 
 /// Rules inside rules.
 const DEPTH: usize = 500;
@@ -141,16 +143,7 @@ impl<'c> Check<'c, '_, '_> {
     fn rule(&mut self, id: Id, rule: &'c Rule, value: &Value, path: &Path<'_>, report: bool) -> Judged<bool> {
         self.pay(1)?;
         match rule {
-            Rule::Reference(target) => {
-                // A schema that refers to itself for the same value says nothing by that.
-                let step = (*target, std::ptr::from_ref(value) as usize);
-                if !self.active.insert(step) {
-                    return Ok(true);
-                }
-                let fits = self.node(*target, value, path, report);
-                self.active.remove(&step);
-                fits
-            }
+            Rule::Reference(target) => self.reference(*target, value, path, report),
             Rule::Type(types) => {
                 let fits = types.iter().any(|kind| is_a(value, *kind));
                 self.hold(fits, report, path, || format!("must be {}", type_names(types)))
@@ -163,36 +156,9 @@ impl<'c> Check<'c, '_, '_> {
                 }
                 Ok(self.fail(report, path, || enum_text(options)))
             }
-            Rule::AllOf(list) => {
-                let mut fits = true;
-                for id in list {
-                    fits &= self.node(*id, value, path, report)?;
-                    if !fits && !report {
-                        break;
-                    }
-                }
-                Ok(fits)
-            }
-            Rule::AnyOf(list) => {
-                for id in list {
-                    if self.node(*id, value, path, false)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(self.fail(report, path, || format!("must fit one of {} alternatives (anyOf)", list.len())))
-            }
-            Rule::OneOf(list) => {
-                let mut count = 0;
-                for id in list {
-                    count += usize::from(self.node(*id, value, path, false)?);
-                    if count > 1 {
-                        break;
-                    }
-                }
-                self.hold(count == 1, report, path, || {
-                    format!("must fit exactly one of {} alternatives (oneOf)", list.len())
-                })
-            }
+            Rule::AllOf(list) => self.all_of(list, value, path, report),
+            Rule::AnyOf(list) => self.any_of(list, value, path, report),
+            Rule::OneOf(list) => self.one_of(list, value, path, report),
             Rule::Not(not) => {
                 let fits = self.node(*not, value, path, false)?;
                 self.hold(!fits, report, path, || "is what the schema forbids (not)".to_owned())
@@ -211,191 +177,48 @@ impl<'c> Check<'c, '_, '_> {
         }
     }
 
-    fn number(&mut self, rule: &Rule, number: &Number, path: &Path<'_>, report: bool) -> Judged<bool> {
-        match rule {
-            Rule::Minimum { limit, exclusive } => {
-                let order = compare(number, limit);
-                let word = if *exclusive { "above" } else { "at least" };
-                let fits = order.is_gt() || order.is_eq() && !exclusive;
-                self.hold(fits, report, path, || format!("must be {word} {limit}"))
-            }
-            Rule::Maximum { limit, exclusive } => {
-                let order = compare(number, limit);
-                let word = if *exclusive { "below" } else { "at most" };
-                let fits = order.is_lt() || order.is_eq() && !exclusive;
-                self.hold(fits, report, path, || format!("must be {word} {limit}"))
-            }
-            Rule::MultipleOf(of) => {
-                self.hold(is_multiple(number, of), report, path, || format!("must be a multiple of {of}"))
-            }
-            _ => Ok(true),
+    fn reference(&mut self, target: Id, value: &Value, path: &Path<'_>, report: bool) -> Judged<bool> {
+        // A schema that refers to itself for the same value says nothing by that.
+        let step = (target, std::ptr::from_ref(value) as usize);
+        if !self.active.insert(step) {
+            return Ok(true);
         }
+        let fits = self.node(target, value, path, report);
+        self.active.remove(&step);
+        fits
     }
 
-    fn text(&mut self, rule: &'c Rule, text: &str, path: &Path<'_>, report: bool) -> Judged<bool> {
-        match rule {
-            Rule::Length { min, max } => {
-                self.pay(text.len() as u64 / 64)?;
-                let fits = (*min..=*max).contains(&(text.chars().count() as u64));
-                self.hold(fits, report, path, || format!("must have {} characters", range_text(*min, *max)))
-            }
-            Rule::Pattern(pattern) => {
-                let fits = self.matches(pattern, text)?;
-                self.hold(fits, report, path, || {
-                    format!("must match the pattern `{}`", pattern.chars().take(120).collect::<String>())
-                })
-            }
-            Rule::Format(format) => {
-                self.pay(16 + text.len() as u64 / 8)?;
-                self.hold(format.fits(text), report, path, || {
-                    format!("must have the format {}", format.name())
-                })
-            }
-            _ => Ok(true),
-        }
-    }
-
-    fn list(
-        &mut self,
-        id: Id,
-        rule: &'c Rule,
-        value: &Value,
-        items: &[Value],
-        path: &Path<'_>,
-        report: bool,
-    ) -> Judged<bool> {
-        let each = |item: usize| Path::Index(path, item);
-        match rule {
-            Rule::Items { min, max } => {
-                let fits = (*min..=*max).contains(&(items.len() as u64));
-                self.hold(fits, report, path, || format!("must have {} items", range_text(*min, *max)))
-            }
-            Rule::Unique => {
-                let mut seen = HashSet::new();
-                for item in items {
-                    let text = item.to_string();
-                    self.pay(1 + text.len() as u64 / 32)?;
-                    if !seen.insert(text) {
-                        return Ok(self.fail(report, path, || "must not have an item twice".to_owned()));
-                    }
-                }
-                Ok(true)
-            }
-            Rule::List { first, rest } => {
-                let mut fits = true;
-                for (index, item) in items.iter().enumerate() {
-                    let Some(id) = first.get(index).or(rest.as_ref()) else { break };
-                    fits &= self.node(*id, item, &each(index), report)?;
-                    if !fits && !report {
-                        break;
-                    }
-                }
-                Ok(fits)
-            }
-            Rule::Contains { what, min, max } => {
-                let mut count = 0;
-                for (index, item) in items.iter().enumerate() {
-                    count += u64::from(self.node(*what, item, &each(index), false)?);
-                }
-                self.hold((*min..=*max).contains(&count), report, path, || {
-                    format!("must have {} items of a certain kind (contains)", range_text(*min, *max))
-                })
-            }
-            Rule::UnevaluatedItems(what) => {
-                let known = evaluated::items(self, id, value, items)?;
-                let mut fits = true;
-                for (index, item) in items.iter().enumerate().filter(|(index, _)| !known.contains(index)) {
-                    fits &= self.node(*what, item, &each(index), report)?;
-                }
-                Ok(fits)
-            }
-            _ => Ok(true),
-        }
-    }
-
-    fn object(
-        &mut self,
-        id: Id,
-        rule: &'c Rule,
-        value: &Value,
-        map: &serde_json::Map<String, Value>,
-        path: &Path<'_>,
-        report: bool,
-    ) -> Judged<bool> {
+    fn all_of(&mut self, list: &[Id], value: &Value, path: &Path<'_>, report: bool) -> Judged<bool> {
         let mut fits = true;
-        match rule {
-            Rule::Members { min, max } => {
-                fits = (*min..=*max).contains(&(map.len() as u64));
-                return self
-                    .hold(fits, report, path, || format!("must have {} fields", range_text(*min, *max)));
+        for id in list {
+            fits &= self.node(*id, value, path, report)?;
+            if !fits && !report {
+                break;
             }
-            Rule::Required(names) => fits &= self.present(names, map, path, report)?,
-            Rule::Properties { named, patterns, rest } => {
-                for (key, value) in map {
-                    let place = Path::Key(path, key);
-                    let mut known = false;
-                    if let Some(id) = named.get(key) {
-                        known = true;
-                        fits &= self.node(*id, value, &place, report)?;
-                    }
-                    for (pattern, id) in patterns {
-                        if self.matches(pattern, key)? {
-                            known = true;
-                            fits &= self.node(*id, value, &place, report)?;
-                        }
-                    }
-                    if let Some(id) = rest.filter(|_| !known) {
-                        fits &= self.node(id, value, &place, report)?;
-                    }
-                    if !fits && !report {
-                        break;
-                    }
-                }
-            }
-            Rule::Names(names) => {
-                for key in map.keys() {
-                    let name = Value::String(key.clone());
-                    if !self.node(*names, &name, path, false)? {
-                        fits = self.fail(report, &Path::Key(path, key), || {
-                            "has a name that is not allowed (propertyNames)".to_owned()
-                        });
-                    }
-                }
-            }
-            Rule::DependentRequired(lists) => {
-                for (_, names) in lists.iter().filter(|(key, _)| map.contains_key(*key)) {
-                    fits &= self.present(names, map, path, report)?;
-                }
-            }
-            Rule::DependentSchemas(schemas) => {
-                for (_, id) in schemas.iter().filter(|(key, _)| map.contains_key(*key)) {
-                    fits &= self.node(*id, value, path, report)?;
-                }
-            }
-            Rule::UnevaluatedProperties(what) => {
-                let known = evaluated::properties(self, id, value, map)?;
-                for (key, value) in map.iter().filter(|(key, _)| !known.contains(key.as_str())) {
-                    fits &= self.node(*what, value, &Path::Key(path, key), report)?;
-                }
-            }
-            _ => {}
         }
         Ok(fits)
     }
 
-    fn present(
-        &mut self,
-        names: &[String],
-        map: &serde_json::Map<String, Value>,
-        path: &Path<'_>,
-        report: bool,
-    ) -> Judged<bool> {
-        self.pay(names.len() as u64)?;
-        let mut fits = true;
-        for name in names.iter().filter(|name| !map.contains_key(*name)) {
-            fits = self.fail(report, &Path::Key(path, name), || "is required".to_owned());
+    fn any_of(&mut self, list: &[Id], value: &Value, path: &Path<'_>, report: bool) -> Judged<bool> {
+        for id in list {
+            if self.node(*id, value, path, false)? {
+                return Ok(true);
+            }
         }
-        Ok(fits)
+        Ok(self.fail(report, path, || format!("must fit one of {} alternatives (anyOf)", list.len())))
+    }
+
+    fn one_of(&mut self, list: &[Id], value: &Value, path: &Path<'_>, report: bool) -> Judged<bool> {
+        let mut count = 0;
+        for id in list {
+            count += usize::from(self.node(*id, value, path, false)?);
+            if count > 1 {
+                break;
+            }
+        }
+        self.hold(count == 1, report, path, || {
+            format!("must fit exactly one of {} alternatives (oneOf)", list.len())
+        })
     }
 
     pub(super) fn matches(&mut self, pattern: &'c str, text: &str) -> Judged<bool> {

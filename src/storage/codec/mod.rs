@@ -12,20 +12,23 @@ mod mac;
 mod mac_key;
 mod parts;
 mod ring;
+mod write;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 pub(super) use self::blob::unpack;
 use self::mac::Opened;
+use self::parts::Streams;
 pub(super) use self::parts::{Parts, names_in, part_of};
-use self::parts::{Stream, Streams};
+pub(super) use self::write::{Encoded, Shape};
 pub use self::{
     blob::{Compression, MAX_JSON_BYTES, MAX_JSON_NODES, nodes},
     mac_key::{KEY_BYTES, MacKey},
     parts::{Large, MAX_PARTS, Needs, needs},
     ring::{KeyRing, Keys},
+    write::encode,
 };
 pub use super::MAX_RECORD_BYTES;
 use super::{
@@ -39,9 +42,6 @@ use crate::{
 
 /// Most bytes of a sealed private part.
 pub const MAX_PRIVATE_BYTES: usize = 8 * 1024 * 1024;
-
-/// A private part above this size stands in parts, if the record needs parts at all.
-const PRIVATE_INLINE_BYTES: usize = 250_000;
 
 /// Value of the label that marks the newest record.
 pub(super) const HEAD_VALUE: &str = "true";
@@ -108,166 +108,10 @@ pub struct Decoded {
     pub digest: Option<String>,
 }
 
-/// Where and how a record is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Namespace of the stored object; `None`: that of the record.
-    pub(super) namespace: Option<String>,
-    /// Value of the label that names the driver.
-    pub(super) driver: &'static str,
-    pub(super) compression: Compression,
-    pub(super) large: Large,
-    /// Most bytes of one object; `None`: everything always stands in one.
-    pub(super) limit: Option<usize>,
-}
-
-/// A record as it is stored.
-#[derive(Clone, Debug)]
-pub(super) struct Encoded {
-    pub(super) main: Secret,
-    /// To be created before `main` is written.
-    pub(super) parts: Vec<Secret>,
-}
-
 /// How a release is called in the names of its records: by its name alone in its own namespace, else with its namespace,
 /// because two namespaces may each have a release of one name. Neither name contains a dot.
 pub fn stem(stored_in: &str, namespace: &str, release: &str) -> String {
     if stored_in == namespace { release.to_owned() } else { format!("{namespace}.{release}") }
-}
-
-/// Makes the Secret of one revision, to be created or to replace the one that is there.
-///
-/// It stands in the namespace that the record names. With `private` it carries the sealed private part; without,
-/// it is a record as any tool would write it. `head` marks the newest record.
-///
-/// # Errors
-/// [`Error::RecordTooLarge`] if it does not fit into one Secret; [`Error::Encode`] if the record cannot be serialised.
-pub fn encode(
-    record: &Record,
-    private: Option<&Private>,
-    compression: Compression,
-    key: &MacKey,
-    head: bool,
-) -> Result<Secret, Error> {
-    let shape = Shape {
-        namespace: None,
-        driver: names::DRIVER_SECRETS,
-        compression,
-        large: Large::Chunked,
-        limit: Some(MAX_RECORD_BYTES),
-    };
-    let Encoded { main, parts } = shape.encode(record, private, key, head, false)?;
-    if parts.is_empty() {
-        return Ok(main);
-    }
-    let name = main.metadata.name.clone().unwrap_or_default();
-    let size = bytes_of(parts.iter().chain([&main]));
-    Err(Error::RecordTooLarge {
-        record: format!("{}/{name}", record.namespace),
-        size,
-        limit: MAX_RECORD_BYTES,
-    })
-}
-
-impl Shape {
-    /// Makes the objects of one revision.
-    ///
-    /// `fresh` says that the record will be written again with more in it: what its objects are like, how the operation
-    /// ended. Then room is kept for that, so that a record that could be created can be finished too.
-    ///
-    /// # Errors
-    /// [`Error::RecordTooLarge`] if it is more than a reader takes; [`Error::Encode`] if it cannot be serialised.
-    pub(super) fn encode(
-        &self,
-        record: &Record,
-        private: Option<&Private>,
-        key: &MacKey,
-        head: bool,
-        fresh: bool,
-    ) -> Result<Encoded, Error> {
-        let namespace = self.namespace.as_deref().unwrap_or(&record.namespace);
-        let name = Record::key_of(&stem(namespace, &record.namespace, &record.name), record.version);
-        let subject = || format!("{namespace}/{name}");
-        let unserialisable = |source| Error::Encode { record: subject(), source };
-        let within = |size: usize, limit: usize| {
-            if size <= limit { Ok(()) } else { Err(Error::RecordTooLarge { record: subject(), size, limit }) }
-        };
-        let json = |record: &Record| -> Result<Vec<u8>, Error> {
-            let json = serde_json::to_vec(record).map_err(|e| unserialisable(e.into()))?;
-            within(json.len(), if fresh { MAX_JSON_BYTES - (1 << 20) } else { MAX_JSON_BYTES })?;
-            if blob::nodes(&json) > MAX_JSON_NODES {
-                return Err(Error::RecordTooMany { record: subject(), limit: MAX_JSON_NODES });
-            }
-            Ok(json)
-        };
-        let text = |record: &Record| blob::pack(&json(record)?, self.compression).map_err(unserialisable);
-        let sealed = |streams: &Streams| -> Result<Option<Vec<u8>>, Error> {
-            let Some(private) = private else { return Ok(None) };
-            let sealed =
-                mac::seal(namespace, &name, &streams.release, streams.manifest.as_deref(), private, key)
-                    .map_err(|e| unserialisable(e.into()))?;
-            within(sealed.len(), if fresh { MAX_PRIVATE_BYTES / 2 } else { MAX_PRIVATE_BYTES })?;
-            if blob::nodes(&sealed) > MAX_JSON_NODES {
-                return Err(Error::RecordTooMany { record: subject(), limit: MAX_JSON_NODES });
-            }
-            Ok(Some(sealed))
-        };
-
-        let mut streams = Streams { release: text(record)?, ..Streams::default() };
-        streams.private = sealed(&streams)?;
-        let limit = self.limit.unwrap_or(usize::MAX);
-        let size = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
-        let large = |streams: &Streams| streams.release.len() + size(&streams.private) > limit;
-        if large(&streams) && self.large == Large::SeparateManifests && !record.manifest.is_empty() {
-            let manifest =
-                blob::pack(record.manifest.as_bytes(), self.compression).map_err(unserialisable)?;
-            streams.manifest = Some(manifest);
-            streams.release = text(&Record { manifest: String::new(), ..record.clone() })?;
-            streams.private = sealed(&streams)?;
-        }
-
-        let mut main = Secret {
-            metadata: ObjectMeta {
-                namespace: Some(namespace.to_owned()),
-                labels: Some(labels(record, self.driver, self.compression, head)),
-                name: Some(name.clone()),
-                ..ObjectMeta::default()
-            },
-            type_: Some(names::RECORD_TYPE.to_owned()),
-            ..Secret::default()
-        };
-        let mut parts = Vec::new();
-        let mut cut = |main: &mut Secret, stream, text: &[u8]| {
-            parts.extend(parts::cut(main, stream, text, self.compression.label()));
-        };
-        if let Some(manifest) = &streams.manifest {
-            cut(&mut main, Stream::Manifest, manifest);
-        }
-        if large(&streams)
-            && let Some(private) = streams.private.take_if(|private| private.len() > PRIVATE_INLINE_BYTES)
-        {
-            cut(&mut main, Stream::Private, &private);
-        }
-        let data = if large(&streams) {
-            cut(&mut main, Stream::Release, &streams.release);
-            None
-        } else {
-            Some((names::DATA_RELEASE, streams.release))
-        };
-        let inline = data.into_iter().chain(streams.private.map(|private| (names::DATA_PRIVATE, private)));
-        main.data
-            .get_or_insert_default()
-            .extend(inline.map(|(key, bytes)| (key.to_owned(), ByteString(bytes))));
-        // A few bytes more make a part more: the same room as above.
-        within(parts.len(), if fresh { MAX_PARTS - 2 } else { MAX_PARTS }).map_err(|_| {
-            Error::RecordTooLarge {
-                record: subject(),
-                size: bytes_of(&parts),
-                limit: MAX_PARTS * parts::PART_BYTES,
-            }
-        })?;
-        Ok(Encoded { main, parts })
-    }
 }
 
 /// Reads the Secret of one revision.
@@ -409,24 +253,6 @@ pub fn is_marked_head(meta: &ObjectMeta) -> bool {
 pub(super) fn bytes_of<'a>(objects: impl IntoIterator<Item = &'a Secret>) -> usize {
     let data = objects.into_iter().flat_map(|object| &object.data).flat_map(BTreeMap::values);
     data.map(|bytes| bytes.0.len()).sum()
-}
-
-fn labels(record: &Record, driver: &str, compression: Compression, head: bool) -> BTreeMap<String, String> {
-    let mut labels: BTreeMap<String, String> = [
-        (names::MANAGED_BY, names::MANAGED_BY_SHERPACK),
-        (names::RELEASE_NAME, &record.name),
-        (names::RELEASE_VERSION, &record.version.to_string()),
-        (names::RELEASE_NAMESPACE, &record.namespace),
-        (names::STORAGE_DRIVER, driver),
-        (names::COMPRESSION, compression.label()),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .collect();
-    if head {
-        labels.insert(names::HEAD.to_owned(), HEAD_VALUE.to_owned());
-    }
-    labels
 }
 
 #[cfg(test)]

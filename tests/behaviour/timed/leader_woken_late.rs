@@ -183,12 +183,8 @@ struct Told {
     hooks: usize,
 }
 
-/// One moment: a leader installs or upgrades and is stopped; another one takes over and goes on; then the first one's
-/// last write arrives, and it wakes up.
-async fn moment(h: &Harness, number: usize, name: &str, version: u32) -> Told {
-    let mut late = leader(h, &format!("late-{number}")).await;
-    let mut next = Next::start(h, format!("next-{number}")).await;
-
+/// Stops a process at the moment with this number. True once it is stopped.
+fn stop_in_the_middle(late: &Replica, number: usize) -> Arc<AtomicBool> {
     // Of ten moments four: as a certain write is on its way, which then arrives late. One: as the create of a hook is.
     // Else: as a certain request is.
     let hooks = number % 10 == 5;
@@ -216,6 +212,49 @@ async fn moment(h: &Harness, number: usize, name: &str, version: u32) -> Told {
         reached.store(true, Ordering::SeqCst);
         held
     }));
+    stopped
+}
+
+/// Lets the writes go that were held, and gives what came of each.
+async fn arrive_late(wire: &Wire) -> Vec<Request> {
+    let open = |request: &&Request| engine_write(request) && request.code == 0;
+    let waiting: Vec<usize> = {
+        let sent = wire.since(0);
+        sent.iter().enumerate().filter(|(_, request)| open(request)).map(|(at, _)| at).collect()
+    };
+    wire.heal();
+    wire.release();
+    wait_for("the late writes arrive", async || {
+        let sent = wire.since(0);
+        let arrived: Vec<Request> = waiting.iter().map(|at| sent[*at].clone()).collect();
+        if arrived.iter().any(|request| request.code == 0) {
+            Err(format!("{arrived:?}"))
+        } else {
+            Ok(arrived)
+        }
+    })
+    .await
+}
+
+/// How often hooks ran; each once for each revision.
+fn ran_once_each(late: &Wire, others: &[Wire], name: &str, revisions: usize) -> usize {
+    let mut hooks = 0;
+    for hook in HOOKS {
+        let job = format!("{name}-{hook}");
+        let ran = runs(late, &job) + others.iter().map(|wire| runs(wire, &job)).sum::<usize>();
+        assert_eq!(ran, revisions, "{job}: each revision runs its hook once");
+        hooks += ran;
+    }
+    hooks
+}
+
+/// One moment: a leader installs or upgrades and is stopped; another one takes over and goes on; then the first one's
+/// last write arrives, and it wakes up.
+async fn moment(h: &Harness, number: usize, name: &str, version: u32) -> Told {
+    let mut late = leader(h, &format!("late-{number}")).await;
+    let mut next = Next::start(h, format!("next-{number}")).await;
+
+    let stopped = stop_in_the_middle(&late, number);
     let color = format!("color-{number}");
     let before = h.records(name).await.len();
     let wanted = pack(name, version, &color);
@@ -245,24 +284,8 @@ async fn moment(h: &Harness, number: usize, name: &str, version: u32) -> Told {
     } else {
         color
     };
-    let open = |request: &&Request| engine_write(request) && request.code == 0;
-    let waiting: Vec<usize> = {
-        let sent = late.wire.since(0);
-        sent.iter().enumerate().filter(|(_, request)| open(request)).map(|(at, _)| at).collect()
-    };
     let mark = late.wire.mark();
-    late.wire.heal();
-    late.wire.release();
-    let arrived = wait_for("the late writes arrive", async || {
-        let sent = late.wire.since(0);
-        let arrived: Vec<Request> = waiting.iter().map(|at| sent[*at].clone()).collect();
-        if arrived.iter().any(|request| request.code == 0) {
-            Err(format!("{arrived:?}"))
-        } else {
-            Ok(arrived)
-        }
-    })
-    .await;
+    let arrived = arrive_late(&late.wire).await;
     told.late = arrived.iter().map(|request| (about(request), request.line())).collect();
     for request in arrived.iter().filter(|request| about(request) != About::Else) {
         assert_eq!(request.code, 409, "a late write of a record or create of a hook: {request:?}");
@@ -278,12 +301,7 @@ async fn moment(h: &Harness, number: usize, name: &str, version: u32) -> Told {
     next.during(settled(h, name, version, &color)).await;
 
     let revisions = h.records(name).await.len() - before;
-    for hook in HOOKS {
-        let job = format!("{name}-{hook}");
-        let ran = runs(&late.wire, &job) + next.wires.iter().map(|wire| runs(wire, &job)).sum::<usize>();
-        assert_eq!(ran, revisions, "{job}: each revision runs its hook once");
-        told.hooks += ran;
-    }
+    told.hooks = ran_once_each(&late.wire, &next.wires, name, revisions);
     let mut next = next.replica;
     if !next.has_ended() {
         next.terminate();

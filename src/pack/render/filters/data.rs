@@ -18,6 +18,7 @@ const PARSE: usize = 2 << 20;
 /// has a limit of its own.
 const ITEMS: usize = 150_000;
 
+#[expect(clippy::too_many_lines, reason = "a table: the register of these filters")]
 pub(super) fn register(engine: &mut Environment<'static>) {
     add!(engine, "toyaml", |b, v: &Value| yaml::of(&convert::to_json(v, b)?));
     engine.add_filter(

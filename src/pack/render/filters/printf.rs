@@ -44,7 +44,30 @@ pub(in crate::pack::render) fn printf(
             continue;
         }
         let value = args.next().ok_or_else(|| wrong("there are fewer arguments than verbs"))?;
-        let sizes = spec.trim_start_matches(['-', '+', '0']);
+        let spec = Spec::read(spec, verb)?;
+        let text = spec.text(value, filter, budget)?;
+        budget.string((text.len() + spec.width) as u64)?;
+        spec.pad(&text, &mut out);
+    }
+    out.push_str(rest);
+    if filter && args.next().is_some() {
+        return Err(wrong("there are more arguments than verbs"));
+    }
+    Ok(out)
+}
+
+/// A verb, and how its text is to look.
+struct Spec<'f> {
+    verb: char,
+    /// What stands between `%` and the verb.
+    flags: &'f str,
+    width: usize,
+    precision: Option<usize>,
+}
+
+impl<'f> Spec<'f> {
+    fn read(flags: &'f str, verb: char) -> Result<Self, Error> {
+        let sizes = flags.trim_start_matches(['-', '+', '0']);
         let (width, precision) = sizes.split_once('.').unwrap_or((sizes, ""));
         let number = |text: &str| match text.parse::<usize>() {
             Ok(number) if number <= 999 => Ok(Some(number)),
@@ -52,7 +75,13 @@ pub(in crate::pack::render) fn printf(
             _ => Err(wrong(format!("`{text}` is not a width up to 999"))),
         };
         let (width, precision) = (number(width)?.unwrap_or(0), number(precision)?);
-        let text = match verb {
+        Ok(Self { verb, flags, width, precision })
+    }
+
+    /// A value as the verb wants it, with its sign, before it is brought to its width.
+    fn text(&self, value: &Value, filter: bool, budget: &Budget) -> Result<String, Error> {
+        let precision = self.precision;
+        let text = match self.verb {
             's' | 'v' => match precision {
                 Some(precision) => text::of(value, budget)?.chars().take(precision).collect(),
                 None => text::of(value, budget)?.into_owned(),
@@ -68,29 +97,24 @@ pub(in crate::pack::render) fn printf(
             't' => text::of(value, budget)?.into_owned(),
             other => return Err(wrong(format!("the verb `%{other}` is not known"))),
         };
-        let text = if spec.contains('+') && verb == 'd' && !text.starts_with('-') {
-            format!("+{text}")
-        } else {
-            text
-        };
-        budget.string((text.len() + width) as u64)?;
-        let missing = width.saturating_sub(text.chars().count());
-        if spec.starts_with('-') {
-            out.push_str(&text);
+        let signed = self.flags.contains('+') && self.verb == 'd' && !text.starts_with('-');
+        Ok(if signed { format!("+{text}") } else { text })
+    }
+
+    /// Writes a text with what is missing to the width: behind it, as zeros in it, or before it.
+    fn pad(&self, text: &str, out: &mut String) {
+        let missing = self.width.saturating_sub(text.chars().count());
+        if self.flags.starts_with('-') {
+            out.push_str(text);
             out.push_str(&" ".repeat(missing));
-        } else if spec.starts_with('0') && matches!(verb, 'd' | 'f' | 'x') {
-            let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |digits| ("-", digits));
+        } else if self.flags.starts_with('0') && matches!(self.verb, 'd' | 'f' | 'x') {
+            let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
             out.push_str(sign);
             out.push_str(&"0".repeat(missing));
             out.push_str(digits);
         } else {
             out.push_str(&" ".repeat(missing));
-            out.push_str(&text);
+            out.push_str(text);
         }
     }
-    out.push_str(rest);
-    if filter && args.next().is_some() {
-        return Err(wrong("there are more arguments than verbs"));
-    }
-    Ok(out)
 }

@@ -23,6 +23,7 @@ use crate::pack::version;
 /// Bytes of a range of versions.
 const RANGE: usize = 1024;
 
+#[expect(clippy::too_many_lines, reason = "a table: the register of these filters")]
 pub(super) fn register(engine: &mut Environment<'static>) {
     add!(engine, "string", |b, v: &Value| text::of(v, b)?.into_owned());
     add!(engine, "quote", |b, v: &Value| quote(&text::of(v, b)?, b)?);

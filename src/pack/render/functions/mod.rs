@@ -25,6 +25,7 @@ macro_rules! add {
     };
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: the register of these functions")]
 pub(super) fn register(engine: &mut Environment<'static>) {
     generate::register(engine);
     lookup::register(engine);

@@ -22,6 +22,7 @@ macro_rules! add {
     };
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: the register of these filters")]
 pub(in crate::pack::render) fn register(engine: &mut Environment<'static>) {
     add!(engine, "raw", |b, size: u64| {
         b.bytes(size)?;
