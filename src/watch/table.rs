@@ -4,131 +4,18 @@
 //! the release is busy, suspended or pending meanwhile. Only ids, hashes and versions are kept; managedFields
 //! stay for objects under suspicion alone, because they name who did it.
 
+mod subject;
+mod tracked;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-
+pub use self::subject::{Place, Subject};
+use self::tracked::{News, Seen, Tracked};
+pub use self::tracked::{Sighting, Suspicion};
 use crate::manifest::{ObjectId, managed_fields};
 use crate::release::ReleaseKey;
-
-/// What one watch shows: objects of a kind.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Subject {
-    pub group: String,
-    pub kind: String,
-    pub place: Place,
-}
-
-/// Which objects of its kind a watch shows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// Those with the label that it selects, wherever they are.
-    Labelled,
-    /// All of a namespace; `None`: all of a kind that has no namespace.
-    Within(Option<String>),
-}
-
-impl Subject {
-    /// All objects of a kind that a watch selects.
-    #[must_use]
-    pub fn kind(group: &str, kind: &str) -> Self {
-        Self { group: group.to_owned(), kind: kind.to_owned(), place: Place::Labelled }
-    }
-
-    /// All objects of the kind and namespace of this one, which carries no label. Never one for each object: whoever
-    /// writes a manifest decides how many objects it has.
-    #[must_use]
-    pub fn around(id: &ObjectId) -> Self {
-        Self { place: Place::Within(id.namespace.clone()), ..Self::kind(&id.group, &id.kind) }
-    }
-
-    /// A list of this subject tells whether the object is there.
-    fn covers(&self, id: &ObjectId, tracked: &Tracked) -> bool {
-        let shown = match &self.place {
-            Place::Labelled => !tracked.unlabelled,
-            Place::Within(namespace) => tracked.unlabelled && id.namespace == *namespace,
-        };
-        shown && id.group == self.group && id.kind == self.kind
-    }
-}
-
-/// An object as one watch event showed it.
-#[derive(Clone, Debug, Default)]
-pub struct Sighting {
-    pub fingerprint: Option<String>,
-    pub version: u64,
-    pub uid: Option<String>,
-    pub terminating: bool,
-    pub managed_fields: Vec<ManagedFieldsEntry>,
-}
-
-#[derive(Clone, Debug)]
-enum Seen {
-    /// No event yet.
-    Unknown,
-    Live {
-        fingerprint: Option<Arc<str>>,
-        version: u64,
-        uid: Option<Arc<str>>,
-        terminating: bool,
-    },
-    Gone {
-        version: u64,
-    },
-}
-
-#[derive(Debug)]
-struct Tracked {
-    owner: ReleaseKey,
-    /// The watch of its namespace shows it, and not the one that selects by label.
-    unlabelled: bool,
-    /// The fingerprint after our last apply; `None` until there is one.
-    expected: Option<Arc<str>>,
-    /// The resourceVersion of our last apply; events not above it are its echo or older.
-    applied_version: u64,
-    uid: Option<Arc<str>>,
-    seen: Seen,
-    evidence: Vec<ManagedFieldsEntry>,
-    /// When the object was first seen to differ from our last apply.
-    since: Option<Instant>,
-    /// An apply of ours is under way: whatever is seen now is compared once it has returned.
-    in_flight: bool,
-    /// The release waits for this object: any event wakes it.
-    wake: bool,
-    /// Events that nobody has looked into yet.
-    news: Option<News>,
-    /// The newest version in which the object was read.
-    looked_version: u64,
-    /// Applied or seen since the running list of its kind began, so that list cannot say that it is gone.
-    fresh: bool,
-}
-
-/// An object that is not as we last applied it.
-#[derive(Clone, Debug)]
-pub struct Suspicion {
-    pub id: ObjectId,
-    /// Deleted, or one of our labels was removed: one GET tells.
-    pub gone: bool,
-    /// Who holds which fields now; empty when the object is gone.
-    pub managed_fields: Vec<ManagedFieldsEntry>,
-    /// Of what we own of it; `None` when that is nothing, or the object is gone.
-    pub fingerprint: Option<String>,
-    /// resourceVersion of the event.
-    pub version: u64,
-    /// When the event arrived.
-    pub since: Option<Instant>,
-}
-
-/// Events of an object since it was applied or looked at.
-#[derive(Clone, Copy, Debug)]
-pub struct News {
-    pub first: Instant,
-    pub last: Instant,
-    /// The version that the last one told of.
-    pub version: u64,
-}
 
 /// Objects by id, each owned by one release. Most of the memory of a release that rests is here, so what is the same text is there once,
 /// and what a map has not filled yet is small.
@@ -153,22 +40,7 @@ impl Table {
         }
         let id = Arc::new(id.clone());
         self.by_owner.entry(owner.clone()).or_default().insert(Arc::clone(&id));
-        let tracked = Tracked {
-            owner: owner.clone(),
-            unlabelled: false,
-            expected: None,
-            applied_version: 0,
-            uid: None,
-            seen: Seen::Unknown,
-            evidence: Vec::new(),
-            since: None,
-            in_flight: false,
-            wake: false,
-            news: None,
-            looked_version: 0,
-            fresh: true,
-        };
-        self.objects.insert(id, Box::new(tracked));
+        self.objects.insert(id, Box::new(Tracked::new(owner.clone())));
         Ok(())
     }
 
@@ -239,7 +111,7 @@ impl Table {
             Seen::Live { version: seen, .. } | Seen::Gone { version: seen } => *seen > version,
         };
         if newer {
-            return suspicious(tracked);
+            return tracked.is_suspicious();
         }
         tracked.evidence = Vec::new();
         tracked.since = None;
@@ -359,20 +231,7 @@ impl Table {
         let ids = self.by_owner.get(owner).into_iter().flatten();
         ids.filter_map(|id| {
             let tracked = self.objects.get(id)?;
-            suspicious(tracked).then(|| Suspicion {
-                id: id.as_ref().clone(),
-                gone: matches!(tracked.seen, Seen::Gone { .. }),
-                managed_fields: tracked.evidence.clone(),
-                fingerprint: match &tracked.seen {
-                    Seen::Live { fingerprint, .. } => fingerprint.as_deref().map(str::to_owned),
-                    Seen::Unknown | Seen::Gone { .. } => None,
-                },
-                version: match tracked.seen {
-                    Seen::Live { version, .. } | Seen::Gone { version } => version,
-                    Seen::Unknown => 0,
-                },
-                since: tracked.since,
-            })
+            tracked.is_suspicious().then(|| tracked.suspicion(id))
         })
         .collect()
     }
@@ -389,10 +248,10 @@ impl Table {
         if let Some(managers) = self.strict.get(&tracked.owner).filter(|_| !id.is_definition()) {
             fingerprint = managed_fields::with_additions(fingerprint, &managed_fields, managers);
         }
-        let fingerprint = shared(&tracked.expected, fingerprint);
-        let uid = shared(&tracked.uid, uid);
+        let fingerprint = tracked::shared(&tracked.expected, fingerprint);
+        let uid = tracked::shared(&tracked.uid, uid);
         tracked.seen = Seen::Live { fingerprint, version, uid, terminating };
-        let suspicious = suspicious(tracked);
+        let suspicious = tracked.is_suspicious();
         tracked.since = if suspicious { tracked.since.or_else(|| Some(Instant::now())) } else { None };
         tracked.evidence = if suspicious || tracked.in_flight { managed_fields } else { Vec::new() };
         ((tracked.wake && news) || (suspicious && !tracked.in_flight)).then(|| tracked.owner.clone())
@@ -415,7 +274,7 @@ impl Table {
     /// A list begins: what it does not contain at its end is gone.
     pub fn list_begins(&mut self, of: &Subject) {
         for (id, tracked) in &mut self.objects {
-            if of.covers(id, tracked) {
+            if of.covers(id, tracked.unlabelled) {
                 tracked.fresh = false;
             }
         }
@@ -425,7 +284,7 @@ impl Table {
     pub fn list_ends(&mut self, of: &Subject) -> Vec<ReleaseKey> {
         let mut owners = Vec::new();
         for (id, tracked) in &mut self.objects {
-            if !of.covers(id, tracked) || tracked.fresh || tracked.in_flight {
+            if !of.covers(id, tracked.unlabelled) || tracked.fresh || tracked.in_flight {
                 continue;
             }
             tracked.fresh = true;
@@ -435,44 +294,6 @@ impl Table {
             }
         }
         owners
-    }
-}
-
-impl Tracked {
-    /// Whether an event is news.
-    fn hears(&mut self, version: u64) -> bool {
-        let newer = version == 0 || version > self.looked_version;
-        if newer {
-            let last = Instant::now();
-            let first = self.news.map_or(last, |news| news.first);
-            self.news = Some(News { first, last, version });
-        }
-        newer
-    }
-}
-
-/// The text, without a copy of its own when it is the one that is known.
-fn shared(known: &Option<Arc<str>>, text: Option<String>) -> Option<Arc<str>> {
-    let text = text?;
-    match known {
-        Some(known) if **known == *text => Some(Arc::clone(known)),
-        _ => Some(Arc::from(text)),
-    }
-}
-
-fn suspicious(tracked: &Tracked) -> bool {
-    let Some(expected) = &tracked.expected else {
-        // Never applied by this process and no record of it: nothing to compare with.
-        return false;
-    };
-    match &tracked.seen {
-        Seen::Unknown => false,
-        Seen::Gone { .. } => true,
-        // An object on its way out is awaited, never applied.
-        Seen::Live { terminating: true, .. } => false,
-        Seen::Live { fingerprint, uid, .. } => {
-            fingerprint.as_ref() != Some(expected) || (tracked.uid.is_some() && *uid != tracked.uid)
-        }
     }
 }
 

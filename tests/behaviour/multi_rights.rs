@@ -345,9 +345,7 @@ async fn the_rules_of_multi_tenancy_are_enough_and_none_is_superfluous() {
     h.pass("web").await;
     h.uninstall("web").await;
     let seen = h.wire.since(0);
-
     none_is_refused_and_each_rule_needed(&seen, &rendered);
-
     stranger_is_refused(&h).await;
     h.stop().await;
 }

@@ -1,10 +1,13 @@
-use super::*;
+use std::{fs, path::Path};
+
+use super::{place::entries, *};
 use crate::{
     release::State,
     storage::{
         codec::tests::KEY,
         round_trip::round_trip,
         samples::{owner, private, record},
+        unreadable::Fault,
     },
 };
 
