@@ -103,3 +103,35 @@ Blocked by policy:
     );
     assert_eq!(impact(&[]), "");
 }
+
+#[test]
+fn a_policy_is_written_as_it_is_read() {
+    for (policy, word) in
+        [(Policy::Managed, "managed"), (Policy::Shared, "shared"), (Policy::External, "external")]
+    {
+        assert_eq!((policy.name(), policy.to_string()), (word, word.to_owned()));
+        assert_eq!(Policy::of(&annotated(json!({"sherpack.io/crd-policy": word}))), Ok(policy));
+    }
+}
+
+#[test]
+fn the_five_namespaces_with_most_objects_are_named() {
+    let count = |number: u64| (format!("n{number}"), number);
+    for (counts, says) in [
+        (vec![], "no resources"),
+        (vec![0], "no resources"),
+        (vec![0, 1], "1 resource in n1"),
+        (vec![1, 2], "2 resources in n2, 1 in n1"),
+        (vec![1, 2, 3, 4, 5], "5 resources in n5, 4 in n4, 3 in n3, 2 in n2, 1 in n1"),
+        (
+            vec![3, 4, 5, 6, 7, 2],
+            "7 resources in n7, 6 in n6, 5 in n5, 4 in n4, 3 in n3, 2 in 1 more namespaces",
+        ),
+        (
+            vec![1, 2, 3, 4, 5, 6, 7],
+            "7 resources in n7, 6 in n6, 5 in n5, 4 in n4, 3 in n3, 3 in 2 more namespaces",
+        ),
+    ] {
+        assert_eq!(places(&counts.into_iter().map(count).collect::<Vec<_>>()), says);
+    }
+}

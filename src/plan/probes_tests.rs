@@ -199,3 +199,19 @@ fn one_status_is_exact() {
     let http = http(&[("-status", "200")]);
     assert!(http.accepts(200) && !http.accepts(201) && !http.accepts(302));
 }
+
+#[test]
+fn a_command_is_shown_as_it_was_written() {
+    for (value, shown) in [
+        ("pg_isready -q", "run `pg_isready -q`"),
+        (r#"["sh", "-c", "true"]"#, "run `true`"),
+        (r#"["sh", "-x", "true"]"#, "run `sh -x true`"),
+        (r#"["bash", "-c", "true"]"#, "run `bash -c true`"),
+        (r#"["/check", "--all"]"#, "run `/check --all`"),
+    ] {
+        assert_eq!(on("Pod", &[("-command", value)]).unwrap().unwrap().to_string(), shown);
+    }
+    let longest = "x".repeat(2048);
+    assert_eq!(command(&longest)[2], longest, "so many characters are taken");
+    assert_eq!(http(&[("-scheme", "http")]).scheme, Scheme::Http, "what is the default may be said");
+}

@@ -308,4 +308,19 @@ mod tests {
         let deep = "charts/db/charts/core/templates/crds/a.yaml";
         assert_eq!(Location::of(deep, 0), dependency("core", deep));
     }
+
+    #[test]
+    fn a_finding_names_the_object_of_which_it_speaks() {
+        for (text, says) in [
+            (format!("{CRD}metadata: {{name: a.b}}\n"), "CustomResourceDefinition a.b has no annotation"),
+            (
+                "kind: Service\nmetadata: {name: web}\n".to_owned(),
+                "Service web is no CustomResourceDefinition",
+            ),
+            ("metadata: {}\n".to_owned(), "? ? is no CustomResourceDefinition"),
+        ] {
+            let found = file(&text);
+            assert!(found[0].message.starts_with(says), "{}", found[0].message);
+        }
+    }
 }

@@ -193,3 +193,34 @@ fn the_ca_bundles_of_apiservices_and_crds_are_known_but_no_others() {
     let elsewhere = json!({"kind": "X", "spec": {"tls": {"caBundle": "QQ=="}}});
     assert_eq!(taken(elsewhere, json!({"f:spec": {"f:tls": {"f:caBundle": {}}}})), Vec::<String>::new());
 }
+
+#[test]
+fn a_ca_bundle_at_another_place_is_no_injected_one() {
+    let ours = json!({"f:webhooks": {
+        "k:{\"name\":\"a.x.io\"}": {"f:name": {}}}, "f:other": {"f:url": {}, "f:clientConfig": {"f:url": {}}}});
+    for (body, theirs) in [
+        (
+            json!({"webhooks": [{"name": "a.x.io", "caBundle": "QQ=="}]}),
+            json!({"f:webhooks": {"k:{\"name\":\"a.x.io\"}": {"f:caBundle": {}}}}),
+        ),
+        (
+            json!({"other": {"url": "https://x", "clientConfig": {"caBundle": "QQ==", "url": "https://x"}}}),
+            json!({"f:other": {"f:clientConfig": {"f:caBundle": {}}}}),
+        ),
+    ] {
+        let fields =
+            entries(&[entry("sherpack", "Apply", "", 0, &ours), entry("injector", "Update", "", 1, &theirs)]);
+        assert_eq!(taken_ca_bundles(&body, &fields), Vec::<String>::new(), "{body}");
+    }
+}
+
+#[test]
+fn the_ca_bundle_of_a_conversion_is_pointed_at() {
+    let ours = json!({"f:spec": {"f:conversion": {"f:strategy": {}, "f:webhook": {"f:clientConfig": {"f:url": {}}}}}});
+    let theirs = json!({"f:spec": {"f:conversion": {"f:webhook": {"f:clientConfig": {"f:caBundle": {}}}}}});
+    let body = json!({"spec": {"conversion": {"strategy": "Webhook",
+        "webhook": {"clientConfig": {"url": "https://x", "caBundle": "QQ=="}}}}});
+    let fields =
+        entries(&[entry("sherpack", "Apply", "", 0, &ours), entry("injector", "Update", "", 1, &theirs)]);
+    assert_eq!(taken_ca_bundles(&body, &fields), ["/spec/conversion/webhook/clientConfig/caBundle"]);
+}

@@ -311,3 +311,7 @@ impl std::fmt::Display for Stopped {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "error_tests.rs"]
+mod tests;

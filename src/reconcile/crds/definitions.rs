@@ -370,3 +370,7 @@ fn written(mut shipped: Shipped, object: Object, in_manifest: bool) -> Verdict {
     shipped.body = (!in_manifest).then(|| object.body.clone());
     Verdict::Ships(Box::new(shipped), Some(object))
 }
+
+#[cfg(test)]
+#[path = "definitions_tests.rs"]
+mod tests;

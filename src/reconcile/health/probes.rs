@@ -153,4 +153,47 @@ mod tests {
             assert_eq!(found, rights, "{kind}: {settings}");
         }
     }
+
+    #[test]
+    fn an_operation_needs_the_rights_of_the_probes_that_it_waits_for_and_each_once() {
+        let command = json!({"command": "true"});
+        let objects = [
+            object("Deployment", json!({"path": "/", "port": "80"})),
+            object("Pod", command),
+            Object::from_value(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"}}))
+                .unwrap(),
+        ];
+        let wait = |objects: &[usize], wait| Step::Wait { wave: 0, objects: objects.to_vec(), wait };
+        for (steps, last, verbs) in [
+            (vec![Step::Apply { wave: 0, groups: vec![vec![0, 1, 2]] }], true, &[][..]),
+            (vec![wait(&[0], Wait::Last)], true, &["list pods"]),
+            (vec![wait(&[0], Wait::Last)], false, &[]),
+            (vec![wait(&[2], Wait::Last)], true, &[]),
+            // Waited for twice, and asked for once; and an index that no object has.
+            (
+                vec![wait(&[0, 1], Wait::Named), wait(&[1, 0, 9], Wait::Last)],
+                true,
+                &["list pods", "get pods/exec", "create pods/exec"],
+            ),
+            (
+                vec![wait(&[1], Wait::Named), wait(&[0], Wait::Last)],
+                false,
+                &["get pods/exec", "create pods/exec"],
+            ),
+        ] {
+            let plan = Plan { steps, waves: vec![0] };
+            let rights = rights_to_probe(&objects, &plan, |wait| last || wait == Wait::Named);
+            let found: Vec<String> =
+                rights.into_iter().map(|right| format!("{} {}", right.verb, right.resource)).collect();
+            assert_eq!(found, verbs, "{:?}", plan.steps);
+        }
+    }
+
+    #[test]
+    fn an_object_with_a_probe_is_not_asked_before_its_own_rule_says_so() {
+        let found = probing(&object("Pod", json!({"command": "true"})), 4).unwrap();
+        assert_eq!((found.revision, found.asked, found.hopeless), (4, false, None));
+        let unsound = object("Pod", json!({"path": "no slash", "port": "80"}));
+        assert!(probing(&unsound, 4).is_none(), "one that means nothing made no plan");
+    }
 }

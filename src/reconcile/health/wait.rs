@@ -183,3 +183,7 @@ fn has_pods(id: &ObjectId) -> bool {
 fn settled(status: Status) -> bool {
     matches!(status, Status::Current | Status::Suspended)
 }
+
+#[cfg(test)]
+#[path = "wait_tests.rs"]
+mod tests;

@@ -121,3 +121,94 @@ pub(in crate::reconcile) fn is_word(reason: &str) -> bool {
     reason.starts_with(|first: char| first.is_ascii_alphabetic())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::storage::samples;
+
+    fn at() -> Timestamp {
+        Timestamp::from_second(1_800_000_000).unwrap()
+    }
+
+    fn stored(state: State) -> Stored {
+        let mut record = samples::record(3);
+        record.state = state;
+        Stored::sample(record, Some(samples::private(3)))
+    }
+
+    fn failed(reason: &str) -> Head {
+        let state = State::Failed { reason: reason.to_owned(), recoverable: true, failed_at: at() };
+        Head::Ours(Box::new(stored(state)))
+    }
+
+    fn undone(inputs: &str) -> Undone {
+        serde_json::from_value(json!({"inputs": inputs, "attempt": 3, "at": at(), "reason": "HealthFailed",
+            "message": "crashed"}))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_reason_is_read_only_where_a_word_of_bounded_length_stands_before_the_message() {
+        let (longest, longer) = ("R".repeat(64), "R".repeat(65));
+        for (recorded, reason, message) in [
+            ("HookFailed: Job a failed", "HookFailed", "Job a failed"),
+            ("HookFailed: a: b", "HookFailed", "a: b"),
+            (&format!("{longest}: x"), &*longest, "x"),
+            (&format!("{longer}: x"), "UpgradeFailed", &*format!("{longer}: x")),
+            // What another tool wrote.
+            ("it broke", "UpgradeFailed", "it broke"),
+            ("two words: x", "UpgradeFailed", "two words: x"),
+            ("9lives: x", "UpgradeFailed", "9lives: x"),
+            ("Pod/a: x", "UpgradeFailed", "Pod/a: x"),
+            (": x", "UpgradeFailed", ": x"),
+            ("HookFailed:x", "UpgradeFailed", "HookFailed:x"),
+            ("", "UpgradeFailed", ""),
+        ] {
+            assert_eq!(own_failure(&failed(recorded)), (reason.to_owned(), message.to_owned()), "{recorded}");
+        }
+        let unknown = ("UpgradeFailed".to_owned(), "the last attempt failed".to_owned());
+        for head in [Head::None, Head::Ours(Box::new(stored(State::Deployed)))] {
+            assert_eq!(own_failure(&head), unknown);
+        }
+    }
+
+    #[test]
+    fn what_a_revision_undid_counts_before_its_own_failure() {
+        let Head::Ours(mut stored) = failed("HookFailed: x") else { unreachable!() };
+        stored.private.as_mut().unwrap().undone = Some(undone("sha256:b"));
+        let head = Head::Ours(stored);
+        assert_eq!(failure(&head), ("HealthFailed".to_owned(), "crashed".to_owned()));
+        assert_eq!(own_failure(&head), ("HookFailed".to_owned(), "x".to_owned()));
+        assert_eq!(failure(&failed("HookFailed: x")), ("HookFailed".to_owned(), "x".to_owned()));
+    }
+
+    #[test]
+    fn only_an_attempt_at_inputs_is_noted_as_their_failure() {
+        for (action, noted) in [
+            (Action::Install, true),
+            (Action::Upgrade, true),
+            // Going back, or away, is no attempt at any inputs.
+            (Action::Rollback, false),
+            (Action::Uninstall, false),
+        ] {
+            let mut stored = stored(State::Deployed);
+            let private = stored.private.as_mut().unwrap();
+            private.action = action;
+            private.attempt = 2;
+            note(&mut stored, "HookFailed", "x", at());
+            let failures = &stored.private.as_ref().unwrap().failures;
+            let told: Vec<_> =
+                failures.iter().map(|one| (&*one.inputs, one.attempt, &*one.reason, one.revision)).collect();
+            let expected = [("sha256:aa", 2, "HookFailed", 3)];
+            assert_eq!(told, if noted { &expected[..] } else { &[] }, "{action:?}");
+        }
+        let mut foreign = stored(State::Deployed);
+        foreign.private = None;
+        note(&mut foreign, "HookFailed", "x", at());
+        assert!(foreign.private.is_none(), "another tool's record has no place for it");
+    }
+}

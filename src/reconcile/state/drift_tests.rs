@@ -250,3 +250,15 @@ fn what_other_objects_did_says_nothing_of_those_that_are_locked_from_now_on() {
     assert_eq!((memory.seen.len(), memory.revert_at), (0, None));
     assert_eq!(due(&mut memory, &[suspicion("a")], true, 0).0, names(&["a"]));
 }
+
+#[test]
+fn each_action_has_its_word_in_status_and_events() {
+    for (action, word) in [
+        (DriftAction::Reverted, "Reverted"),
+        (DriftAction::Recreated, "Recreated"),
+        (DriftAction::HandedOver, "HandedOver"),
+        (DriftAction::Reported, "Reported"),
+    ] {
+        assert_eq!(action.as_str(), word);
+    }
+}

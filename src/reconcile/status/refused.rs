@@ -150,8 +150,8 @@ mod tests {
             "observedGeneration": 3, "revision": 4, "recordWrites": 5, "inputs": "sha256:aa", "failures": 1,
             "lastHandled": {"resetAt": "now"},
             "pack": {"name": "shop", "version": "1.0.0"},
-            "history": [{"revision": 4, "state": "deployed", "action": "Upgrade", "pack": "shop", "message": "m"}],
-            "operation": {"action": "Uninstall", "phase": "Records", "waitingFor": [{"object": "o", "state": "s"}]},
+            "history": [{"revision": 4, "state": "deployed", "action": "Upgrade", "at": Timestamp::UNIX_EPOCH, "pack": "shop", "message": "m"}],
+            "operation": {"action": "Uninstall", "revision": 4, "phase": "Records", "waitingFor": [{"object": "o", "state": "s"}]},
             "drift": {"objects": [{"object": "o", "manager": "m"}]},
             "crds": [{"name": "c"}], "plan": {"digest": "d", "summary": "s"},
         });
@@ -175,8 +175,8 @@ mod tests {
         let expected = json!({
             "observedGeneration": 3, "revision": 4, "recordWrites": 5, "inputs": "sha256:aa", "failures": 1,
             "lastHandled": {"resetAt": "now"},
-            "history": [{"revision": 4, "state": "deployed", "action": "Upgrade"}],
-            "operation": {"action": "Uninstall", "phase": "Records"}, "plan": {"digest": "d"},
+            "history": [{"revision": 4, "state": "deployed", "action": "Upgrade", "at": Timestamp::UNIX_EPOCH}],
+            "operation": {"action": "Uninstall", "revision": 4, "phase": "Records"}, "plan": {"digest": "d"},
         });
         assert_eq!(rest, expected);
         assert_eq!(super::essence(&status, Refused::TooLarge), essence, "the same each time");
@@ -184,5 +184,26 @@ mod tests {
         let next = SherpackReleaseStatus { history: essence.history.clone(), ..status.clone() };
         assert_eq!(digest_of(&next), digest_of(&status));
         assert_ne!(digest_of(&SherpackReleaseStatus { revision: Some(5), ..next }), digest_of(&status));
+    }
+
+    #[test]
+    fn a_reason_that_the_schema_takes_stays_and_another_one_goes() {
+        let longest = "A".repeat(1024);
+        for (reason, kept) in [
+            ("HookFailed", true),
+            (&longest, true),
+            (&format!("{longest}A"), false),
+            ("two words", false),
+            ("9lives", false),
+            ("", false),
+        ] {
+            let mut status = SherpackReleaseStatus::default();
+            let standing = conditions::Standing::Retrying;
+            conditions::summarize(&mut status.conditions, standing, reason, "m", None, Timestamp::UNIX_EPOCH);
+            let essence = essence(&status, Refused::Invalid);
+            let ready = conditions::find(&essence.conditions, condition::READY).unwrap();
+            assert_eq!(ready.reason, if kept { reason } else { PROGRESSING }, "{reason}");
+            assert!(ready.message.ends_with("as invalid: names and details are left out)"));
+        }
     }
 }

@@ -193,3 +193,7 @@ std::thread_local! {
 pub(super) fn take_count() -> usize {
     COUNT.with(std::cell::Cell::take)
 }
+
+#[cfg(test)]
+#[path = "forms_tests.rs"]
+mod tests;

@@ -4,18 +4,24 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api::Class;
 use crate::reconcile::state::Waiting;
 use crate::reconcile::state::progress::Run;
 use crate::release::decide::Decision;
-use crate::release::{Action, PackIdentity};
+use crate::release::{Action, PackIdentity, Private};
 use crate::storage::samples;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
+mod history;
+mod kept;
+mod locked;
+mod operation;
 mod others;
 mod ready;
+mod verdicts;
 
 /// What one pass found. Begins as a release whose first revision is deployed.
 struct Scene {
@@ -29,6 +35,10 @@ struct Scene {
     claimant: Option<&'static str>,
     no_way_back: Option<&'static str>,
     waits_to_begin: Option<&'static str>,
+    wanted: Option<&'static str>,
+    ended: Vec<HistoryEntry>,
+    given_up: Vec<u32>,
+    history_limit: usize,
     outcome: Result<Outcome, Error>,
 }
 
@@ -51,12 +61,40 @@ fn deployment(name: &str) -> ObjectId {
     object("apps", "Deployment", name)
 }
 
+/// The record with its private part changed.
+fn with_private(state: State, change: impl FnOnce(&mut Private)) -> Head {
+    let Head::Ours(mut stored) = record(state) else { unreachable!() };
+    change(stored.private.as_mut().unwrap());
+    Head::Ours(stored)
+}
+
 fn failed(reason: &str) -> Head {
     record(State::Failed { reason: reason.to_owned(), recoverable: true, failed_at: at(-5) })
 }
 
 fn decided(operation: Operation, progress: Progress) -> Result<Outcome, Error> {
     Ok(Outcome { decision: Decision { operation, correct: false, until: None }, progress })
+}
+
+fn nothing() -> Result<Outcome, Error> {
+    decided(Operation::Nothing, Progress::Nothing)
+}
+
+fn run(action: Action, phase: &'static str) -> Run {
+    Run {
+        action,
+        revision: 3,
+        attempt: 2,
+        started: at(-10),
+        deadline: Some(at(60)),
+        phase,
+        wave: Some(-1),
+        waves: 2,
+        step: 4,
+        steps: 6,
+        waiting: std::collections::BTreeMap::new(),
+        until: at(5),
+    }
 }
 
 fn held(hold: Hold) -> Result<Outcome, Error> {
@@ -81,6 +119,10 @@ impl Scene {
             claimant: None,
             no_way_back: None,
             waits_to_begin: None,
+            wanted: None,
+            ended: Vec::new(),
+            given_up: Vec::new(),
+            history_limit: 10,
             outcome,
         }
     }
@@ -93,6 +135,11 @@ impl Scene {
     }
 
     fn status(&self) -> SherpackReleaseStatus {
+        self.told(false, |facts| build(facts, &self.outcome).0)
+    }
+
+    /// What is made of the facts. `guards`: the release locks what another tool installed.
+    fn told<T>(&self, guards: bool, make: impl FnOnce(&Facts<'_>) -> T) -> T {
         let release: SherpackRelease = serde_json::from_value(self.release.clone()).unwrap();
         let facts = Facts {
             release: &release,
@@ -101,19 +148,19 @@ impl Scene {
             pause: self.pause,
             invalid: self.invalid.as_ref(),
             missing: self.missing.clone(),
-            guards: false,
+            guards,
             tally: &Tally::default(),
-            ended: &[],
-            given_up: &[],
+            ended: &self.ended,
+            given_up: &self.given_up,
             claimant: self.claimant,
             plan: self.plan.as_ref(),
             waits_to_begin: self.waits_to_begin,
             no_way_back: self.no_way_back,
-            wanted: None,
-            history_limit: 10,
+            wanted: self.wanted,
+            history_limit: self.history_limit,
             now: at(0),
         };
-        build(&facts, &self.outcome).0
+        make(&facts)
     }
 
     /// One condition: `STATUS REASON: message`.
