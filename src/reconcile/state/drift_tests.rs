@@ -54,6 +54,7 @@ fn what_has_not_been_looked_into_is_due_at_once() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: what happened before, what is due, and when the next is")]
 fn each_object_waits_for_itself_and_the_pass_comes_back_for_the_first() {
     type Before = fn(&mut DriftMemory);
     let cases: [(&str, Before, &[&str], Option<i64>); 8] = [

@@ -21,6 +21,7 @@ mod locked;
 mod operation;
 mod others;
 mod ready;
+mod requeue;
 mod verdicts;
 
 /// What one pass found. Begins as a release whose first revision is deployed.
