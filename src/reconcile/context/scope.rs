@@ -113,7 +113,7 @@ pub(in crate::reconcile) fn records_of(settings: &Settings) -> RecordsOf {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::api::{HistoryStorage, Policy};
@@ -172,7 +172,7 @@ mod tests {
                 "metadata": {"name": "web", "namespace": "apps"}, "spec": {"pack": {"path": "web"}}
             });
             for (field, value) in more.as_object().into_iter().flatten() {
-                release["spec"][field] = Value::clone(value);
+                release["spec"][field] = value.clone();
             }
             let release: SherpackRelease = serde_json::from_value(release).unwrap();
             let settings = Settings::without_spec(&release, &Policy::default());
