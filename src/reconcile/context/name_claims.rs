@@ -310,4 +310,64 @@ mod tests {
         names.forget(&key());
         assert!(names.state().answers.is_empty());
     }
+
+    fn release(spec: &serde_json::Value) -> SherpackRelease {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "sherpack.io/v1alpha1", "kind": "SherpackRelease",
+            "metadata": {"name": "web", "namespace": "apps", "uid": "6f1c"}, "spec": spec
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_account_is_asked_about_what_lies_beyond_its_own_namespace() {
+        let account = ActsAs::ServiceAccount("deployer".to_owned());
+        let pack = || serde_json::json!({"path": "web"});
+        let plain = serde_json::json!({"pack": pack()});
+        let elsewhere = serde_json::json!({"pack": pack(), "history": {"namespace": "vault"}});
+        let kept_at_home =
+            serde_json::json!({"pack": pack(), "targetNamespace": "shop", "history": {"namespace": "apps"}});
+        for (acts_as, spec, asked) in [
+            (&account, &plain, false),
+            (&account, &elsewhere, true),
+            (&account, &kept_at_home, false),
+            (&ActsAs::Nobody, &elsewhere, true),
+            (&ActsAs::Operator, &elsewhere, false),
+        ] {
+            assert_eq!(asked_about(acts_as, &release(spec)), asked, "{acts_as:?} {spec}");
+        }
+        for (acts_as, namespace, strange) in [
+            (&account, Some("apps"), false),
+            (&account, Some("shop"), true),
+            (&account, None, true),
+            (&ActsAs::Nobody, Some("shop"), true),
+            (&ActsAs::Operator, Some("shop"), false),
+        ] {
+            assert_eq!(is_strange(acts_as, namespace, &lock("db")), strange, "{acts_as:?} {namespace:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_from_the_namespace_of_the_target_is_no_claim_from_elsewhere() {
+        for (target, from_elsewhere) in [(None, false), (Some("apps"), false), (Some("shop"), true)] {
+            let spec = serde_json::json!({"pack": {"path": "web"}, "targetNamespace": target});
+            let claim = claimant(&release(&spec), Weight::Sealed);
+            assert_eq!(claim.from_elsewhere, from_elsewhere, "{target:?}");
+            assert_eq!((claim.key.to_string(), claim.uid.as_deref()), ("apps/web".to_owned(), Some("6f1c")));
+            assert_eq!((claim.created, claim.weight), (None, Weight::Sealed));
+        }
+    }
+
+    #[test]
+    fn an_answer_lasts_until_the_next_one_or_until_the_release_is_forgotten() {
+        let names = NameClaims::default();
+        assert_eq!(names.answer(&key()), Answer::Unasked);
+        for (granted, answer) in [(true, Answer::Granted), (false, Answer::Refused), (true, Answer::Granted)]
+        {
+            names.state().settle(&key(), granted, None, false);
+            assert_eq!(names.answer(&key()), answer);
+        }
+        names.forget(&key());
+        assert_eq!(names.answer(&key()), Answer::Unasked);
+    }
 }

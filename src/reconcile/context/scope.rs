@@ -110,3 +110,74 @@ pub(in crate::reconcile) fn records_of(settings: &Settings) -> RecordsOf {
         stem: storage::stem(history_namespace, target_namespace, release_name),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::{HistoryStorage, Policy};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    #[test]
+    fn our_finalizer_is_found_beside_those_of_others() {
+        assert!(!has_finalizer(&ObjectMeta::default()));
+        for (finalizers, ours) in [
+            (vec![], false),
+            (vec!["foregroundDeletion"], false),
+            (vec![names::FINALIZER], true),
+            (vec!["foregroundDeletion", names::FINALIZER], true),
+        ] {
+            let all = finalizers.iter().map(|&one| one.to_owned()).collect();
+            let meta = ObjectMeta { finalizers: Some(all), ..ObjectMeta::default() };
+            assert_eq!(has_finalizer(&meta), ours, "{finalizers:?}");
+        }
+    }
+
+    #[test]
+    fn a_pass_comes_back_a_little_late_and_never_early() {
+        for (then, millis) in [(10, 10_005), (1, 1005), (0, 5), (-10, 5)] {
+            assert_eq!(until(at(0), at(then)), Duration::from_millis(millis), "{then}");
+        }
+    }
+
+    #[test]
+    fn records_are_named_by_their_release_and_by_its_namespace_where_that_is_another() {
+        let (secrets, config_maps) = (HistoryStorage::Secret, HistoryStorage::ConfigMap);
+        for (more, storage, namespace, stem) in [
+            (json!({}), secrets, "apps", "web"),
+            (json!({"releaseName": "front"}), secrets, "apps", "front"),
+            (json!({"targetNamespace": "shop"}), secrets, "shop", "web"),
+            (json!({"history": {"storage": "ConfigMap"}}), config_maps, "apps", "web"),
+            (json!({"history": {"namespace": "vault"}}), secrets, "vault", "apps.web"),
+            (
+                json!({"targetNamespace": "shop", "history": {"namespace": "apps"}}),
+                secrets,
+                "apps",
+                "shop.web",
+            ),
+            // Files lie where the target is, whatever the spec says.
+            (
+                json!({"history": {"storage": "File", "namespace": "vault"}}),
+                HistoryStorage::File,
+                "apps",
+                "web",
+            ),
+        ] {
+            let mut release = json!({
+                "apiVersion": "sherpack.io/v1alpha1", "kind": "SherpackRelease",
+                "metadata": {"name": "web", "namespace": "apps"}, "spec": {"pack": {"path": "web"}}
+            });
+            for (field, value) in more.as_object().into_iter().flatten() {
+                release["spec"][field] = value.clone();
+            }
+            let release: SherpackRelease = serde_json::from_value(release).unwrap();
+            let settings = Settings::without_spec(&release, &Policy::default());
+            let expected = RecordsOf { storage, namespace: namespace.to_owned(), stem: stem.to_owned() };
+            assert_eq!(records_of(&settings), expected, "{more}");
+        }
+    }
+}

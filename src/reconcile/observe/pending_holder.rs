@@ -69,6 +69,22 @@ fn claims(stored: &Stored, who: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::samples;
+
+    #[test]
+    fn a_holder_is_told_by_what_is_known_of_it() {
+        for (foreign, holder, says) in [
+            (true, None, "another tool"),
+            (true, Some("helm"), "another tool (field manager helm)"),
+            (false, None, "an operator with another key"),
+            (false, Some("operator-0/9a"), "an operator with another key (it says: operator-0/9a)"),
+        ] {
+            let claim = Claim { foreign, holder: holder.map(str::to_owned) };
+            assert_eq!(whose(&claim), says);
+            let stored = Stored::sample(samples::record(3), None);
+            assert_eq!(claims(&stored, says), format!("revision 3 is pending-upgrade, held by {says}"));
+        }
+    }
 
     #[test]
     fn a_holder_is_shown_cut() {

@@ -26,3 +26,17 @@ impl From<Verdict> for Step {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_failed_ends_its_step_and_leaves_the_attempts_that_are_left() {
+        let until = Timestamp::from_second(1_800_000_000).unwrap();
+        assert!(matches!(Step::from(Verdict::Wait { until }), Step::Wait { until: then } if then == until));
+        let verdict = Verdict::Failed { reason: "HealthFailed", message: "crashed".to_owned() };
+        let Step::Failed { reason, message, undo } = Step::from(verdict) else { panic!("it goes on") };
+        assert_eq!((reason, &*message, undo), ("HealthFailed", "crashed", false));
+    }
+}

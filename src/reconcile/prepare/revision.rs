@@ -366,3 +366,7 @@ fn pending(action: Action, started_at: Timestamp, timeout: u64, revision: u32) -
         Action::Uninstall => State::PendingUninstall { started_at, timeout },
     }
 }
+
+#[cfg(test)]
+#[path = "revision_tests.rs"]
+mod tests;

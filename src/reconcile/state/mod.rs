@@ -251,3 +251,7 @@ pub(in crate::reconcile) struct Ailing {
     /// A look that came too soon after the last one is made up for at this time.
     pub look_at: Option<Timestamp>,
 }
+
+#[cfg(test)]
+#[path = "running_tests.rs"]
+mod tests;
