@@ -133,6 +133,10 @@ async fn without_operator(cluster: &Cluster, n: usize) -> Result<ByHand> {
     Ok(ByHand { bare, storm })
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "one story from beginning to end: each figure is taken where its line stands"
+)]
 async fn measure(
     cluster: &Cluster,
     client: &Client,
@@ -185,7 +189,7 @@ async fn measure(
     tokio::time::sleep(idle).await;
     let idle_counts = Counts::read(&operator).await?.minus(&before);
     let minutes = began.elapsed().as_secs_f64() / 60.0;
-    let (rss_idle, _) = process::memory(operator.pid()?)?;
+    let (rss_idle, peak_of_install) = process::memory(operator.pid()?)?;
     let connections = process::connections(operator.pid()?)?;
     say(format!("requests while idle: {idle_counts}"));
 
@@ -224,6 +228,7 @@ async fn measure(
     quiet(&operator).await?;
     let dependents = depends::measure(client, 20).await?;
     let (_, peak) = process::memory(operator.pid()?)?;
+    say(format!("memory: at most {peak_of_install} MiB until all were installed, {peak} until now"));
 
     say(format!("operator stopped in {:.2} s", operator.stop().await?.as_secs_f64()));
     let stopped = counts::server(client).await?;
@@ -234,6 +239,7 @@ async fn measure(
     say(format!("requests of the restart: {restart}"));
     say(format!("requests of all at the API server: {}", counts::server(client).await?.minus(&stopped)));
     let (_, peak_after_restart) = process::memory(operator.pid()?)?;
+    say(format!("memory: at most {peak_after_restart} MiB since the restart"));
     operator.stop().await?;
     let crowd = crowd::measure(client, settings, crowd::SIZE).await?;
 
