@@ -196,8 +196,8 @@ fn refuse_unknown(object: &Object) -> Result<(), Error> {
     Err(problem(object, text))
 }
 
-/// Whether a probe is switched on. Settings of one that nobody speaks of are a mistake; "false" switches off what is written
-/// beside it.
+/// Whether a probe is switched on. Settings of a probe that no annotation switches are a mistake; "false" switches off what is
+/// written beside it.
 fn is_asked_for(object: &Object) -> Result<bool, Error> {
     if truth(object, names::HEALTH_CHECK)? {
         return Ok(true);

@@ -243,10 +243,10 @@ impl Drift<'_> {
         {
             taken.push(plan::REPLICAS.to_owned());
         }
-        let before = entry.handed_over.len();
         let new: Vec<String> = taken.into_iter().filter(|path| !entry.handed_over.contains(path)).collect();
+        let action = if new.is_empty() { DriftAction::Reverted } else { DriftAction::HandedOver };
         entry.handed_over.extend(new);
-        Ok(if entry.handed_over.len() > before { DriftAction::HandedOver } else { DriftAction::Reverted })
+        Ok(action)
     }
 
     /// Applies the object and tells the watches what to expect. `None`: a Job went a moment ago.
@@ -274,10 +274,7 @@ impl Drift<'_> {
                 return Err(self.live().unchangeable(object, &body, error).await.into());
             }
         };
-        let again = objects.table().applied(id, applied.fingerprint.clone(), applied.version, applied.uid());
-        if again {
-            objects.wake(self.scope().key);
-        }
+        self.live().expect_applied(id, &applied);
         Ok(Some(applied))
     }
 

@@ -108,16 +108,20 @@ impl<'a> Objects<'a> {
                     // Without an expectation nothing that is seen of it is drift.
                     applied.fingerprint = None;
                 }
-                let fingerprint = applied.fingerprint.clone();
-                let again =
-                    self.scope.ctx.objects.table().applied(id, fingerprint, applied.version, applied.uid());
-                if again {
-                    self.scope.ctx.objects.wake(self.scope.key);
-                }
+                self.expect_applied(id, applied);
             }
             Err(_) => self.scope.ctx.objects.table().abandon(id),
         }
         (id.clone(), result)
+    }
+
+    /// Tells the watches what is expected of the object since this apply. What they saw of it meanwhile wakes the release.
+    pub(in crate::reconcile) fn expect_applied(&self, id: &ObjectId, applied: &Applied) {
+        let objects = &self.scope.ctx.objects;
+        let again = objects.table().applied(id, applied.fingerprint.clone(), applied.version, applied.uid());
+        if again {
+            objects.wake(self.scope.key);
+        }
     }
 
     /// [`Objects::take_away`]; `true`: the object was there and is now going.

@@ -22,7 +22,7 @@ const PARALLEL: usize = 8;
 type Results = Vec<(ObjectId, Result<Applied, cluster::Error>)>;
 
 /// What the objects of one step are applied by. Nothing of it changes while the step lasts.
-struct Step<'s> {
+struct GroupStep<'s> {
     objects: &'s [Object],
     /// What is applied instead of an object, because other field managers keep some of its fields.
     instead: HashMap<ObjectId, Object>,
@@ -84,7 +84,7 @@ impl Rollout<'_> {
         groups: &[Vec<usize>],
         runs: &'s HashMap<ObjectId, String>,
         handed_over: &mut bool,
-    ) -> Result<Option<Step<'s>>, Error> {
+    ) -> Result<Option<GroupStep<'s>>, Error> {
         let live = self.objects();
         let Headway { stored, absent, applied, .. } = headway;
         let Some(private) = stored.private.as_mut() else { return Ok(None) };
@@ -110,11 +110,11 @@ impl Rollout<'_> {
         let Some(private) = stored.private.as_ref() else { return Ok(None) };
         let entries = private.inventory.iter().map(|entry| (entry.id.clone(), entry.clone())).collect();
         let (rules, uid) = (live.rules(private), private.owner.uid.clone());
-        Ok(Some(Step { objects, instead, entries, versions, runs, gone, rules, uid }))
+        Ok(Some(GroupStep { objects, instead, entries, versions, runs, gone, rules, uid }))
     }
 
     /// The whole group is tried, so that one bad object hides no other.
-    async fn apply_group(&self, step: &Step<'_>, group: &[usize], headway: &Headway<'_>) -> Results {
+    async fn apply_group(&self, step: &GroupStep<'_>, group: &[usize], headway: &Headway<'_>) -> Results {
         let live = self.objects();
         let calls = group.iter().filter_map(|index| {
             let object = &step.objects[*index];
@@ -135,7 +135,7 @@ impl Rollout<'_> {
     /// The first other error by the object's id.
     async fn settle(
         &mut self,
-        step: &Step<'_>,
+        step: &GroupStep<'_>,
         results: Results,
         headway: &mut Headway<'_>,
     ) -> Result<BTreeMap<ObjectId, cluster::Error>, Error> {
@@ -179,7 +179,7 @@ impl Rollout<'_> {
     /// Nothing is deleted before everything else of the group is done, and every refusal understood.
     async fn meet_refusals(
         &mut self,
-        step: &Step<'_>,
+        step: &GroupStep<'_>,
         group: &[usize],
         mut refused: BTreeMap<ObjectId, cluster::Error>,
         headway: &mut Headway<'_>,
@@ -201,7 +201,7 @@ impl Rollout<'_> {
     }
 }
 
-impl Step<'_> {
+impl GroupStep<'_> {
     /// What the apply of an object is to find.
     fn there(&self, id: &ObjectId, absent: &BTreeSet<ObjectId>) -> There<'_> {
         match (self.versions.get(id), self.runs.get(id)) {

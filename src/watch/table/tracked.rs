@@ -51,7 +51,7 @@ pub(super) struct Tracked {
     pub(super) in_flight: bool,
     /// The release waits for this object: any event wakes it.
     pub(super) wake: bool,
-    /// Events that nobody has looked into yet.
+    /// Events that no pass has looked into yet.
     pub(super) news: Option<News>,
     /// The newest version in which the object was read.
     pub(super) looked_version: u64,

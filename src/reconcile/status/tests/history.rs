@@ -73,14 +73,7 @@ fn an_operation_that_ended_adds_its_revision_with_the_ends_of_its_hooks() {
         at: at(-5),
     };
     let finished = |revision| {
-        let progress = Progress::Finished(Finished {
-            action: Action::Upgrade,
-            revision,
-            failure: None,
-            ailing: None,
-            manifest_digest: "sha256:m".to_owned(),
-            values_digest: "sha256:v".to_owned(),
-        });
+        let progress = Progress::Finished(Finished { revision, ..finished(Action::Upgrade, None, None) });
         decided(Operation::Nothing, progress)
     };
     let hooks = vec![result(1, None), result(2, Some(("HookTimeout", "late")))];

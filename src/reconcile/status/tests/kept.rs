@@ -44,15 +44,8 @@ fn health_is_not_claimed_only_where_the_spec_does_not_wait_for_it() {
         (Value::Null, "True Healthy: every object is healthy"),
         (json!(false), "Unknown HealthProgressing: spec.wait is false: health was not waited for"),
     ] {
-        let finished = Finished {
-            action: Action::Install,
-            revision: 3,
-            failure: None,
-            ailing: None,
-            manifest_digest: String::new(),
-            values_digest: String::new(),
-        };
-        let outcome = decided(Operation::Nothing, Progress::Finished(finished));
+        let progress = Progress::Finished(finished(Action::Install, None, None));
+        let outcome = decided(Operation::Nothing, progress);
         let scene = Scene::new(record(State::Deployed), outcome).with("/spec/wait", wait);
         assert_eq!(scene.says("Healthy"), says);
     }

@@ -98,6 +98,18 @@ fn run(action: Action, phase: &'static str) -> Run {
     }
 }
 
+/// An operation that ended in this pass.
+fn finished(action: Action, failure: Option<(&'static str, &str)>, ailing: Option<&str>) -> Finished {
+    Finished {
+        action,
+        revision: 3,
+        failure: failure.map(|(reason, message)| (reason, message.to_owned())),
+        ailing: ailing.map(str::to_owned),
+        manifest_digest: "sha256:m".to_owned(),
+        values_digest: "sha256:v".to_owned(),
+    }
+}
+
 fn held(hold: Hold) -> Result<Outcome, Error> {
     decided(Operation::Hold(hold), Progress::Nothing)
 }

@@ -3,24 +3,6 @@
 use super::*;
 
 #[test]
-fn health_that_was_not_waited_for_is_not_claimed() {
-    let finished = Finished {
-        action: Action::Install,
-        revision: 3,
-        failure: None,
-        ailing: None,
-        manifest_digest: String::new(),
-        values_digest: String::new(),
-    };
-    let outcome = decided(Operation::Nothing, Progress::Finished(finished));
-    let scene = Scene::new(record(State::Deployed), outcome).with("/spec/wait", json!(false));
-    assert_eq!(
-        scene.says("Healthy"),
-        "Unknown HealthProgressing: spec.wait is false: health was not waited for"
-    );
-}
-
-#[test]
 fn what_is_known_since_is_told_over_what_was_judged() {
     let healthy = json!([{"type": "Healthy", "status": "True", "reason": "Healthy", "message": "every object is healthy",
         "lastTransitionTime": at(-99)}]);

@@ -122,14 +122,7 @@ fn what_was_undone_is_the_cause_and_not_the_revision_that_undid_it() {
 #[test]
 fn an_operation_that_ended_is_told_by_what_it_did() {
     let ended = |action, failure: Option<(&'static str, &str)>, ailing: Option<&str>| {
-        Progress::Finished(Finished {
-            action,
-            revision: 3,
-            failure: failure.map(|(reason, message)| (reason, message.to_owned())),
-            ailing: ailing.map(str::to_owned),
-            manifest_digest: "sha256:m".to_owned(),
-            values_digest: "sha256:v".to_owned(),
-        })
+        Progress::Finished(finished(action, failure, ailing))
     };
     let deployed = "revision 3 of podinfo 1.2.3 is deployed";
     for (progress, ready, healthy) in [

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::*;
 use crate::api::OperationStatus;
-use crate::reconcile::state::progress::Finished;
 use crate::reconcile::status::requeue::{Due, asked_by, wait_after, waits_to_be_shown};
 
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -18,15 +17,8 @@ fn outcome(operation: Operation, until: Option<Timestamp>, progress: Progress) -
     Outcome { decision: Decision { operation, correct: false, until }, progress }
 }
 
-fn finished(action: Action, failure: Option<&'static str>) -> Progress {
-    Progress::Finished(Finished {
-        action,
-        revision: 3,
-        failure: failure.map(|reason| (reason, "it failed".to_owned())),
-        ailing: None,
-        manifest_digest: "sha256:m".to_owned(),
-        values_digest: "sha256:v".to_owned(),
-    })
+fn ended(action: Action, failure: Option<&'static str>) -> Progress {
+    Progress::Finished(finished(action, failure.map(|reason| (reason, "it failed")), None))
 }
 
 #[test]
@@ -61,23 +53,23 @@ fn what_a_pass_came_to_asks_for_the_next_one() {
         ("objects go", outcome(Operation::Nothing, None, uninstalling), in_seconds(7)),
         (
             "an upgrade is all there is to say",
-            outcome(Operation::Nothing, None, finished(Action::Upgrade, None)),
+            outcome(Operation::Nothing, None, ended(Action::Upgrade, None)),
             never,
         ),
         (
             "what failed is followed by a decision",
-            outcome(Operation::Nothing, None, finished(Action::Upgrade, Some("HookFailed"))),
+            outcome(Operation::Nothing, None, ended(Action::Upgrade, Some("HookFailed"))),
             again,
         ),
         (
             "after a rollback it is told why",
-            outcome(Operation::Nothing, None, finished(Action::Rollback, None)),
+            outcome(Operation::Nothing, None, ended(Action::Rollback, None)),
             again,
         ),
-        ("a wait has its reason", outcome(wait(), Some(at(60)), finished(Action::Install, None)), again),
+        ("a wait has its reason", outcome(wait(), Some(at(60)), ended(Action::Install, None)), again),
         (
             "so has a hold",
-            outcome(Operation::Hold(Hold::Suspended), None, finished(Action::Install, None)),
+            outcome(Operation::Hold(Hold::Suspended), None, ended(Action::Install, None)),
             again,
         ),
     ] {
@@ -158,7 +150,7 @@ fn the_status_waits_for_more_drift_and_for_five_seconds_of_one_step() {
         ("drift does not hold an operation up", running(), Some(at(1)), None, None, false),
         (
             "the end is told at once",
-            finished(Action::Upgrade, None),
+            ended(Action::Upgrade, None),
             Some(at(1)),
             Some(&same),
             Some(at(-1)),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the world looks like after `operation`, with nobody else around. `succeeds`: whether an attempt does.
+/// What the world looks like after `operation`, with no other release or tool around. `succeeds`: whether an attempt does.
 pub(super) fn afterwards(seen: &Observation, operation: &Operation, succeeds: bool) -> Observation {
     let after = After { seen, succeeds };
     // What just failed is not healthy.
