@@ -153,7 +153,8 @@ impl Reserve {
         if self.shutdown.is_cancelled() || !self.queue.contains(&key) {
             return;
         }
-        if self.passes.correct(&key).await == reconcile::Reserve::Busy {
+        // Boxed once it has its turn: a thousand that wait for theirs would each hold the 15 KiB that a correction needs.
+        if Box::pin(self.passes.correct(&key)).await == reconcile::Reserve::Busy {
             self.queue.tend(&key, false);
         }
     }
