@@ -64,6 +64,7 @@ mod behaviour {
     mod multi_rights;
     mod name_claims;
     mod own_crd;
+    mod oci_source;
     mod ownership;
     mod pack_yaml;
     mod pending_records;

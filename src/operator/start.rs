@@ -25,7 +25,8 @@ use crate::pack::render::Capabilities;
 use crate::reconcile::{Budget, Calm, Context, LetGo, NameClaims, Packs, Rights, Sharing, ValuesKept, Walks};
 use crate::release::{ReleaseKey, State};
 use crate::source::cache::Cache;
-use crate::source::http::{self, Fetcher, OnFetch, StatusClient};
+use crate::source::fetch::{Fetcher, OnFetch};
+use crate::source::http::{self, StatusClient};
 use crate::storage::{self, AnyRecords, Keeping, Keys, Marked, Records, Stored, Stores};
 use crate::watch::probe::Prober;
 use crate::watch::{Dependencies, ObjectWatches, OnRestart, RecordWatch, RecordsOf, ReferenceWatch};
@@ -206,7 +207,7 @@ async fn fetcher(
     let cache = opened.await.unwrap_or_else(|_| Cache::open(None, 0, limits.compressed));
     let client = http::Client::new(&options, http::Timing::default(), &limits);
     let metrics = Arc::clone(metrics);
-    let on_fetch: OnFetch = Arc::new(move |outcome| metrics.source_fetched("http", outcome));
+    let on_fetch: OnFetch = Arc::new(move |kind, outcome| metrics.source_fetched(kind, outcome));
     Fetcher::new(client, Arc::new(cache), wake_tx, on_fetch)
 }
 

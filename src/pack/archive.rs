@@ -260,6 +260,8 @@ mod tests {
             ("other/a.yaml", EntryType::Regular, b"x"),
         ]);
         assert_eq!(two, Err(Error::NoPackYaml));
+        let chart = read(&[("web/Chart.yaml", EntryType::Regular, b"name: web")]);
+        assert_eq!(chart, Err(Error::HelmChart));
     }
 
     #[test]

@@ -72,6 +72,9 @@ pub enum Error {
     /// No `Pack.yaml` at the root or in the one directory at the root.
     #[error("the pack has no Pack.yaml at its root or in its only top-level directory")]
     NoPackYaml,
+    /// There is a `Chart.yaml` where `Pack.yaml` would be.
+    #[error("it is a Helm chart, and this operator has no engine for Helm charts: use a pack with Pack.yaml")]
+    HelmChart,
     /// `Pack.yaml` says something that cannot be understood.
     #[error("Pack.yaml: {message}")]
     Definition {
@@ -190,6 +193,7 @@ impl Error {
             | Self::TooManyPacks { .. }
             | Self::TooDeep { .. }
             | Self::TooManyFields { .. } => "PackTooLarge",
+            Self::HelmChart => "HelmEngineMissing",
             Self::NotAnArchive { .. } => "PackNotAnArchive",
             Self::Path { .. } => "PackPathRefused",
             Self::Link { .. } => "PackLinkRefused",

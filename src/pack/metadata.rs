@@ -164,7 +164,8 @@ fn wrong(message: String) -> Error {
 }
 
 fn root(files: &Files) -> Result<Map<String, Value>, Error> {
-    let text = files.get("Pack.yaml").ok_or(Error::NoPackYaml)?;
+    let missing = || if files.contains_key("Chart.yaml") { Error::HelmChart } else { Error::NoPackYaml };
+    let text = files.get("Pack.yaml").ok_or_else(missing)?;
     match values::parse(text, "Pack.yaml") {
         Ok(Value::Object(root)) => Ok(root),
         Ok(_) => Err(wrong("it is not an object".to_owned())),

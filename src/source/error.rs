@@ -1,5 +1,12 @@
+use std::time::Duration;
+
 use crate::api::Class;
 use crate::pack;
+
+/// After which time, in words.
+fn after(wait: Option<Duration>) -> String {
+    wait.map(|wait| format!(" after {} s", wait.as_secs())).unwrap_or_default()
+}
 
 /// Why a source gives no pack or no values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +83,7 @@ pub enum Error {
         /// HTTP status.
         status: u16,
     },
-    /// The server wants to know who asks, or does not let that one in.
+    /// The server wants to know who asks.
     #[error("{url} cannot be fetched: the server answers {status}; {cure}")]
     Unauthorized {
         /// Where it was looked for.
@@ -84,7 +91,49 @@ pub enum Error {
         /// HTTP status.
         status: u16,
         /// What to do.
-        cure: &'static str,
+        cure: String,
+    },
+    /// The server knows who asks, and does not let that one in.
+    #[error("{url} cannot be fetched: the server answers 403: it refuses access; {cure}")]
+    Denied {
+        /// Where it was looked for.
+        url: String,
+        /// What to do.
+        cure: String,
+    },
+    /// The server is asked too often.
+    #[error("{url} cannot be fetched now: the server answers 429, too many requests; it is tried again{}", after(*wait))]
+    Throttled {
+        /// Where it was looked for.
+        url: String,
+        /// How long the server wants to be left alone.
+        wait: Option<Duration>,
+    },
+    /// A registry gives something else than a pack or chart.
+    #[error("{what} is no pack and no chart: {why}")]
+    Artifact {
+        /// Where it was looked for.
+        what: String,
+        /// What is there instead.
+        why: String,
+    },
+    /// No tag or version lies in the range.
+    #[error("{what}: {why}")]
+    NoVersion {
+        /// Where it was looked for.
+        what: String,
+        /// The range, and what there is.
+        why: String,
+    },
+    /// The bytes are not those that their digest stands for.
+    #[error("{url} gives {found} instead of {wanted}: the registry, or a proxy before it, has changed the content; push it again")]
+    Corrupt {
+        /// Where it was looked for.
+        url: String,
+        /// The digest or the length that was asked for.
+        wanted: String,
+        /// What came.
+        found: String,
     },
     /// The server does not prove who it is, or we do not prove it to the server.
     #[error("{url} cannot be fetched over TLS: {message}")]
@@ -114,6 +163,8 @@ pub enum Error {
         url: String,
         /// What went wrong.
         cause: String,
+        /// How long the server wants to be left alone.
+        wait: Option<Duration>,
     },
     /// A redirect that is not followed.
     #[error("{url} cannot be fetched: {why}")]
@@ -145,6 +196,15 @@ impl Error {
         }
     }
 
+    /// How long the server wants to be left alone, if it says so.
+    #[must_use]
+    pub fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::Throttled { wait, .. } | Self::Withheld { wait, .. } => *wait,
+            _ => None,
+        }
+    }
+
     /// Who must act. A missing source may appear: it is looked for again.
     #[must_use]
     pub fn class(&self) -> Class {
@@ -154,11 +214,15 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::Withheld { .. }
             | Self::Status { .. }
+            | Self::Throttled { .. }
+            | Self::NoVersion { .. }
+            | Self::Corrupt { .. }
             | Self::ValuesUnreachable { .. } => Class::Retry,
-            Self::Unauthorized { .. } | Self::Tls { .. } | Self::ValuesNotFound { .. } => Class::FixCluster,
+            Self::Unauthorized { .. } | Self::Denied { .. } | Self::Tls { .. } | Self::ValuesNotFound { .. } => Class::FixCluster,
             Self::Invalid { .. }
             | Self::Forbidden { .. }
             | Self::Redirect { .. }
+            | Self::Artifact { .. }
             | Self::DigestMismatch { .. } => Class::FixSpec,
             Self::Pack { error, .. } | Self::Values { error, .. } => error.class(),
         }
@@ -177,6 +241,11 @@ impl Error {
             Self::Unreachable { .. } | Self::Withheld { .. } => "SourceUnreachable",
             Self::Status { .. } => "SourceUnavailable",
             Self::Unauthorized { .. } => "SourceUnauthorized",
+            Self::Denied { .. } => "SourceAccessDenied",
+            Self::Throttled { .. } => "SourceThrottled",
+            Self::Artifact { .. } => "ArtifactUnsupported",
+            Self::NoVersion { .. } => "VersionNotFound",
+            Self::Corrupt { .. } => "SourceCorrupt",
             Self::Tls { .. } => "SourceUntrusted",
             Self::Forbidden { .. } => "SourceForbidden",
             Self::Redirect { .. } => "SourceRedirectRefused",

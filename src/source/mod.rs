@@ -6,11 +6,14 @@
 
 pub mod cache;
 mod error;
+pub mod fetch;
 pub mod http;
 pub mod lru;
+pub mod oci;
 pub mod path;
 mod validators;
 pub mod values;
+pub mod versions;
 
 pub use error::Error;
 

@@ -11,8 +11,9 @@ use sherpack_operator::pack::Limits;
 use sherpack_operator::release::ReleaseKey;
 use sherpack_operator::source::Error;
 use sherpack_operator::source::cache::{self, Cache};
+use sherpack_operator::source::fetch::{Ask, Fetcher, Location, Look, SourceId};
 use sherpack_operator::source::http::{
-    Answer, Ask, Client, Credentials, Fetcher, Look, Options, Proxies, SourceId, Timing, Url, Validators,
+    Answer, Client, Credentials, Options, Proxies, Timing, Url, Validators,
 };
 
 use crate::support::http_proxy::HttpProxy;
@@ -103,7 +104,7 @@ async fn every_bad_answer_has_its_own_reason() {
             "answers 401; put credentials into a Secret",
             Class::FixCluster,
         ),
-        ("/403", Route::Status(403), "SourceUnauthorized", "answers 403", Class::FixCluster),
+        ("/403", Route::Status(403), "SourceAccessDenied", "answers 403", Class::FixCluster),
         ("/500", Route::Status(500), "SourceUnavailable", "answers 500", Class::Retry),
         ("/204", Route::Status(204), "SourceUnavailable", "answers 204", Class::Retry),
         ("/304", Route::Status(304), "SourceUnavailable", "answers 304", Class::Retry),
@@ -337,8 +338,8 @@ async fn a_hundred_releases_of_one_source_cost_one_request_and_all_are_woken() {
     server.serve("/a", Route::File(BYTES.to_vec()));
     let (wake_tx, wake_rx) = futures::channel::mpsc::unbounded();
     let cache = Arc::new(Cache::open(None, 0, 100_000));
-    let fetcher = Fetcher::new(client(&["127.0.0.1"]), cache, wake_tx, Arc::new(|_| {}));
-    let id = SourceId { url: Url::parse(&server.url("/a")).unwrap(), scope: String::new() };
+    let fetcher = Fetcher::new(client(&["127.0.0.1"]), cache, wake_tx, Arc::new(|_, _| {}));
+    let id = SourceId { location: Location::Archive(Url::parse(&server.url("/a")).unwrap()), scope: String::new() };
     let none = Arc::new(Credentials::default());
     let releases: Vec<ReleaseKey> =
         (0..100).map(|index| ReleaseKey { namespace: "apps".into(), name: format!("r{index}") }).collect();

@@ -22,7 +22,6 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
             json!({"pack": {"repository": {"url": "https://example.com", "name": "web"}}}),
         ),
         ("spec.pack.artifact", json!({"pack": {"artifact": {"kind": "Bucket", "name": "web"}}})),
-        ("spec.pack.oci", json!({"pack": {"oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})),
     ];
     for (number, (field, more)) in asks.iter().enumerate() {
         let name = format!("web-{number}");
@@ -49,7 +48,7 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
 }
 
 fn not_built() -> Value {
-    json!({"pack": {"configMap": null, "oci": {"repository": "oci://example.com/web", "tag": "1.0.0"}}})
+    json!({"pack": {"configMap": null, "artifact": {"kind": "Bucket", "name": "web"}}})
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -33,7 +33,7 @@ pub struct PackSource {
     /// A pack in a repository with an `index.yaml`. Not supported yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositorySource>,
-    /// A pack in an OCI registry. Not supported yet.
+    /// A pack in an OCI registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oci: Option<OciSource>,
     /// A pack in the artifact of a Flux source. Not supported yet.
@@ -107,7 +107,8 @@ pub struct RepositorySource {
     pub secret_ref: Option<SecretReference>,
 }
 
-/// A pack in an OCI registry.
+/// A pack or chart in an OCI registry. What the tag stands for is asked again each `spec.interval`; everything is fetched by
+/// digest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OciSource {
@@ -118,18 +119,21 @@ pub struct OciSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub tag: Option<String>,
-    /// Version range that chooses the newest tag inside it, such as `1.x`. Wins over `tag`.
+    /// Version range that chooses the newest tag inside it, such as `1.x`. Pre-releases only count when the range names one, such
+    /// as `>=1.0.0-0`. Wins over `tag`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub semver: Option<String>,
-    /// Digest of the manifest, `sha256:` and 64 hex digits. Wins over `tag` and `semver`.
+    /// Digest of the manifest, `sha256:` and 64 hex digits. Wins over `tag` and `semver`. It is fetched once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
-    /// Credentials for the registry, as a Secret of type `kubernetes.io/dockerconfigjson`.
+    /// Credentials for the registry: a Secret of type `kubernetes.io/dockerconfigjson`, or `username` and `password`, or
+    /// `bearerToken`; `ca.crt` to trust a private authority; `tls.crt` and `tls.key` to show a certificate. They go to the
+    /// registry and to the token server that it names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretReference>,
-    /// Speaks plain HTTP with the registry. Unset: false.
+    /// Speaks HTTP without TLS with the registry. Unset: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insecure: Option<bool>,
 }

@@ -3,7 +3,7 @@
 //! A source has here what the rest of the crate acts on, its line in `asked`, and the function that checks its field.
 
 use super::policy::Policy;
-use crate::api::schema::source::{HttpSource, ObjectKey, PackSource};
+use crate::api::schema::source::{HttpSource, ObjectKey, OciSource, PackSource, SecretReference};
 use crate::api::{Invalid, ReferenceKind};
 
 /// Where a pack is.
@@ -11,6 +11,7 @@ use crate::api::{Invalid, ReferenceKind};
 pub enum PackFrom {
     Object(FromObject),
     Http(FromHttp),
+    Oci(FromOci),
     Path(FromPath),
 }
 
@@ -32,6 +33,28 @@ pub struct FromHttp {
     pub digest: Option<String>,
     /// Name of the Secret with credentials, in the release's own namespace.
     pub secret: Option<String>,
+}
+
+/// An artifact in an OCI registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromOci {
+    /// `oci://host[:port]/path`.
+    pub repository: String,
+    pub which: WhichTag,
+    /// Name of the Secret with credentials, in the release's own namespace.
+    pub secret: Option<String>,
+    /// The registry speaks HTTP without TLS.
+    pub insecure: bool,
+}
+
+/// Which artifact of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhichTag {
+    Tag(String),
+    /// The newest tag in this range of versions.
+    Range(String),
+    /// The manifest with this digest: `sha256:` and 64 hex digits.
+    Digest(String),
 }
 
 /// A directory or archive below the operator's pack directory: a relative path without `.` or `..` parts.
@@ -57,13 +80,13 @@ pub(super) enum Asked {
 /// that are set.
 pub(super) fn asked(pack: &PackSource, policy: &Policy) -> Vec<Result<Asked, Invalid>> {
     // Without `..`: a new source does not compile until it has its line.
-    let PackSource { config_map, secret, http: url, repository, oci, artifact, path: relative } = pack;
+    let PackSource { config_map, secret, http: url, repository, oci: artifact_of, artifact, path: relative } = pack;
     let lines = [
         config_map.as_ref().map(|of| object(ReferenceKind::ConfigMap, "spec.pack.configMap.name", of)),
         secret.as_ref().map(|of| object(ReferenceKind::Secret, "spec.pack.secret.name", of)),
         url.as_ref().map(http),
         repository.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.repository"))),
-        oci.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.oci"))),
+        artifact_of.as_ref().map(oci),
         artifact.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.artifact"))),
         relative.as_ref().map(|relative| path(relative, policy)),
     ];
@@ -109,19 +132,73 @@ fn http(http: &HttpSource) -> Result<Asked, Invalid> {
         return Err(Invalid::spec("spec.pack.http.url", "names no host"));
     }
     if let Some(digest) = digest {
-        let hex = digest.strip_prefix("sha256:").unwrap_or_default();
-        let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if hex.len() != 64 || !hex.bytes().all(lower) {
-            let message = format!("`{digest}` is no digest: write sha256: and 64 lower-case hex digits");
-            return Err(Invalid::spec("spec.pack.http.digest", message));
-        }
+        is_digest("spec.pack.http.digest", digest)?;
     }
-    let secret = secret_ref.as_ref().map(|secret| secret.name.clone());
-    if secret.as_ref().is_some_and(String::is_empty) {
-        return Err(Invalid::spec("spec.pack.http.secretRef.name", "is empty: name the Secret"));
-    }
+    let secret = secret("spec.pack.http.secretRef.name", secret_ref.as_ref())?;
     let from = FromHttp { url: url.clone(), digest: digest.clone(), secret };
     Ok(Asked::Pack(PackFrom::Http(from)))
+}
+
+/// The artifact in a registry.
+fn oci(oci: &OciSource) -> Result<Asked, Invalid> {
+    let OciSource { repository, tag, semver, digest, secret_ref, insecure } = oci;
+    let field = "spec.pack.oci.repository";
+    let rest = repository.strip_prefix("oci://").unwrap_or_default();
+    match rest.split_once('/') {
+        Some((host, path)) if !host.is_empty() && !path.is_empty() => {
+            if host.contains('@') {
+                // Not shown: it is a password.
+                let message = "holds credentials, which everybody can read here: put them into a Secret and name it in secretRef";
+                return Err(Invalid::spec(field, message));
+            }
+            if path.contains([':', '@']) {
+                let message = "holds a tag or a digest: write it to spec.pack.oci.tag or spec.pack.oci.digest";
+                return Err(Invalid::spec(field, message));
+            }
+        }
+        _ => {
+            let message = "is no repository of a registry: write oci://, the host and the path";
+            return Err(Invalid::spec(field, message));
+        }
+    }
+    let which = match (digest, semver, tag) {
+        (Some(digest), ..) => {
+            is_digest("spec.pack.oci.digest", digest)?;
+            WhichTag::Digest(digest.clone())
+        }
+        (None, Some(range), _) => WhichTag::Range(range.clone()),
+        (None, None, tag) => {
+            let tag = tag.as_deref().unwrap_or("latest");
+            let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '-');
+            if tag.is_empty() || tag.starts_with(['.', '-']) || !tag.chars().all(plain) {
+                let message = format!("`{tag}` is no tag: write letters, digits, `_`, `.` and `-`");
+                return Err(Invalid::spec("spec.pack.oci.tag", message));
+            }
+            WhichTag::Tag(tag.to_owned())
+        }
+    };
+    let secret = secret("spec.pack.oci.secretRef.name", secret_ref.as_ref())?;
+    let insecure = insecure.unwrap_or_default();
+    Ok(Asked::Pack(PackFrom::Oci(FromOci { repository: repository.clone(), which, secret, insecure })))
+}
+
+fn is_digest(field: &str, digest: &str) -> Result<(), Invalid> {
+    let hex = digest.strip_prefix("sha256:").unwrap_or_default();
+    let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if hex.len() == 64 && hex.bytes().all(lower) {
+        return Ok(());
+    }
+    let message = format!("`{digest}` is no digest: write sha256: and 64 lower-case hex digits");
+    Err(Invalid::spec(field, message))
+}
+
+/// The name of the Secret with credentials.
+fn secret(field: &str, reference: Option<&SecretReference>) -> Result<Option<String>, Invalid> {
+    let name = reference.map(|secret| secret.name.clone());
+    if name.as_ref().is_some_and(String::is_empty) {
+        return Err(Invalid::spec(field, "is empty: name the Secret"));
+    }
+    Ok(name)
 }
 
 /// The directory or archive below the pack directory.

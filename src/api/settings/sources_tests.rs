@@ -16,7 +16,6 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
     };
     let cases = [
         ("spec.pack.repository", source(json!({"repository": {"url": "https://x", "name": "p"}}))),
-        ("spec.pack.oci", source(json!({"oci": {"repository": "oci://x"}}))),
         ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
     ];
     for (field, patch) in cases {
@@ -28,12 +27,12 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 #[test]
 fn all_that_is_not_built_yet_is_named_at_once() {
     let mut release = release(json!({}));
-    let (oci, repository) = (json!({"repository": "oci://x"}), json!({"url": "https://x", "name": "p"}));
-    let asks = json!({"oci": oci, "repository": repository});
+    let artifact = json!({"kind": "Bucket", "name": "p"});
+    let asks = json!({"artifact": artifact, "repository": {"url": "https://x", "name": "p"}});
     release.spec.pack = serde_json::from_value(asks).expect("a pack");
     let asked = asked_for(&release, &NO_DIR);
-    assert_eq!(asked, ["spec.pack.repository", "spec.pack.oci"]);
-    release.spec.pack = serde_json::from_value(json!({"oci": oci})).expect("a pack");
+    assert_eq!(asked, ["spec.pack.repository", "spec.pack.artifact"]);
+    release.spec.pack = serde_json::from_value(json!({"artifact": artifact})).expect("a pack");
     let invalid = validate(&release, &NO_DIR).expect_err("it is refused");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
 }
@@ -84,5 +83,49 @@ fn a_url_is_taken_over_with_its_digest_and_the_name_of_its_secret() {
         let invalid = refusal(&http(wrong), &NO_DIR);
         assert_eq!((invalid.reason, invalid.field.as_str()), (INVALID_SPEC, field));
         assert!(!invalid.message.contains("s3cret"), "{invalid}");
+    }
+}
+
+#[test]
+fn an_artifact_is_named_by_digest_range_or_tag() {
+    let hex = format!("sha256:{}", "0a".repeat(32));
+    let of = |more: Value| {
+        let mut oci = json!({"repository": "oci://r/a"});
+        json_patch::merge(&mut oci, &more);
+        json!({"pack": {"configMap": null, "oci": oci}})
+    };
+    for (more, which) in [
+        (json!({}), WhichTag::Tag("latest".to_owned())),
+        (json!({"tag": "1.0.0"}), WhichTag::Tag("1.0.0".to_owned())),
+        (json!({"tag": "1.0.0", "semver": "1.x"}), WhichTag::Range("1.x".to_owned())),
+        (json!({"semver": "1.x", "digest": hex}), WhichTag::Digest(hex.clone())),
+    ] {
+        let PackFrom::Oci(from) = settings(of(more.clone())).pack else { panic!("no artifact: {more}") };
+        assert_eq!((from.which, from.secret, from.insecure), (which, None, false), "{more}");
+    }
+    let all = of(json!({"secretRef": {"name": "login"}, "insecure": true}));
+    let PackFrom::Oci(from) = settings(all).pack else { panic!("no artifact") };
+    assert_eq!((from.repository, from.secret, from.insecure), ("oci://r/a".to_owned(), Some("login".to_owned()), true));
+}
+
+#[test]
+fn an_artifact_that_cannot_be_is_refused_by_its_field() {
+    let at = |repository: &str| json!({"repository": repository});
+    for (oci, field) in [
+        (at("https://r/a"), "repository"),
+        (at("oci://r"), "repository"),
+        (at("oci:///a"), "repository"),
+        (at("oci://u:p@r/a"), "repository"),
+        (at("oci://r/a:1.0"), "repository"),
+        (at("oci://r:5000/a@sha256:00"), "repository"),
+        (json!({"repository": "oci://r/a", "tag": "a b"}), "tag"),
+        (json!({"repository": "oci://r/a", "tag": ""}), "tag"),
+        (json!({"repository": "oci://r/a", "tag": ".a"}), "tag"),
+        (json!({"repository": "oci://r/a", "digest": "sha256:00"}), "digest"),
+        (json!({"repository": "oci://r/a", "secretRef": {"name": ""}}), "secretRef.name"),
+    ] {
+        let invalid = refusal(&spec(json!({"pack": {"configMap": null, "oci": oci}})), &NO_DIR);
+        assert_eq!(invalid.field, format!("spec.pack.oci.{field}"), "{oci}");
+        assert!(!invalid.to_string().contains("u:p"), "{invalid}");
     }
 }

@@ -144,13 +144,18 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         }
         r::SOURCE_NOT_FOUND
         | r::SOURCE_INVALID
+        | "ArtifactUnsupported"
+        | "SourceAccessDenied"
+        | "SourceCorrupt"
         | "SourceForbidden"
         | "SourceRedirectRefused"
+        | "SourceThrottled"
         | "SourceUnauthorized"
         | "SourceUnavailable"
         | "SourceUnreachable"
         | "SourceUnreadable"
         | "SourceUntrusted"
+        | "VersionNotFound"
         | "DigestMismatch" => ("check where its pack is said to be", Next::Show("{.spec.pack}")),
         "CredentialsNotFound" | "CredentialsUnreadable" | "CredentialsInvalid" => {
             ("check the Secret with the credentials of its pack", Next::Show("{.spec.pack}"))
@@ -173,6 +178,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         | "PackEntryRefused"
         | "PackIsLibrary"
         | "PackLinkRefused"
+        | "HelmEngineMissing"
         | "PackNotAnArchive"
         | "PackPathRefused"
         | "PackTooLarge"

@@ -39,7 +39,7 @@ use crate::reconcile::context::throttle::Calm;
 use crate::reconcile::context::values::ValuesKept;
 use crate::reconcile::context::walks::Walks;
 use crate::release::{Action, ReleaseKey};
-use crate::source::http::Fetcher;
+use crate::source::fetch::Fetcher;
 use crate::storage::{Stored, Stores};
 use crate::watch::probe::Prober;
 use crate::watch::{Dependencies, ObjectWatches, RecordWatch, RecordsOf, ReferenceWatch};

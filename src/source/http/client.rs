@@ -1,21 +1,24 @@
-//! One GET of an archive: bounded in size, time and redirects, conditional when something is known already.
+//! One request for an archive, or for what leads to one: bounded in size, time and redirects.
 
 mod connect;
+mod reply;
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, ETAG, HOST, HeaderMap, HeaderName,
-    IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION, PROXY_AUTHORIZATION, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, ETAG, HOST, HeaderMap, HeaderName, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, LAST_MODIFIED, LOCATION, PROXY_AUTHORIZATION, USER_AGENT,
 };
-use http::{HeaderValue, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Empty};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::Empty;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 pub(super) use self::connect::Wire;
 use self::connect::{Connected, Forwarding, Place};
+pub(in crate::source) use self::reply::{Reply, withhold};
 use super::Options;
 use super::credentials::Credentials;
 use super::fair::Fair;
@@ -24,7 +27,7 @@ use super::resolve::Resolver;
 use super::tls::{self, Trust};
 use super::url::Url;
 use super::walls::{Reach, Walls};
-use crate::pack::{self, Limits};
+use crate::pack::Limits;
 use crate::source::Error;
 use crate::source::validators::Validators;
 
@@ -72,6 +75,27 @@ pub enum Answer {
     Fetched { bytes: Vec<u8>, validators: Validators },
 }
 
+/// One request.
+#[derive(Clone)]
+pub(in crate::source) struct Call<'a> {
+    /// That of the release for which it is made.
+    pub namespace: &'a str,
+    pub url: &'a Url,
+    pub method: Method,
+    /// Media types, as the header has them.
+    pub accept: &'a str,
+    /// Whose certificates are trusted and shown.
+    pub credentials: &'a Credentials,
+    /// Value of `Authorization`: for the host of `url` only.
+    pub authorization: Option<&'a HeaderValue>,
+    pub known: &'a Validators,
+    /// What the body is called, and how many bytes it may have.
+    pub what: &'static str,
+    pub limit: u64,
+}
+
+const NOTHING: Validators = Validators { etag: None, last_modified: None };
+
 /// Fetches archives. Holds no connection between two fetches.
 pub struct Client {
     pub(super) walls: Walls,
@@ -80,6 +104,7 @@ pub struct Client {
     pub(super) trust: Trust,
     pub(super) timing: Timing,
     pieces: Fair,
+    /// Bytes of an archive.
     limit: u64,
 }
 
@@ -111,34 +136,68 @@ impl Client {
         credentials: &Credentials,
         known: &Validators,
     ) -> Result<Answer, Error> {
+        let authorization = credentials.authorization.as_ref();
+        let call = Call { accept: "*/*", authorization, known, ..self.call(namespace, url, credentials) };
         let mut inside = false;
-        let answer = self.follow(namespace, url, credentials, known, &mut inside);
-        let answer = match tokio::time::timeout(self.timing.total, answer).await {
-            Ok(answer) => answer,
-            Err(_) => Err(unreachable(url, format!("it took longer than {:?}", self.timing.total))),
-        };
+        let answer = self.within(url, async {
+            let reply = self.send(&call, &mut inside).await?;
+            if reply.status == StatusCode::NOT_MODIFIED && *known != Validators::default() {
+                return Ok(Answer::Unchanged);
+            }
+            let reply = reply.checked(url, credentials, "spec.pack.http.secretRef")?;
+            let validators = Validators {
+                etag: validator(&reply.headers, ETAG),
+                last_modified: validator(&reply.headers, LAST_MODIFIED),
+            };
+            Ok(Answer::Fetched { bytes: reply.bytes, validators })
+        });
+        let answer = answer.await;
         if inside { withhold(url, answer) } else { answer }
     }
 
-    /// `inside` is set when a private address is asked.
-    async fn follow(
+    /// Bytes that an archive may have.
+    pub(in crate::source) fn archive_limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// A GET of at most an archive's bytes, without credentials but for certificates.
+    pub(in crate::source) fn call<'a>(
         &self,
-        namespace: &str,
-        url: &Url,
-        credentials: &Credentials,
-        known: &Validators,
-        inside: &mut bool,
-    ) -> Result<Answer, Error> {
+        namespace: &'a str,
+        url: &'a Url,
+        credentials: &'a Credentials,
+    ) -> Call<'a> {
+        let (what, limit) = ("archive", self.limit);
+        let (accept, authorization, known) = ("*/*", None, &NOTHING);
+        Call { namespace, url, method: Method::GET, accept, credentials, authorization, known, what, limit }
+    }
+
+    /// The same, unless it takes too long altogether.
+    pub(in crate::source) async fn within<T>(
+        &self,
+        what: &(dyn Display + Sync),
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        match tokio::time::timeout(self.timing.total, work).await {
+            Ok(result) => result,
+            Err(_) => Err(unreachable(what, format!("it took longer than {:?}", self.timing.total))),
+        }
+    }
+
+    /// Makes a request and follows its redirects. `inside` is set when a private address is asked.
+    pub(in crate::source) async fn send(&self, call: &Call<'_>, inside: &mut bool) -> Result<Reply, Error> {
+        let url = call.url;
         let refused = |why: String| Error::Redirect { url: url.to_string(), why };
+        let identifies = call.authorization.is_some() || call.credentials.client.is_some();
         let mut visited = vec![url.clone()];
         let mut at = url.clone();
         // Once a redirect has led to another host, what that one says is not a reason to show credentials again.
         let mut identify = true;
         loop {
             let on_the_way = |error: Error| error.on_the_way_from(url, &at);
-            let place = self.place(namespace, &at).await.map_err(on_the_way)?;
+            let place = self.place(call.namespace, &at).await.map_err(on_the_way)?;
             *inside |= place.reach == Reach::Private;
-            let exchange = self.exchange(namespace, &at, place, credentials, identify, known).await;
+            let exchange = self.exchange(call, &at, place, identify).await;
             let (response, _driver) = exchange.map_err(on_the_way)?;
             let location = match response.status() {
                 StatusCode::MOVED_PERMANENTLY
@@ -149,7 +208,7 @@ impl Client {
                 _ => None,
             };
             let Some(location) = location else {
-                return self.answer(namespace, url, response, credentials, known).await;
+                return self.reply(call, identify, response).await;
             };
             let location =
                 location.to_str().map_err(|_| refused("it redirects to what is no URL".to_owned()))?;
@@ -162,7 +221,7 @@ impl Client {
             if visited.len() > REDIRECTS {
                 return Err(refused(format!("it redirects more than {REDIRECTS} times")));
             }
-            if at.is_https() && !next.is_https() && credentials.identify() {
+            if at.is_https() && !next.is_https() && identifies {
                 return Err(refused(format!(
                     "it redirects from https to {next}, and that is not followed with credentials"
                 )));
@@ -175,14 +234,13 @@ impl Client {
 
     async fn exchange(
         &self,
-        namespace: &str,
+        call: &Call<'_>,
         url: &Url,
         place: Place,
-        credentials: &Credentials,
         identify: bool,
-        known: &Validators,
     ) -> Result<(Response<Incoming>, Driver), Error> {
-        let connected = self.connect(namespace, url, place, credentials, identify).await?;
+        let Call { credentials, known, .. } = call;
+        let connected = self.connect(call.namespace, url, place, credentials, identify).await?;
         let Connected { wire, forwarding } = connected;
         let failed = |error: hyper::Error| match tls::cause(&error) {
             Some(cause) => Error::Tls { url: url.to_string(), message: tls::explain(cause, credentials) },
@@ -197,11 +255,12 @@ impl Client {
             None => origin(url),
         };
         let mut request = Request::new(Empty::<Bytes>::new());
+        *request.method_mut() = call.method.clone();
         *request.uri_mut() = target;
         let headers = request.headers_mut();
         set(headers, HOST, url.authority());
         set(headers, USER_AGENT, concat!("sherpack-operator/", env!("CARGO_PKG_VERSION")));
-        set(headers, ACCEPT, "*/*");
+        set(headers, ACCEPT, call.accept);
         set(headers, ACCEPT_ENCODING, "identity");
         if let Some(etag) = &known.etag {
             set(headers, IF_NONE_MATCH, etag);
@@ -209,7 +268,7 @@ impl Client {
         if let Some(last_modified) = &known.last_modified {
             set(headers, IF_MODIFIED_SINCE, last_modified);
         }
-        if let Some(authorization) = credentials.authorization.as_ref().filter(|_| identify) {
+        if let Some(authorization) = call.authorization.filter(|_| identify) {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
         if let Some(authorization) = forwarding.and_then(|forwarding| forwarding.authorization) {
@@ -218,83 +277,6 @@ impl Client {
         match tokio::time::timeout(self.timing.head, sender.send_request(request)).await {
             Ok(response) => Ok((response.map_err(failed)?, driver)),
             Err(_) => Err(unreachable(url, format!("no answer within {:?}", self.timing.head))),
-        }
-    }
-
-    /// What an answer means that is no redirect.
-    async fn answer(
-        &self,
-        namespace: &str,
-        url: &Url,
-        response: Response<Incoming>,
-        credentials: &Credentials,
-        known: &Validators,
-    ) -> Result<Answer, Error> {
-        let status = response.status();
-        match status {
-            StatusCode::OK => {}
-            StatusCode::NOT_MODIFIED if *known != Validators::default() => return Ok(Answer::Unchanged),
-            StatusCode::NOT_FOUND | StatusCode::GONE => {
-                return Err(Error::NotFound { what: url.to_string() });
-            }
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let cure = if credentials.identify() {
-                    "check the credentials in the Secret of spec.pack.http.secretRef"
-                } else {
-                    "put credentials into a Secret and name it in spec.pack.http.secretRef"
-                };
-                return Err(Error::Unauthorized { url: url.to_string(), status: status.as_u16(), cure });
-            }
-            other => return Err(Error::Status { url: url.to_string(), status: other.as_u16() }),
-        }
-        let validators = Validators {
-            etag: validator(response.headers(), ETAG),
-            last_modified: validator(response.headers(), LAST_MODIFIED),
-        };
-        let bytes = self.body(namespace, url, response).await?;
-        Ok(Answer::Fetched { bytes, validators })
-    }
-
-    async fn body(&self, namespace: &str, url: &Url, response: Response<Incoming>) -> Result<Vec<u8>, Error> {
-        let too_large = || Error::Pack {
-            what: url.to_string(),
-            error: pack::Error::TooLarge { what: "archive", limit: self.limit },
-        };
-        let length =
-            response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        if length.is_some_and(|length: u64| length > self.limit) {
-            return Err(too_large());
-        }
-        let mut room = Vec::new();
-        let mut bytes = Vec::new();
-        let mut body = response.into_body();
-        loop {
-            let frame = match tokio::time::timeout(self.timing.idle, body.frame()).await {
-                Ok(None) => return Ok(bytes),
-                Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) => {
-                    return Err(unreachable(url, format!("the answer broke off: {}", describe(&error))));
-                }
-                Err(_) => {
-                    let message = format!("the answer came to a halt for {:?}", self.timing.idle);
-                    return Err(unreachable(url, message));
-                }
-            };
-            let Some(data) = frame.data_ref() else { continue };
-            if (bytes.len() + data.len()) as u64 > self.limit {
-                return Err(too_large());
-            }
-            while bytes.len() + data.len() > room.len() * PIECE {
-                // Who waits here holds what others wait for, so nobody does so for long.
-                match tokio::time::timeout(self.timing.idle, self.pieces.acquire(namespace, 1)).await {
-                    Ok(piece) => room.push(piece),
-                    Err(_) => {
-                        let message = "too many other packs are being fetched".to_owned();
-                        return Err(unreachable(url, message));
-                    }
-                }
-            }
-            bytes.extend_from_slice(data);
         }
     }
 }
@@ -324,24 +306,8 @@ impl Drop for Driver {
     }
 }
 
-pub(super) fn unreachable(url: &Url, message: String) -> Error {
+pub(super) fn unreachable(url: &dyn Display, message: String) -> Error {
     Error::Unreachable { url: url.to_string(), message }
-}
-
-/// How an archive begins: with the mark of gzip.
-const ARCHIVE: [u8; 2] = [0x1f, 0x8b];
-
-/// What is told of an answer from inside of the network: an archive, or that there is none. Everything else would make the
-/// operator a scanner of what its releases' authors cannot reach.
-fn withhold(url: &Url, answer: Result<Answer, Error>) -> Result<Answer, Error> {
-    let cause = match answer {
-        Ok(Answer::Fetched { bytes, .. }) if !bytes.starts_with(&ARCHIVE) => {
-            format!("{url} cannot be fetched: the server answers with what is no archive")
-        }
-        Ok(answer) => return Ok(answer),
-        Err(error) => error.to_string(),
-    };
-    Err(Error::Withheld { url: url.to_string(), cause })
 }
 
 /// The URL for a proxy, with the host that it shall ask.

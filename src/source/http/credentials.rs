@@ -90,7 +90,8 @@ impl Credentials {
     }
 }
 
-fn basic(username: &str, password: &str) -> Result<HeaderValue, String> {
+/// Value of `Authorization` for a name and a password.
+pub(in crate::source) fn basic(username: &str, password: &str) -> Result<HeaderValue, String> {
     if username.contains(':') {
         return Err(format!("`{USERNAME}` contains a colon, which basic authentication cannot send"));
     }

@@ -1,8 +1,7 @@
 //! A pack archive behind a URL.
 //!
 //! [`StatusClient`] asks a pod for a status only; addresses are judged as those of sources.
-//! [`Client`] makes one bounded GET; [`Fetcher`] decides when one is made, keeps at most one under way for each source,
-//! and wakes the releases that wait for it. Invariants: nothing is fetched from an address that only the operator can
+//! [`Client`] makes one bounded request. Invariants: nothing is fetched from an address that only the operator can
 //! reach, unless its administrator allows the host, also not by a proxy; of a private address nothing is told but whether it
 //! gave an archive; and credentials go to their own host alone.
 
@@ -10,10 +9,8 @@ mod address;
 mod client;
 mod credentials;
 mod fair;
-mod fetcher;
 mod proxy;
 mod resolve;
-mod state;
 mod status;
 mod tls;
 mod url;
@@ -25,10 +22,10 @@ pub use super::validators::Validators;
 pub use crate::cluster::client::Proxies;
 pub use address::Allowed;
 pub use client::{Answer, Client, Timing};
+pub(in crate::source) use client::{Call, Reply, withhold};
 pub use credentials::Credentials;
+pub(in crate::source) use credentials::basic;
 pub use fair::{Fair, Permit};
-pub use fetcher::{Fetcher, OnFetch};
-pub use state::{Ask, Look, SourceId};
 pub use status::{StatusClient, StatusError};
 pub use url::Url;
 pub use walls::Network;

@@ -4,8 +4,11 @@
 //! [`decoded`](crate::reconcile::context::packs::decoded), and keeps it in [`Packs`] by its place.
 //! Invariant: outside of its own folder a source has one line here, in [`source`].
 
+mod credentials;
+mod fetched;
 mod http;
 mod object;
+mod oci;
 mod path;
 #[cfg(test)]
 mod stand;
@@ -23,7 +26,7 @@ use crate::reconcile::context::packs::Packs;
 use crate::reconcile::inputs::referenced_objects;
 use crate::reconcile::{Context, Error};
 use crate::release::ReleaseKey;
-use crate::source::http::Fetcher;
+use crate::source::fetch::Fetcher;
 use crate::watch::ReferenceWatch;
 
 /// A source of packs, with all that a release says of it.
@@ -52,6 +55,7 @@ pub(in crate::reconcile) fn source(from: &PackFrom) -> &dyn Source {
     match from {
         PackFrom::Object(source) => source,
         PackFrom::Http(source) => source,
+        PackFrom::Oci(source) => source,
         PackFrom::Path(source) => source,
     }
 }
@@ -149,6 +153,7 @@ mod tests {
             (json!({"secret": {"name": "p", "key": "k"}}), "Secret", &["Secret apps/p"], false),
             (json!({"http": {"url": url}}), "http", &[], true),
             (json!({"http": {"url": url, "secretRef": {"name": "p"}}}), "http", &["Secret apps/p"], true),
+            (json!({"oci": {"repository": "oci://r/web", "secretRef": {"name": "p"}}}), "oci", &["Secret apps/p"], true),
             (json!({"path": "web"}), "path", &[], false),
         ] {
             let from = pack_from(&spec);

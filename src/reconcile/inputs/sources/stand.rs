@@ -19,7 +19,8 @@ use crate::reconcile::Error;
 use crate::reconcile::context::packs::Packs;
 use crate::release::ReleaseKey;
 use crate::source::cache::Cache;
-use crate::source::http::{self as fetching, Fetcher};
+use crate::source::fetch::Fetcher;
+use crate::source::http as fetching;
 use crate::watch::ReferenceWatch;
 
 pub(super) struct Stand {
@@ -68,7 +69,7 @@ impl Stand {
             reader: Cluster::new(Client::new(answers, "apps")),
             packs: Packs::new(10, wake_tx.clone()),
             references: ReferenceWatch::new(Client::new(silent, "apps"), wake_tx.clone(), Arc::new(|_| {})),
-            fetcher: Fetcher::new(client, cache, wake_tx, Arc::new(|_| {})),
+            fetcher: Fetcher::new(client, cache, wake_tx, Arc::new(|_, _| {})),
             pack_dir: None,
             reads,
         }

@@ -12,21 +12,19 @@ use futures::channel::mpsc::UnboundedSender;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Answer, Client};
-use super::credentials::Credentials;
-use super::fair::Fair;
 use super::state::{Ask, Ended, Look, Next, Source, SourceId};
 use crate::release::ReleaseKey;
 use crate::source::Error;
 use crate::source::cache::{Cache, Known};
-use crate::source::validators::Validators;
+use crate::source::http::{Answer, Client, Credentials, Fair, Validators};
+use crate::source::oci::Tokens;
 
 /// Attempts at a time. One that waits for a connection takes a socket and little else.
 const ATTEMPTS: u32 = 256;
 const ATTEMPTS_EACH: u32 = 128;
 
-/// Hears how each attempt ended: `success`, `unchanged` or `failure`.
-pub type OnFetch = Arc<dyn Fn(&'static str) + Send + Sync>;
+/// Hears of which kind of source each attempt was, and how it ended: `success`, `unchanged` or `failure`.
+pub type OnFetch = Arc<dyn Fn(&'static str, &'static str) + Send + Sync>;
 
 /// All sources that releases use.
 pub struct Fetcher {
@@ -35,6 +33,7 @@ pub struct Fetcher {
 
 struct Inner {
     client: Client,
+    tokens: Tokens,
     cache: Arc<Cache>,
     attempts: Fair,
     state: Mutex<State>,
@@ -74,7 +73,7 @@ impl Fetcher {
     ) -> Self {
         let attempts = Fair::new(ATTEMPTS, ATTEMPTS_EACH);
         let (state, stop) = (Mutex::default(), CancellationToken::new());
-        Self { inner: Arc::new(Inner { client, cache, attempts, state, wake_tx, on_fetch, stop }) }
+        Self { inner: Arc::new(Inner { client, tokens: Tokens::default(), cache, attempts, state, wake_tx, on_fetch, stop }) }
     }
 
     /// Where the archives are that [`Look::At`] names.
@@ -109,7 +108,7 @@ impl Fetcher {
         }
         match look {
             Look::Failed(Error::DigestMismatch { url: _, wanted, found }) => {
-                Look::Failed(Error::DigestMismatch { url: id.url.to_string(), wanted, found })
+                Look::Failed(Error::DigestMismatch { url: id.location.to_string(), wanted, found })
             }
             other => other,
         }
@@ -210,7 +209,9 @@ impl Inner {
             let slot = self.attempts.acquire(namespace, 1).await;
             let began = Instant::now();
             let Some((credentials, validators)) = self.lock().wanted(id, number, began) else { return };
-            let answer = self.client.get(namespace, &id.url, &credentials, &validators).await;
+            let tokens = (&self.tokens, &*id.text());
+            let asked = id.location.ask(&self.client, namespace, &credentials, &validators, tokens);
+            let answer = asked.await;
             let ended = self.keep(answer).await;
             drop(slot);
             match self.end(id, number, ended, began).await {
@@ -239,11 +240,12 @@ impl Inner {
 
     /// Takes note of how an attempt ended; gives when to make the next one.
     async fn end(&self, id: &SourceId, number: u64, ended: Ended, began: Instant) -> Option<Duration> {
-        (self.on_fetch)(match &ended {
+        let outcome = match &ended {
             Ended::Fetched { .. } => "success",
             Ended::Unchanged => "unchanged",
             Ended::Failed(_) => "failure",
-        });
+        };
+        (self.on_fetch)(id.location.kind(), outcome);
         let failed = match &ended {
             Ended::Failed(error) => Some(error.in_full()),
             _ => None,

@@ -80,7 +80,7 @@ fn down() -> Error {
 }
 
 fn missing() -> Error {
-    Error::Unauthorized { url: "u".to_owned(), status: 401, cure: "" }
+    Error::Unauthorized { url: "u".to_owned(), status: 401, cure: String::new() }
 }
 
 fn mismatch(wanted: &str, found: &str) -> Look {

@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::credentials::Credentials;
-use super::url::Url;
+use super::location::Location;
 use crate::api::{Class, INTERVAL_MIN};
 use crate::release::{ReleaseKey, backoff};
 use crate::source::Error;
 use crate::source::cache::Known;
-use crate::source::validators::Validators;
+use crate::source::http::{Credentials, Validators};
 
 /// A source that worked may fail so many times in a row before anybody is told: most trouble is over by then.
 const TOLERATED: u32 = 3;
@@ -25,7 +24,7 @@ const GAP_ASKED: Duration = Duration::from_secs(1);
 /// Who shows other credentials may be given something else, and must not be given what only the others may see.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourceId {
-    pub url: Url,
+    pub location: Location,
     /// The Secret and its version; empty when there is none.
     pub scope: String,
 }
@@ -33,7 +32,7 @@ pub struct SourceId {
 impl SourceId {
     /// One text for it.
     pub(super) fn text(&self) -> String {
-        format!("{}\n{}", self.scope, self.url.uri())
+        format!("{}\n{}", self.scope, self.location.text())
     }
 }
 
@@ -118,10 +117,12 @@ impl Source {
 
     /// How long the next attempt still has to wait, so that the gap is kept; `None`: it may begin. An attempt that a release has
     /// asked for since the last one began waits for the smaller gap only.
+    /// Nor does it begin while the server wants to be left alone.
     pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
         let began = self.began?;
+        let pause = self.failure.as_ref().and_then(|failure| failure.error.pause()).unwrap_or_default();
         let asked = self.users.values().any(|user| user.since.is_some_and(|since| since > began));
-        let gap = if asked { GAP_ASKED } else { GAP };
+        let gap = if asked { GAP_ASKED } else { GAP }.max(pause);
         let left = gap.saturating_sub(now.saturating_duration_since(began));
         (!left.is_zero()).then_some(left)
     }
@@ -240,6 +241,7 @@ impl Source {
         let news = before.as_ref().is_none_or(|before| before.error != error);
         let count = before.map_or(1, |before| before.count.saturating_add(1));
         let wait = if error.class() == Class::Retry { backoff::error(count) } else { backoff::retry(count) };
+        let wait = wait.max(error.pause().unwrap_or_default());
         self.failure = Some(Failure { error, began, count });
         Next { wake: self.wake(news || count == TOLERATED), again: Some(wait), news }
     }

@@ -1,0 +1,91 @@
+//! An artifact in an OCI registry.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::fetched::{self, Fetched};
+use super::{LookUp, LookedUp, Source};
+use crate::api::ReferenceKind;
+use crate::api::sources::{FromOci, WhichTag};
+use crate::cluster::Reference;
+use crate::reconcile::Error;
+use crate::source;
+use crate::source::fetch::Location;
+use crate::source::oci::{Artifact, Wanted, credentials};
+
+impl Source for FromOci {
+    fn kind(&self) -> &'static str {
+        "oci"
+    }
+
+    /// The Secret with credentials.
+    fn references(&self, namespace: &str) -> Vec<Reference> {
+        let secret = self.secret.iter();
+        secret.map(|name| Reference::new(ReferenceKind::Secret, namespace, name)).collect()
+    }
+
+    fn uses_fetcher(&self) -> bool {
+        true
+    }
+
+    fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
+        async move {
+            let artifact = self.artifact();
+            let registry = artifact.as_ref().map(|artifact| artifact.registry().to_owned()).unwrap_or_default();
+            let from = Fetched {
+                fixed: artifact.as_ref().is_ok_and(Artifact::is_fixed),
+                location: artifact.map(Location::Oci),
+                // That of the manifest is part of the artifact's name.
+                digest: None,
+                secret: self.secret.as_deref(),
+                field: "spec.pack.oci.secretRef",
+                read: &|data| credentials(data, &registry),
+            };
+            fetched::look_up(from, using).await
+        }
+        .boxed()
+    }
+}
+
+impl FromOci {
+    fn artifact(&self) -> Result<Artifact, source::Error> {
+        let wanted = match &self.which {
+            WhichTag::Tag(tag) => Wanted::Tag(tag.clone()),
+            WhichTag::Range(range) => Wanted::Range(range.clone()),
+            WhichTag::Digest(digest) => Wanted::Digest(digest.clone()),
+        };
+        let invalid = |why| source::Error::Invalid { what: "spec.pack.oci.repository".to_owned(), why };
+        Artifact::parse(&self.repository, wanted, self.insecure).map_err(invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::stand::{Stand, pack_from};
+    use crate::reconcile::Error;
+
+    #[tokio::test]
+    async fn a_pass_does_not_wait_for_a_pull() {
+        let from = pack_from(&json!({"oci": {"repository": "oci://127.0.0.1:1/web", "tag": "1.0.0"}}));
+        let error = Stand::refusing(404, "NotFound").look_up(&from, None).await.err().unwrap();
+        assert!(matches!(error, Error::Fetching { .. }), "{error}");
+        assert!(error.to_string().contains("oci://127.0.0.1:1/web:1.0.0"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_secret_has_to_speak_of_the_registry() {
+        let named = json!({"oci": {"repository": "oci://127.0.0.1:1/web", "secretRef": {"name": "login"}}});
+        let error = Stand::refusing(404, "NotFound").look_up(&pack_from(&named), None).await.err().unwrap();
+        assert_eq!(error.reason(), "CredentialsNotFound");
+        // {"auths": {"other": {}}}
+        let elsewhere = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login", "resourceVersion": "7"},
+            "data": {".dockerconfigjson": "eyJhdXRocyI6IHsib3RoZXIiOiB7fX19"},
+        });
+        let error = Stand::holding(&elsewhere).look_up(&pack_from(&named), None).await.err().unwrap();
+        assert_eq!(error.reason(), "CredentialsInvalid");
+        assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    }
+}

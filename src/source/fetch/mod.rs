@@ -1,0 +1,11 @@
+//! When sources are looked at: off the workers, one attempt at a time for each source, whatever protocol it speaks.
+//!
+//! [`Fetcher`] makes the attempts and wakes the releases that wait for them; [`Location`] knows how each kind of source is asked.
+
+mod fetcher;
+mod location;
+mod state;
+
+pub use fetcher::{Fetcher, OnFetch};
+pub use location::Location;
+pub use state::{Ask, Look, SourceId};
