@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the real control plane for tests into target/devcluster/bin.
 #
-#   build.sh [all]     control plane, launcher and helm
+#   build.sh [all]     control plane, launcher, helm and an OCI registry
 #   build.sh cluster   control plane and launcher
 #
 # Quick when nothing changed: each part has a stamp, the hash of what it is made of.
@@ -140,6 +140,16 @@ build_helm() {
   finished helm "$hash"
 }
 
+# In a module of its own: what it is made of would move the versions that the control plane is pinned to.
+build_registry() {
+  local hash
+  hash=$(cd "$here" && hash_of registry/*.go registry/go.mod registry/go.sum build.sh)
+  fresh registry "$hash" "$bin/registry" && return
+  need_go
+  go_build "$here/registry" "$bin" "" registry=sherpack-operator/devcluster/registry
+  finished registry "$hash"
+}
+
 # Other server versions: only the three kube servers; the rest is shared.
 build_other_versions() {
   local dir part hash
@@ -169,5 +179,8 @@ flock -n 9 || { say "another build is running; waiting for it"; flock 9; }
 build_control_plane
 build_launcher
 build_other_versions
-[[ ${1:-all} == cluster ]] || build_helm
+if [[ ${1:-all} == all ]]; then
+  build_helm
+  build_registry
+fi
 say "ready in $bin"
