@@ -149,7 +149,7 @@ fn start() -> ControlPlane {
     }
 }
 
-fn binaries() -> PathBuf {
+pub(super) fn binaries() -> PathBuf {
     std::env::var_os("DEVCLUSTER_BIN")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target/devcluster/bin"), PathBuf::from)
 }

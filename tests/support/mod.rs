@@ -28,6 +28,7 @@ pub mod people;
 pub mod probed;
 pub mod process;
 pub mod records;
+pub mod registry;
 pub mod replica;
 pub mod wait;
 pub mod wire;
