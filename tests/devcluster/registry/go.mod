@@ -1,3 +1,4 @@
+// Pins the OCI registry of tests; see README.md in the folder above.
 module sherpack-operator/devcluster/registry
 
 go 1.26.0
