@@ -63,8 +63,8 @@ mod behaviour {
     mod memory_budget;
     mod multi_rights;
     mod name_claims;
-    mod own_crd;
     mod oci_source;
+    mod own_crd;
     mod ownership;
     mod pack_yaml;
     mod pending_records;

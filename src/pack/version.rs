@@ -158,7 +158,10 @@ impl Alternative {
             if matches!(op, Op::Greater | Op::Less) || operator == "!=" {
                 return Err(format!("no version can be `{operator}{}`", shown(numbers, 10)));
             }
-            Comparator { op: Op::GreaterEq, ..Comparator::parse("=0.0.0").map_err(|error| error.to_string())? }
+            Comparator {
+                op: Op::GreaterEq,
+                ..Comparator::parse("=0.0.0").map_err(|error| error.to_string())?
+            }
         } else {
             let read = Comparator::parse(&format!("={numbers}")).map_err(|error| error.to_string())?;
             let partial = operator.is_empty() && read.patch.is_none() && !numbers.contains(ANY);
@@ -170,7 +173,11 @@ impl Alternative {
                 return Err("nothing follows its `-`".to_owned());
             }
         }
-        if operator == "!=" { self.without.push(comparator) } else { self.within.push(comparator) }
+        if operator == "!=" {
+            self.without.push(comparator)
+        } else {
+            self.within.push(comparator)
+        }
         Ok(())
     }
 

@@ -41,8 +41,20 @@ fn nonsense_is_named() {
 
 /// What the rows of the next two tests choose from. Masterminds/semver 3.5.0, which is that of Helm and Flux, chooses the same.
 const MANY: [&str; 14] = [
-    "0.0.3", "0.0.4", "0.2.3", "0.2.9", "0.3.0", "1.0.0-rc.1", "1.0.0", "1.2.0", "1.2.3", "1.2.4-beta.2",
-    "1.9.0", "2.0.0-alpha", "2.0.0", "2.3.5",
+    "0.0.3",
+    "0.0.4",
+    "0.2.3",
+    "0.2.9",
+    "0.3.0",
+    "1.0.0-rc.1",
+    "1.0.0",
+    "1.2.0",
+    "1.2.3",
+    "1.2.4-beta.2",
+    "1.9.0",
+    "2.0.0-alpha",
+    "2.0.0",
+    "2.3.5",
 ];
 
 #[test]

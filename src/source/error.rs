@@ -126,7 +126,9 @@ pub enum Error {
         why: String,
     },
     /// The bytes are not those that their digest stands for.
-    #[error("{url} gives {found} instead of {wanted}: the registry, or a proxy before it, has changed the content; push it again")]
+    #[error(
+        "{url} gives {found} instead of {wanted}: the registry, or a proxy before it, has changed the content; push it again"
+    )]
     Corrupt {
         /// Where it was looked for.
         url: String,
@@ -218,7 +220,10 @@ impl Error {
             | Self::NoVersion { .. }
             | Self::Corrupt { .. }
             | Self::ValuesUnreachable { .. } => Class::Retry,
-            Self::Unauthorized { .. } | Self::Denied { .. } | Self::Tls { .. } | Self::ValuesNotFound { .. } => Class::FixCluster,
+            Self::Unauthorized { .. }
+            | Self::Denied { .. }
+            | Self::Tls { .. }
+            | Self::ValuesNotFound { .. } => Class::FixCluster,
             Self::Invalid { .. }
             | Self::Forbidden { .. }
             | Self::Redirect { .. }

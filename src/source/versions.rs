@@ -64,8 +64,7 @@ pub fn choose<'a>(
     versions: impl Iterator<Item = &'a str>,
 ) -> Result<&'a str, Unmatched> {
     let asked = range.map(str::trim).filter(|range| !range.is_empty());
-    let wanted =
-        Range::parse(asked.unwrap_or("*")).map_err(|message| Unmatched::BadRange { message })?;
+    let wanted = Range::parse(asked.unwrap_or("*")).map_err(|message| Unmatched::BadRange { message })?;
     let named = asked.and_then(version_of_tag);
     let mut best = None;
     let mut newest = Vec::with_capacity(NEWEST + 1);
@@ -117,8 +116,7 @@ fn unmatched(
     if count == 0 {
         return Unmatched::NoVersions { ignored };
     }
-    let prereleases =
-        !wanted.names_prerelease() && newest.iter().any(|(version, _)| !version.pre.is_empty());
+    let prereleases = !wanted.names_prerelease() && newest.iter().any(|(version, _)| !version.pre.is_empty());
     let newest = newest.iter().map(|(_, Reverse(text))| shown(text, 80)).collect();
     match asked {
         None => Unmatched::OnlyPrereleases { count, newest },
@@ -136,11 +134,7 @@ fn newest_of(count: usize, newest: &[String]) -> String {
 }
 
 fn hint(prereleases: bool) -> &'static str {
-    if prereleases {
-        "; a pre-release matches only a range that names one, such as `>=1.0.0-0`"
-    } else {
-        ""
-    }
+    if prereleases { "; a pre-release matches only a range that names one, such as `>=1.0.0-0`" } else { "" }
 }
 
 fn beside(ignored: usize) -> String {
@@ -205,16 +199,48 @@ mod tests {
     fn what_cannot_be_chosen_says_what_there_is() {
         let many: Vec<String> = (0..31).map(|minor| format!("1.{minor}.0")).collect();
         for (range, versions, expected) in [
-            ("2.x", many.join(" ").as_str(), "no version matches `2.x`: the five newest of 31 are 1.30.0, 1.29.0, 1.28.0, 1.27.0, 1.26.0"),
+            (
+                "2.x",
+                many.join(" ").as_str(),
+                "no version matches `2.x`: the five newest of 31 are 1.30.0, 1.29.0, 1.28.0, 1.27.0, 1.26.0",
+            ),
             ("2.x", "1.0.0", "no version matches `2.x`: the only one is 1.0.0"),
             ("2.x", "1.0.0 latest v1.1.0", "no version matches `2.x`: the 2 are v1.1.0, 1.0.0"),
-            ("2.x", "2.0.0-rc.1 1.1.0", "no version matches `2.x`: the 2 are 2.0.0-rc.1, 1.1.0; a pre-release matches only a range that names one, such as `>=1.0.0-0`"),
-            (">=2.0.0-rc.2", "2.0.0-rc.1 1.1.0", "no version matches `>=2.0.0-rc.2`: the 2 are 2.0.0-rc.1, 1.1.0"),
-            ("-", "2.0.0-rc.1 2.0.0-rc.2", "all versions are pre-releases: the 2 are 2.0.0-rc.2, 2.0.0-rc.1; name a range that allows them, such as `>=0.0.0-0`"),
-            ("-", "main latest", "there is no version to choose from: none of the 2 names there is a version such as `1.2.3`"),
-            ("1.x", "1.0", "there is no version to choose from: the only name there is no version such as `1.2.3`"),
-            ("new", "1.0.0", "`new` is not a range of versions: unexpected character 'n' while parsing major version number: write a version such as `1.2.3`, or a range such as `1.x` or `>=1.2, <2`"),
-            ("1.0.0_9", "1.0.0_9", "`1.0.0_9` is not a range of versions: unexpected character '_' after patch version number: write a version such as `1.2.3`, or a range such as `1.x` or `>=1.2, <2`"),
+            (
+                "2.x",
+                "2.0.0-rc.1 1.1.0",
+                "no version matches `2.x`: the 2 are 2.0.0-rc.1, 1.1.0; a pre-release matches only a range that names one, such as `>=1.0.0-0`",
+            ),
+            (
+                ">=2.0.0-rc.2",
+                "2.0.0-rc.1 1.1.0",
+                "no version matches `>=2.0.0-rc.2`: the 2 are 2.0.0-rc.1, 1.1.0",
+            ),
+            (
+                "-",
+                "2.0.0-rc.1 2.0.0-rc.2",
+                "all versions are pre-releases: the 2 are 2.0.0-rc.2, 2.0.0-rc.1; name a range that allows them, such as `>=0.0.0-0`",
+            ),
+            (
+                "-",
+                "main latest",
+                "there is no version to choose from: none of the 2 names there is a version such as `1.2.3`",
+            ),
+            (
+                "1.x",
+                "1.0",
+                "there is no version to choose from: the only name there is no version such as `1.2.3`",
+            ),
+            (
+                "new",
+                "1.0.0",
+                "`new` is not a range of versions: unexpected character 'n' while parsing major version number: write a version such as `1.2.3`, or a range such as `1.x` or `>=1.2, <2`",
+            ),
+            (
+                "1.0.0_9",
+                "1.0.0_9",
+                "`1.0.0_9` is not a range of versions: unexpected character '_' after patch version number: write a version such as `1.2.3`, or a range such as `1.x` or `>=1.2, <2`",
+            ),
         ] {
             assert_eq!(chosen(range, versions).unwrap_err(), expected, "{range} of {versions}");
         }

@@ -339,7 +339,10 @@ async fn a_hundred_releases_of_one_source_cost_one_request_and_all_are_woken() {
     let (wake_tx, wake_rx) = futures::channel::mpsc::unbounded();
     let cache = Arc::new(Cache::open(None, 0, 100_000));
     let fetcher = Fetcher::new(client(&["127.0.0.1"]), cache, wake_tx, Arc::new(|_, _| {}));
-    let id = SourceId { location: Location::Archive(Url::parse(&server.url("/a")).unwrap()), scope: String::new() };
+    let id = SourceId {
+        location: Location::Archive(Url::parse(&server.url("/a")).unwrap()),
+        scope: String::new(),
+    };
     let none = Arc::new(Credentials::default());
     let releases: Vec<ReleaseKey> =
         (0..100).map(|index| ReleaseKey { namespace: "apps".into(), name: format!("r{index}") }).collect();

@@ -8,7 +8,9 @@ use sherpack_operator::source::http::Options as Sources;
 use crate::support::harness::condition;
 use crate::support::http_server::{HttpServer, Route};
 use crate::support::packs::{config_map, secret};
-use crate::support::registry::{Artifact, Auth, INDEX, MANIFEST, Options, PASSWORD, Registry, USER, descriptor};
+use crate::support::registry::{
+    Artifact, Auth, INDEX, MANIFEST, Options, PASSWORD, Registry, USER, descriptor,
+};
 use crate::support::wait::eventually;
 use crate::support::{Harness, Pack};
 
@@ -38,7 +40,8 @@ fn chart() -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.set_size(text.len() as u64);
     header.set_mode(0o644);
-    let mut builder = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let mut builder =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     builder.append_data(&mut header, "web/Chart.yaml", &text[..]).unwrap();
     builder.into_inner().unwrap().finish().unwrap()
 }
@@ -180,7 +183,8 @@ async fn a_digest_is_pulled_once_and_a_content_that_is_not_its_own_is_refused() 
         assert_locked(&h, "blue").await;
     }
     liar.serve(&format!("/v2/web/manifests/{digest}"), Route::File(manifest(good.len())));
-    let spec = json!({"pack": {"oci": {"repository": format!("oci://{}/web", liar.address), "digest": digest}}});
+    let spec =
+        json!({"pack": {"oci": {"repository": format!("oci://{}/web", liar.address), "digest": digest}}});
     h.edit_spec("web", spec).await;
     h.sees("SherpackRelease/web", |held| message(held).contains(&digest)).await;
     assert_locked(&h, "blue").await;
@@ -227,7 +231,8 @@ async fn what_is_no_pack_is_refused_and_an_index_is_searched_for_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_are_asked_for_with_the_credentials_of_the_secret() {
     let h = harness("oci-token").await;
-    let registry = Registry::start(Options { auth: Auth::Tokens(300), tls: true, ..Options::default() }).await;
+    let registry =
+        Registry::start(Options { auth: Auth::Tokens(300), tls: true, ..Options::default() }).await;
     registry.push("packs/web", "1.0.0", &artifact("1.0.0", "blue")).await;
     registry.push("public/web", "1.0.0", &artifact("1.0.0", "blue")).await;
     let ca = registry.ca.clone().unwrap();
@@ -256,11 +261,15 @@ async fn tokens_are_asked_for_with_the_credentials_of_the_secret() {
     assert_eq!(asked, ["HEAD /v2/packs/web/manifests/1.0.0 200"], "the token is still good");
     assert_eq!(registry.tokens().await, before.0);
 
-    h.objects.edit("Secret/login", "test-person", json!({"stringData": {".dockerconfigjson": config("wr0ng")}})).await;
+    h.objects
+        .edit("Secret/login", "test-person", json!({"stringData": {".dockerconfigjson": config("wr0ng")}}))
+        .await;
     let held = h.condition("web", "Ready", "False", Some("SourceUnauthorized")).await;
     assert!(!held.to_string().contains("wr0ng"), "{held}");
     assert_locked(&h, "blue").await;
-    h.objects.edit("Secret/login", "test-person", json!({"stringData": {".dockerconfigjson": config(PASSWORD)}})).await;
+    h.objects
+        .edit("Secret/login", "test-person", json!({"stringData": {".dockerconfigjson": config(PASSWORD)}}))
+        .await;
     h.ready("web").await;
 
     // What everybody may have is given to those who show nothing.
@@ -268,7 +277,9 @@ async fn tokens_are_asked_for_with_the_credentials_of_the_secret() {
     public["releaseName"] = json!("public");
     public["targetNamespace"] = json!(h.namespace);
     h.release("public", public).await;
-    let has_pack = |release: &Value| condition(release, "Ready")["reason"] != "Fetching" && !message(release).contains("cannot be fetched");
+    let has_pack = |release: &Value| {
+        condition(release, "Ready")["reason"] != "Fetching" && !message(release).contains("cannot be fetched")
+    };
     let held = h.sees("SherpackRelease/public", has_pack).await;
     assert!(!message(&held).contains("401"), "{held}");
 }
@@ -319,9 +330,11 @@ async fn each_refusal_has_its_reason_and_what_is_deployed_stays_locked() {
     let held = h.condition("web", "Ready", "False", Some("SourceNotFound")).await;
     assert!(message(&held).contains("web:2.0.0 does not exist"), "{held}");
     assert_locked(&h, "blue").await;
-    for (tag, status, reason) in
-        [("3.0.0", 403, "SourceAccessDenied"), ("4.0.0", 500, "SourceUnavailable"), ("5.0.0", 429, "SourceThrottled")]
-    {
+    for (tag, status, reason) in [
+        ("3.0.0", 403, "SourceAccessDenied"),
+        ("4.0.0", 500, "SourceUnavailable"),
+        ("5.0.0", 429, "SourceThrottled"),
+    ] {
         registry.refuse_next(1000, status, Some(1)).await;
         h.edit_spec("web", oci(&registry, "web", json!({"tag": tag}))).await;
         h.condition("web", "Ready", "False", Some(reason)).await;
@@ -345,9 +358,12 @@ async fn credentials_do_not_follow_a_blob_to_another_host() {
     registry.serve(&format!("/v2/web/manifests/{digest}"), Route::Guarded(basic.to_owned(), manifest));
     registry.serve(&format!("/v2/web/blobs/{blob}"), Route::Redirect(307, storage.url("/signed")));
     storage.serve("/signed", Route::File(archive));
-    h.objects.create("test-person", secret("login", json!({"username": "admin", "password": "sesame"}))).await;
+    h.objects
+        .create("test-person", secret("login", json!({"username": "admin", "password": "sesame"})))
+        .await;
     let repository = format!("oci://{}/web", registry.address);
-    let oci = json!({"repository": repository, "insecure": true, "digest": digest, "secretRef": {"name": "login"}});
+    let oci =
+        json!({"repository": repository, "insecure": true, "digest": digest, "secretRef": {"name": "login"}});
     h.release("web", json!({"pack": {"oci": oci}})).await;
     h.ready("web").await;
     let shown = |server: &HttpServer, path: &str| -> Vec<bool> {
@@ -361,7 +377,10 @@ async fn credentials_do_not_follow_a_blob_to_another_host() {
 async fn many_releases_of_one_artifact_pull_it_once() {
     let h = harness("oci-many").await;
     let registry = Registry::start(Options::default()).await;
-    let pack = Pack::new("many", "1.0.0").template("settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ release.name }}\"}\n");
+    let pack = Pack::new("many", "1.0.0").template(
+        "settings.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ release.name }}\"}\n",
+    );
     registry.push("web", "1.0.0", &artifact_of(PACK, pack.archive())).await;
     for number in 0..8 {
         h.release(&format!("web-{number}"), oci(&registry, "web", json!({"tag": "1.0.0"}))).await;

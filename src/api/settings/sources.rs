@@ -80,7 +80,8 @@ pub(super) enum Asked {
 /// that are set.
 pub(super) fn asked(pack: &PackSource, policy: &Policy) -> Vec<Result<Asked, Invalid>> {
     // Without `..`: a new source does not compile until it has its line.
-    let PackSource { config_map, secret, http: url, repository, oci: artifact_of, artifact, path: relative } = pack;
+    let PackSource { config_map, secret, http: url, repository, oci: artifact_of, artifact, path: relative } =
+        pack;
     let lines = [
         config_map.as_ref().map(|of| object(ReferenceKind::ConfigMap, "spec.pack.configMap.name", of)),
         secret.as_ref().map(|of| object(ReferenceKind::Secret, "spec.pack.secret.name", of)),
@@ -152,7 +153,8 @@ fn oci(oci: &OciSource) -> Result<Asked, Invalid> {
                 return Err(Invalid::spec(field, message));
             }
             if path.contains([':', '@']) {
-                let message = "holds a tag or a digest: write it to spec.pack.oci.tag or spec.pack.oci.digest";
+                let message =
+                    "holds a tag or a digest: write it to spec.pack.oci.tag or spec.pack.oci.digest";
                 return Err(Invalid::spec(field, message));
             }
         }

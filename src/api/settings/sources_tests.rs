@@ -105,7 +105,10 @@ fn an_artifact_is_named_by_digest_range_or_tag() {
     }
     let all = of(json!({"secretRef": {"name": "login"}, "insecure": true}));
     let PackFrom::Oci(from) = settings(all).pack else { panic!("no artifact") };
-    assert_eq!((from.repository, from.secret, from.insecure), ("oci://r/a".to_owned(), Some("login".to_owned()), true));
+    assert_eq!(
+        (from.repository, from.secret, from.insecure),
+        ("oci://r/a".to_owned(), Some("login".to_owned()), true)
+    );
 }
 
 #[test]

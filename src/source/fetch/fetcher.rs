@@ -73,7 +73,18 @@ impl Fetcher {
     ) -> Self {
         let attempts = Fair::new(ATTEMPTS, ATTEMPTS_EACH);
         let (state, stop) = (Mutex::default(), CancellationToken::new());
-        Self { inner: Arc::new(Inner { client, tokens: Tokens::default(), cache, attempts, state, wake_tx, on_fetch, stop }) }
+        Self {
+            inner: Arc::new(Inner {
+                client,
+                tokens: Tokens::default(),
+                cache,
+                attempts,
+                state,
+                wake_tx,
+                on_fetch,
+                stop,
+            }),
+        }
     }
 
     /// Where the archives are that [`Look::At`] names.

@@ -103,9 +103,9 @@ fn is_component(text: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
     let ends = text.bytes().next().is_some_and(word) && text.bytes().last().is_some_and(word);
     let separators = text.split(|c: char| c.is_ascii_digit() || c.is_ascii_lowercase());
-    ends && separators.into_iter().all(|between| {
-        matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-')
-    })
+    ends && separators
+        .into_iter()
+        .all(|between| matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-'))
 }
 
 #[cfg(test)]
@@ -120,7 +120,11 @@ mod tests {
     fn an_artifact_is_where_it_is_said_to_be() {
         for (text, url, shown) in [
             ("oci://ghcr.io/org/app", "https://ghcr.io/v2/org/app/tags/list", "oci://ghcr.io/org/app:1.0.0"),
-            ("oci://r:5000/a/b__c/d-e.f/", "https://r:5000/v2/a/b__c/d-e.f/tags/list", "oci://r:5000/a/b__c/d-e.f:1.0.0"),
+            (
+                "oci://r:5000/a/b__c/d-e.f/",
+                "https://r:5000/v2/a/b__c/d-e.f/tags/list",
+                "oci://r:5000/a/b__c/d-e.f:1.0.0",
+            ),
             ("oci://[::1]:5000/a", "https://[::1]:5000/v2/a/tags/list", "oci://[::1]:5000/a:1.0.0"),
             (
                 "oci://docker.io/nginx",
@@ -141,8 +145,20 @@ mod tests {
     #[test]
     fn what_is_no_repository_is_refused() {
         for text in [
-            "https://r/a", "oci://r", "oci://r/", "oci:///a", "oci://r/A", "oci://r/a:1.0", "oci://r/a@sha256:0",
-            "oci://r/a//b", "oci://r/../a", "oci://r/a%2fb", "oci://u:p@r/a", "oci://r/a?b", "oci://r/-a", "oci://r/a._b",
+            "https://r/a",
+            "oci://r",
+            "oci://r/",
+            "oci:///a",
+            "oci://r/A",
+            "oci://r/a:1.0",
+            "oci://r/a@sha256:0",
+            "oci://r/a//b",
+            "oci://r/../a",
+            "oci://r/a%2fb",
+            "oci://u:p@r/a",
+            "oci://r/a?b",
+            "oci://r/-a",
+            "oci://r/a._b",
             "oci://r:99999/a",
         ] {
             assert!(parsed(text).is_err(), "{text}");

@@ -51,11 +51,7 @@ fn parameters(text: &str) -> Vec<(String, String)> {
 }
 
 /// Where a token is to be had, for `scope` unless the registry says for what.
-pub(super) fn token_url(
-    realm: &str,
-    service: Option<&str>,
-    scope: &str,
-) -> Result<Url, String> {
+pub(super) fn token_url(realm: &str, service: Option<&str>, scope: &str) -> Result<Url, String> {
     let mut query = form_urlencoded::Serializer::new(String::new());
     if let Some(service) = service {
         query.append_pair("service", service);
@@ -80,7 +76,11 @@ mod tests {
     fn a_challenge_is_read_as_registries_write_it() {
         let bearer = |realm: &str, service: Option<&str>, scope: Option<&str>| {
             let text = |text: &str| text.to_owned();
-            Some(Challenge::Bearer { realm: realm.to_owned(), service: service.map(text), scope: scope.map(text) })
+            Some(Challenge::Bearer {
+                realm: realm.to_owned(),
+                service: service.map(text),
+                scope: scope.map(text),
+            })
         };
         for (values, read_as) in [
             (&["Basic realm=\"r\""][..], Some(Challenge::Basic)),
@@ -91,11 +91,20 @@ mod tests {
             (&["Bearer service=\"s\""], None),
             (&["Bearer realm=\"\""], None),
             (
-                &["Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"repository:a/b:pull,push\""],
-                bearer("https://auth.docker.io/token", Some("registry.docker.io"), Some("repository:a/b:pull,push")),
+                &[
+                    "Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"repository:a/b:pull,push\"",
+                ],
+                bearer(
+                    "https://auth.docker.io/token",
+                    Some("registry.docker.io"),
+                    Some("repository:a/b:pull,push"),
+                ),
             ),
             (&["bearer Realm=https://a/t, service=s"], bearer("https://a/t", Some("s"), None)),
-            (&["Bearer realm=\"https://a/t?x=1\",error=\"invalid_token\""], bearer("https://a/t?x=1", None, None)),
+            (
+                &["Bearer realm=\"https://a/t?x=1\",error=\"invalid_token\""],
+                bearer("https://a/t?x=1", None, None),
+            ),
             (&["Bearer realm=\"unterminated"], bearer("unterminated", None, None)),
         ] {
             assert_eq!(read(values), read_as, "{values:?}");

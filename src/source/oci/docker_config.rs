@@ -50,7 +50,8 @@ pub fn credentials(data: &BTreeMap<String, ByteString>, registry: &str) -> Resul
     // Certificates may stand beside it.
     let certificates: BTreeMap<_, _> =
         data.iter().filter(|(key, _)| key.starts_with("tls.") || *key == "ca.crt").map(own).collect();
-    let others = if certificates.is_empty() { Credentials::default() } else { Credentials::read(&certificates)? };
+    let others =
+        if certificates.is_empty() { Credentials::default() } else { Credentials::read(&certificates)? };
     Ok(Credentials { authorization: Some(basic(&username, &password)?), ..others })
 }
 
@@ -73,8 +74,9 @@ impl Login {
         }
         let text = STANDARD.decode(self.auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let pair = text.as_deref().and_then(|text| text.split_once(':'));
-        let (username, password) =
-            pair.ok_or_else(|| format!("`{CONFIG}`: `auth` of {registry} is no username and password in base64"))?;
+        let (username, password) = pair.ok_or_else(|| {
+            format!("`{CONFIG}`: `auth` of {registry} is no username and password in base64")
+        })?;
         Ok((username.to_owned(), password.trim_end_matches('\0').to_owned()))
     }
 }
@@ -110,7 +112,8 @@ mod tests {
             ("docker.io", "docker.io"),
         ] {
             for login in [&login, &encoded] {
-                let found = read(&json!({"auths": {"other": {"username": "x"}, entry: login}}), registry).unwrap();
+                let found =
+                    read(&json!({"auths": {"other": {"username": "x"}, entry: login}}), registry).unwrap();
                 let header = found.authorization.unwrap();
                 assert_eq!(header, "Basic YWxhZGRpbjpvcGVuIHNlc2FtZQ==", "{entry}");
                 assert!(header.is_sensitive());

@@ -7,16 +7,15 @@ use serde::Deserialize;
 /// Media types of what a manifest is: OCI's and Docker's.
 pub(super) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
      application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
-const INDEXES: [&str; 2] = [
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-];
+const INDEXES: [&str; 2] =
+    ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
 /// Media type of an archive with a pack.
 const PACK: &str = "application/vnd.sherpack.pack.v1.tar+gzip";
 /// Media type of an archive with a Helm chart, which the published Sherpack uses for packs as well.
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 /// Types of an artifact or its config that are worth a look.
-const OURS: [&str; 3] = [PACK, "application/vnd.sherpack.pack.config.v1+json", "application/vnd.cncf.helm.config.v1+json"];
+const OURS: [&str; 3] =
+    [PACK, "application/vnd.sherpack.pack.config.v1+json", "application/vnd.cncf.helm.config.v1+json"];
 /// Manifests of an index that are looked at.
 const MANIFESTS: usize = 16;
 
@@ -65,9 +64,8 @@ pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Found, String> {
 }
 
 fn in_index(index: &ImageIndex) -> Result<Found, String> {
-    let worth = |of: &&Descriptor| {
-        of.artifact_type().as_ref().is_none_or(|kind| OURS.contains(&text(kind).as_str()))
-    };
+    let worth =
+        |of: &&Descriptor| of.artifact_type().as_ref().is_none_or(|kind| OURS.contains(&text(kind).as_str()));
     let some: Vec<Blob> = index.manifests().iter().filter(worth).take(MANIFESTS).map(Blob::from).collect();
     if some.is_empty() {
         return Err("its index names no manifest of a pack or chart".to_owned());

@@ -45,7 +45,8 @@ pub(in crate::source) async fn pull(
         return Ok(Answer::Unchanged);
     }
     let authorization = tokens.get(id, Instant::now());
-    let mut pull = Pull { client, namespace, artifact, credentials, tokens, id, authorization, inside: false };
+    let mut pull =
+        Pull { client, namespace, artifact, credentials, tokens, id, authorization, inside: false };
     let answer = client.within(artifact, pull.answer(known)).await;
     if pull.inside { withhold(artifact, answer) } else { answer }
 }
@@ -161,11 +162,8 @@ impl Pull<'_> {
             let error = pack::Error::TooLarge { what: "archive", limit };
             return Err(Error::Pack { what: self.artifact.to_string(), error });
         }
-        let corrupt = |found: String| Error::Corrupt {
-            url: url.to_string(),
-            wanted: format!("{size} bytes"),
-            found,
-        };
+        let corrupt =
+            |found: String| Error::Corrupt { url: url.to_string(), wanted: format!("{size} bytes"), found };
         let reply = match self.ask(Method::GET, &url, "*/*", "archive", *size).await {
             Err(Error::Pack { error: pack::Error::TooLarge { .. }, .. }) => {
                 return Err(corrupt("more bytes".to_owned()));
@@ -297,5 +295,7 @@ fn next_page(url: &Url, reply: &Reply) -> Result<Option<Url>, Error> {
     let target = link.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(target, _)| target);
     let refused = |why: String| Error::Redirect { url: url.to_string(), why };
     let target = target.ok_or_else(|| refused("its list of tags goes on at what is no link".to_owned()))?;
-    url.join(target).map(Some).map_err(|why| refused(format!("its list of tags goes on at a URL that is refused: {why}")))
+    url.join(target)
+        .map(Some)
+        .map_err(|why| refused(format!("its list of tags goes on at a URL that is refused: {why}")))
 }

@@ -153,7 +153,12 @@ mod tests {
             (json!({"secret": {"name": "p", "key": "k"}}), "Secret", &["Secret apps/p"], false),
             (json!({"http": {"url": url}}), "http", &[], true),
             (json!({"http": {"url": url, "secretRef": {"name": "p"}}}), "http", &["Secret apps/p"], true),
-            (json!({"oci": {"repository": "oci://r/web", "secretRef": {"name": "p"}}}), "oci", &["Secret apps/p"], true),
+            (
+                json!({"oci": {"repository": "oci://r/web", "secretRef": {"name": "p"}}}),
+                "oci",
+                &["Secret apps/p"],
+                true,
+            ),
             (json!({"path": "web"}), "path", &[], false),
         ] {
             let from = pack_from(&spec);

@@ -87,10 +87,8 @@ impl Client {
 
     async fn body(&self, call: &Call<'_>, response: Response<Incoming>) -> Result<Vec<u8>, Error> {
         let Call { namespace, url, what, limit, .. } = call;
-        let too_large = || Error::Pack {
-            what: url.to_string(),
-            error: pack::Error::TooLarge { what, limit: *limit },
-        };
+        let too_large =
+            || Error::Pack { what: url.to_string(), error: pack::Error::TooLarge { what, limit: *limit } };
         let length =
             response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if length.is_some_and(|length: u64| length > *limit) {

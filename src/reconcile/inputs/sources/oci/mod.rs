@@ -31,7 +31,8 @@ impl Source for FromOci {
     fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
         async move {
             let artifact = self.artifact();
-            let registry = artifact.as_ref().map(|artifact| artifact.registry().to_owned()).unwrap_or_default();
+            let registry =
+                artifact.as_ref().map(|artifact| artifact.registry().to_owned()).unwrap_or_default();
             let from = Fetched {
                 fixed: artifact.as_ref().is_ok_and(Artifact::is_fixed),
                 location: artifact.map(Location::Oci),
