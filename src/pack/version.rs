@@ -52,7 +52,8 @@ fn parse_version(text: &str) -> Result<Version, String> {
 /// A range that chooses among the versions of a pack, by the rules of Helm and Flux.
 ///
 /// A bare `1.2` is `1.2.x`. A pre-release lies in an alternative only if one of its comparators names a pre-release, of
-/// whatever version; then all of them go by the order of versions alone.
+/// whatever version; then all of them go by the order of versions alone. Masterminds/semver 3.5, which both use, is not
+/// followed where it takes `^*` and `<=*` for 0.0.x and `~0.0.0` for everything, nor where `!=1.2.x` lets a pre-release in.
 #[derive(Clone, Debug)]
 pub struct Range {
     alternatives: Vec<Alternative>,
@@ -174,9 +175,9 @@ impl Alternative {
             }
         }
         if operator == "!=" {
-            self.without.push(comparator)
+            self.without.push(comparator);
         } else {
-            self.within.push(comparator)
+            self.within.push(comparator);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ pub mod http;
 pub mod lru;
 pub mod oci;
 pub mod path;
+pub mod repository;
 mod validators;
 pub mod values;
 pub mod versions;
