@@ -85,6 +85,7 @@ mod behaviour {
     mod record_transfer;
     mod records_elsewhere;
     mod refusals;
+    mod repository_source;
     mod requests;
     mod restarts;
     mod retention;

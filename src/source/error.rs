@@ -82,6 +82,8 @@ pub enum Error {
         url: String,
         /// HTTP status.
         status: u16,
+        /// How long the server wants to be left alone.
+        wait: Option<Duration>,
     },
     /// The server wants to know who asks.
     #[error("{url} cannot be fetched: the server answers {status}; {cure}")]
@@ -115,6 +117,14 @@ pub enum Error {
         /// Where it was looked for.
         what: String,
         /// What is there instead.
+        why: String,
+    },
+    /// The index of a repository cannot be used.
+    #[error("the index of {url} cannot be used: {why}")]
+    Index {
+        /// The repository, or its index.
+        url: String,
+        /// What is wrong with it.
         why: String,
     },
     /// No tag or version lies in the range.
@@ -202,9 +212,24 @@ impl Error {
     #[must_use]
     pub fn pause(&self) -> Option<Duration> {
         match self {
-            Self::Throttled { wait, .. } | Self::Withheld { wait, .. } => *wait,
+            Self::Throttled { wait, .. } | Self::Status { wait, .. } | Self::Withheld { wait, .. } => *wait,
             _ => None,
         }
+    }
+
+    /// Whether it tells the same, whatever time is left of a pause.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let bare = |error: &Self| {
+            let mut bare = error.clone();
+            if let Self::Throttled { wait, .. } | Self::Status { wait, .. } | Self::Withheld { wait, .. } =
+                &mut bare
+            {
+                *wait = None;
+            }
+            bare
+        };
+        bare(self) == bare(other)
     }
 
     /// Who must act. A missing source may appear: it is looked for again.
@@ -219,6 +244,7 @@ impl Error {
             | Self::Throttled { .. }
             | Self::NoVersion { .. }
             | Self::Corrupt { .. }
+            | Self::Index { .. }
             | Self::ValuesUnreachable { .. } => Class::Retry,
             Self::Unauthorized { .. }
             | Self::Denied { .. }
@@ -249,6 +275,7 @@ impl Error {
             Self::Denied { .. } => "SourceAccessDenied",
             Self::Throttled { .. } => "SourceThrottled",
             Self::Artifact { .. } => "ArtifactUnsupported",
+            Self::Index { .. } => "RepositoryIndexInvalid",
             Self::NoVersion { .. } => "VersionNotFound",
             Self::Corrupt { .. } => "SourceCorrupt",
             Self::Tls { .. } => "SourceUntrusted",

@@ -88,6 +88,14 @@ pub fn choose<'a>(
     }
 }
 
+/// Whether a text is a range.
+///
+/// # Errors
+/// Names the text and says what is wrong with it.
+pub fn check(range: &str) -> Result<(), Unmatched> {
+    Range::parse(range).map(drop).map_err(|message| Unmatched::BadRange { message })
+}
+
 /// The version that a tag stands for: it may begin with `v`, and has `_` where a version has `+`, which tags cannot have.
 #[must_use]
 pub fn version_of_tag(tag: &str) -> Option<Version> {

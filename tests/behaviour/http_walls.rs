@@ -1,9 +1,18 @@
 //! Where one fetch may lead, directly and behind a proxy, and what is told when it may not.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
 use sherpack_operator::api::Class;
 use sherpack_operator::pack::Limits;
+use sherpack_operator::release::ReleaseKey;
 use sherpack_operator::source::Error;
-use sherpack_operator::source::http::{Client, Options, Proxies};
+use sherpack_operator::source::cache::Cache;
+use sherpack_operator::source::fetch::{Ask, Fetcher, Location, Look, SourceId};
+use sherpack_operator::source::http::{Client, Credentials, Options, Proxies, Url};
+use sherpack_operator::source::oci::{Artifact, Wanted};
+use sherpack_operator::source::repository::Listed;
 
 use super::http_client::{BYTES, credentials, free_address, get, get_with, impatient, refused, through};
 use crate::support::http_proxy::HttpProxy;
@@ -124,5 +133,55 @@ async fn private_addresses_and_services_are_not_asked_where_they_are_denied() {
     for host in ["10.0.0.7", INSIDE, "charts.apps.svc"] {
         let allowed = denying(&["10.0.0.7", INSIDE, "charts.apps.svc:80"]);
         assert_eq!(get(&allowed, &format!("http://{host}/a")).await.unwrap(), BYTES);
+    }
+}
+
+/// How the first look at a source ends.
+async fn looked_at(client: Client, location: Location) -> Look {
+    let (wake_tx, mut wake_rx) = futures::channel::mpsc::unbounded();
+    let cache = Arc::new(Cache::open(None, 0, 100_000));
+    let fetcher = Fetcher::new(client, cache, wake_tx, Arc::new(|_, _| {}));
+    let release = &ReleaseKey { namespace: "apps".to_owned(), name: "web".to_owned() };
+    let (id, none) = (SourceId { location, scope: String::new() }, Arc::new(Credentials::default()));
+    let interval = Duration::from_mins(60);
+    let ask = Ask { release, digest: None, interval, changed: false, request: None };
+    assert!(matches!(fetcher.look(&id, &none, &ask).await, Look::Fetching { .. }));
+    wake_rx.next().await;
+    fetcher.look(&id, &none, &ask).await
+}
+
+#[tokio::test]
+async fn what_is_inside_is_not_asked_on_the_word_of_a_server_that_would_see_the_answer() {
+    let plain = HttpServer::start().await;
+    let hex = "0a".repeat(32);
+    let inside = |path: &str| Route::Redirect(302, format!("http://{INSIDE}{path}"));
+    for path in ["/v2/web/manifests/1.0.0".to_owned(), format!("/v2/web/manifests/sha256:{hex}")] {
+        plain.serve(&path, inside("/secret"));
+    }
+    plain.serve("/v2/web/tags/list?n=1000", inside("/secret"));
+    plain.serve("/charts/index.yaml", inside("/secret"));
+    plain.serve("/secret", Route::File(b"{}".to_vec()));
+    let artifact =
+        |wanted| Location::Oci(Artifact::parse(&format!("oci://{WORLD}/web"), wanted, true).unwrap());
+    let listed = Location::Repository(Listed {
+        repository: Url::parse(&format!("http://{WORLD}/charts")).unwrap(),
+        name: "web".to_owned(),
+        range: None,
+        pass_credentials: false,
+    });
+    for location in [
+        artifact(Wanted::Tag("1.0.0".to_owned())),
+        artifact(Wanted::Range("1.x".to_owned())),
+        artifact(Wanted::Digest(format!("sha256:{hex}"))),
+        listed,
+    ] {
+        let forward = HttpProxy::start(plain.address, None).await;
+        let proxies = Proxies { all: format!("http://{}", forward.address), ..Proxies::default() };
+        let options = Options { proxies, ..Options::default() };
+        let client = Client::new(&options, impatient(), &Limits::default());
+        let Look::Failed(error) = looked_at(client, location.clone()).await else { panic!("{location}") };
+        assert_eq!(error.reason(), "SourceUnreachable", "{error}");
+        assert!(error.in_full().contains("another server leads there"), "{}", error.in_full());
+        assert!(!forward.asked().iter().any(|line| line.contains("secret")), "{:?}", forward.asked());
     }
 }

@@ -16,13 +16,7 @@ fn pack() -> Pack {
 async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     let h = Harness::new("unsupported-fields").await;
     h.pack("web-pack", &pack()).await;
-    let asks = [
-        (
-            "spec.pack.repository",
-            json!({"pack": {"repository": {"url": "https://example.com", "name": "web"}}}),
-        ),
-        ("spec.pack.artifact", json!({"pack": {"artifact": {"kind": "Bucket", "name": "web"}}})),
-    ];
+    let asks = [("spec.pack.artifact", json!({"pack": {"artifact": {"kind": "Bucket", "name": "web"}}}))];
     for (number, (field, more)) in asks.iter().enumerate() {
         let name = format!("web-{number}");
         let mut spec = json!({"pack": {"configMap": {"name": "web-pack"}}});
@@ -43,7 +37,7 @@ async fn a_field_that_is_not_built_yet_is_named_and_nothing_is_applied() {
     assert!(h.objects.list("Secret", "sherpack.io/storage-driver").await.is_empty());
 
     // One of them repaired goes on.
-    h.edit_spec("web-0", json!({"pack": {"repository": null, "configMap": {"name": "web-pack"}}})).await;
+    h.edit_spec("web-0", json!({"pack": {"artifact": null, "configMap": {"name": "web-pack"}}})).await;
     h.ready("web-0").await;
 }
 

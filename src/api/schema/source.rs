@@ -30,7 +30,7 @@ pub struct PackSource {
     /// A pack archive behind a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpSource>,
-    /// A pack in a repository with an `index.yaml`. Not supported yet.
+    /// A pack in a repository with an `index.yaml`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositorySource>,
     /// A pack in an OCI registry.
@@ -88,7 +88,7 @@ pub struct HttpSource {
     pub secret_ref: Option<SecretReference>,
 }
 
-/// A pack in a repository.
+/// A pack or chart in a repository. Its index is asked for again each `spec.interval`, once for all releases of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RepositorySource {
@@ -98,13 +98,17 @@ pub struct RepositorySource {
     /// Name of the pack in the repository.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Version or version range, such as `1.x`. Unset: the newest release.
+    /// Version, or range that chooses the newest version inside it, such as `1.x`. Pre-releases only count when the range names
+    /// one. Unset: the newest version that is no pre-release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub version: Option<String>,
-    /// Credentials for the repository.
+    /// Credentials for the repository, with the keys that `http.secretRef` takes. They go to the host of `url` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretReference>,
+    /// Shows the credentials to whatever host the index names. Unset: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pass_credentials: Option<bool>,
 }
 
 /// A pack or chart in an OCI registry. What the tag stands for is asked again each `spec.interval`; everything is fetched by

@@ -3,7 +3,9 @@
 //! A source has here what the rest of the crate acts on, its line in `asked`, and the function that checks its field.
 
 use super::policy::Policy;
-use crate::api::schema::source::{HttpSource, ObjectKey, OciSource, PackSource, SecretReference};
+use crate::api::schema::source::{
+    HttpSource, ObjectKey, OciSource, PackSource, RepositorySource, SecretReference,
+};
 use crate::api::{Invalid, ReferenceKind};
 
 /// Where a pack is.
@@ -12,6 +14,7 @@ pub enum PackFrom {
     Object(FromObject),
     Http(FromHttp),
     Oci(FromOci),
+    Repository(FromRepository),
     Path(FromPath),
 }
 
@@ -47,6 +50,21 @@ pub struct FromOci {
     pub insecure: bool,
 }
 
+/// An archive that the `index.yaml` of a repository names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromRepository {
+    /// URL of the directory with the index: absolute, with scheme `http` or `https`, and without credentials.
+    pub url: String,
+    /// Name of the pack in the index.
+    pub name: String,
+    /// A version, or a range of versions; unset: the newest that is no pre-release.
+    pub version: Option<String>,
+    /// Name of the Secret with credentials, in the release's own namespace.
+    pub secret: Option<String>,
+    /// Credentials go to whatever host the index names.
+    pub pass_credentials: bool,
+}
+
 /// Which artifact of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhichTag {
@@ -80,13 +98,20 @@ pub(super) enum Asked {
 /// that are set.
 pub(super) fn asked(pack: &PackSource, policy: &Policy) -> Vec<Result<Asked, Invalid>> {
     // Without `..`: a new source does not compile until it has its line.
-    let PackSource { config_map, secret, http: url, repository, oci: artifact_of, artifact, path: relative } =
-        pack;
+    let PackSource {
+        config_map,
+        secret,
+        http: url,
+        repository: listed,
+        oci: artifact_of,
+        artifact,
+        path: relative,
+    } = pack;
     let lines = [
         config_map.as_ref().map(|of| object(ReferenceKind::ConfigMap, "spec.pack.configMap.name", of)),
         secret.as_ref().map(|of| object(ReferenceKind::Secret, "spec.pack.secret.name", of)),
         url.as_ref().map(http),
-        repository.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.repository"))),
+        listed.as_ref().map(repository),
         artifact_of.as_ref().map(oci),
         artifact.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.artifact"))),
         relative.as_ref().map(|relative| path(relative, policy)),
@@ -119,19 +144,7 @@ fn object(kind: ReferenceKind, field: &str, object: &ObjectKey) -> Result<Asked,
 /// The archive behind a URL.
 fn http(http: &HttpSource) -> Result<Asked, Invalid> {
     let HttpSource { url, digest, secret_ref } = http;
-    let rest =
-        ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme)).ok_or_else(|| {
-            Invalid::spec("spec.pack.http.url", "is no URL of an archive: start it with https:// or http://")
-        })?;
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.contains('@') {
-        // Not shown: it is a password.
-        let message = "holds credentials, which everybody can read here: put them into a Secret and name it in secretRef";
-        return Err(Invalid::spec("spec.pack.http.url", message));
-    }
-    if authority.is_empty() {
-        return Err(Invalid::spec("spec.pack.http.url", "names no host"));
-    }
+    is_url("spec.pack.http.url", url)?;
     if let Some(digest) = digest {
         is_digest("spec.pack.http.digest", digest)?;
     }
@@ -182,6 +195,36 @@ fn oci(oci: &OciSource) -> Result<Asked, Invalid> {
     let secret = secret("spec.pack.oci.secretRef.name", secret_ref.as_ref())?;
     let insecure = insecure.unwrap_or_default();
     Ok(Asked::Pack(PackFrom::Oci(FromOci { repository: repository.clone(), which, secret, insecure })))
+}
+
+/// The pack of a repository.
+fn repository(repository: &RepositorySource) -> Result<Asked, Invalid> {
+    let RepositorySource { url, name, version, secret_ref, pass_credentials } = repository;
+    is_url("spec.pack.repository.url", url)?;
+    if name.is_empty() {
+        return Err(Invalid::spec("spec.pack.repository.name", "is empty: name the pack"));
+    }
+    let secret = secret("spec.pack.repository.secretRef.name", secret_ref.as_ref())?;
+    let pass_credentials = pass_credentials.unwrap_or_default();
+    let (url, name, version) = (url.clone(), name.clone(), version.clone());
+    Ok(Asked::Pack(PackFrom::Repository(FromRepository { url, name, version, secret, pass_credentials })))
+}
+
+fn is_url(field: &str, url: &str) -> Result<(), Invalid> {
+    let rest = ["https://", "http://"]
+        .iter()
+        .find_map(|scheme| url.strip_prefix(scheme))
+        .ok_or_else(|| Invalid::spec(field, "is no URL: start it with https:// or http://"))?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        // Not shown: it is a password.
+        let message = "holds credentials, which everybody can read here: put them into a Secret and name it in secretRef";
+        return Err(Invalid::spec(field, message));
+    }
+    if authority.is_empty() {
+        return Err(Invalid::spec(field, "names no host"));
+    }
+    Ok(())
 }
 
 fn is_digest(field: &str, digest: &str) -> Result<(), Invalid> {

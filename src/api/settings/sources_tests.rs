@@ -14,10 +14,7 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
         json_patch::merge(&mut pack, &source);
         json!({ "pack": pack })
     };
-    let cases = [
-        ("spec.pack.repository", source(json!({"repository": {"url": "https://x", "name": "p"}}))),
-        ("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}}))),
-    ];
+    let cases = [("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}})))];
     for (field, patch) in cases {
         let invalid = refusal(&spec(patch.clone()), &NO_DIR);
         assert_eq!((invalid.reason, invalid.field.as_str()), (NOT_SUPPORTED, field), "{patch}");
@@ -28,10 +25,9 @@ fn what_is_not_built_yet_is_refused_by_its_path() {
 fn all_that_is_not_built_yet_is_named_at_once() {
     let mut release = release(json!({}));
     let artifact = json!({"kind": "Bucket", "name": "p"});
-    let asks = json!({"artifact": artifact, "repository": {"url": "https://x", "name": "p"}});
-    release.spec.pack = serde_json::from_value(asks).expect("a pack");
-    let asked = asked_for(&release, &NO_DIR);
-    assert_eq!(asked, ["spec.pack.repository", "spec.pack.artifact"]);
+    release.spec.pack = serde_json::from_value(json!({"artifact": artifact, "path": "a"})).expect("a pack");
+    let asked = asked_for(&release, &DIR);
+    assert_eq!(asked, ["spec.pack.artifact"]);
     release.spec.pack = serde_json::from_value(json!({"artifact": artifact})).expect("a pack");
     let invalid = validate(&release, &NO_DIR).expect_err("it is refused");
     assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));

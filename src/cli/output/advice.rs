@@ -145,6 +145,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         r::SOURCE_NOT_FOUND
         | r::SOURCE_INVALID
         | "ArtifactUnsupported"
+        | "RepositoryIndexInvalid"
         | "SourceAccessDenied"
         | "SourceCorrupt"
         | "SourceForbidden"

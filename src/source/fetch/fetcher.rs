@@ -12,12 +12,12 @@ use futures::channel::mpsc::UnboundedSender;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::location::Shared;
 use super::state::{Ask, Ended, Look, Next, Source, SourceId};
 use crate::release::ReleaseKey;
 use crate::source::Error;
 use crate::source::cache::{Cache, Known};
 use crate::source::http::{Answer, Client, Credentials, Fair, Validators};
-use crate::source::oci::Tokens;
 
 /// Attempts at a time. One that waits for a connection takes a socket and little else.
 const ATTEMPTS: u32 = 256;
@@ -33,7 +33,7 @@ pub struct Fetcher {
 
 struct Inner {
     client: Client,
-    tokens: Tokens,
+    shared: Shared,
     cache: Arc<Cache>,
     attempts: Fair,
     state: Mutex<State>,
@@ -76,7 +76,7 @@ impl Fetcher {
         Self {
             inner: Arc::new(Inner {
                 client,
-                tokens: Tokens::default(),
+                shared: Shared::default(),
                 cache,
                 attempts,
                 state,
@@ -220,8 +220,8 @@ impl Inner {
             let slot = self.attempts.acquire(namespace, 1).await;
             let began = Instant::now();
             let Some((credentials, validators)) = self.lock().wanted(id, number, began) else { return };
-            let tokens = (&self.tokens, &*id.text());
-            let asked = id.location.ask(&self.client, namespace, &credentials, &validators, tokens);
+            let shared = (&self.shared, &*id.scope);
+            let asked = id.location.ask(&self.client, namespace, &credentials, &validators, shared);
             let answer = asked.await;
             let ended = self.keep(answer).await;
             drop(slot);
@@ -265,7 +265,7 @@ impl Inner {
             let mut state = self.lock();
             let entry = state.sources.get_mut(id).filter(|entry| entry.number == number)?;
             let before = entry.source.known.clone();
-            let next = entry.source.ended(ended, began);
+            let next = entry.source.ended(ended, began, Instant::now());
             if next.again.is_none() {
                 entry.task = None;
             }

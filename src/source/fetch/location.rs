@@ -5,6 +5,7 @@ use std::fmt;
 use crate::source::Error;
 use crate::source::http::{Answer, Client, Credentials, Url, Validators};
 use crate::source::oci::{Artifact, Tokens, pull};
+use crate::source::repository::{Indexes, Listed, fetch};
 
 /// Where a source is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -13,6 +14,15 @@ pub enum Location {
     Archive(Url),
     /// An artifact in an OCI registry.
     Oci(Artifact),
+    /// An archive that the index of a repository names.
+    Repository(Listed),
+}
+
+/// What looks at different sources share. Losing any of it costs a request.
+#[derive(Default)]
+pub(super) struct Shared {
+    tokens: Tokens,
+    indexes: Indexes,
 }
 
 impl Location {
@@ -21,6 +31,7 @@ impl Location {
         match self {
             Self::Archive(_) => "http",
             Self::Oci(_) => "oci",
+            Self::Repository(_) => "repository",
         }
     }
 
@@ -29,21 +40,29 @@ impl Location {
         match self {
             Self::Archive(url) => url.uri().to_string(),
             Self::Oci(artifact) => artifact.text(),
+            Self::Repository(listed) => listed.text(),
         }
     }
 
-    /// One look, for a release in `namespace`. `tokens` are kept for `id`.
+    /// One look, for a release in `namespace`. `scope` tells apart what different credentials give.
     pub(super) async fn ask(
         &self,
         client: &Client,
         namespace: &str,
         credentials: &Credentials,
         known: &Validators,
-        (tokens, id): (&Tokens, &str),
+        (shared, scope): (&Shared, &str),
     ) -> Result<Answer, Error> {
+        let Shared { tokens, indexes } = shared;
         match self {
             Self::Archive(url) => client.get(namespace, url, credentials, known).await,
-            Self::Oci(artifact) => pull(client, namespace, artifact, credentials, known, (tokens, id)).await,
+            Self::Oci(artifact) => {
+                let id = format!("{scope}\n{}", artifact.text());
+                pull(client, namespace, artifact, credentials, known, (tokens, &id)).await
+            }
+            Self::Repository(listed) => {
+                fetch(client, namespace, listed, credentials, known, (indexes, scope)).await
+            }
         }
     }
 }
@@ -54,6 +73,7 @@ impl fmt::Display for Location {
         match self {
             Self::Archive(url) => url.fmt(f),
             Self::Oci(artifact) => artifact.fmt(f),
+            Self::Repository(listed) => listed.fmt(f),
         }
     }
 }

@@ -94,6 +94,8 @@ pub(super) struct Source {
 struct Failure {
     error: Error,
     began: Instant,
+    /// The server wants to be left alone until then.
+    until: Option<Instant>,
     count: u32,
 }
 
@@ -120,11 +122,16 @@ impl Source {
     /// Nor does it begin while the server wants to be left alone.
     pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
         let began = self.began?;
-        let pause = self.failure.as_ref().and_then(|failure| failure.error.pause()).unwrap_or_default();
         let asked = self.users.values().any(|user| user.since.is_some_and(|since| since > began));
-        let gap = if asked { GAP_ASKED } else { GAP }.max(pause);
-        let left = gap.saturating_sub(now.saturating_duration_since(began));
+        let gap = if asked { GAP_ASKED } else { GAP };
+        let left = gap.saturating_sub(now.saturating_duration_since(began)).max(self.pause(now));
         (!left.is_zero()).then_some(left)
+    }
+
+    /// How long the server still wants to be left alone.
+    fn pause(&self, now: Instant) -> Duration {
+        let until = self.failure.as_ref().and_then(|failure| failure.until);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
     /// An attempt begins now.
@@ -183,7 +190,8 @@ impl Source {
                 let due = seen.is_none() || now.saturating_duration_since(at) >= interval;
                 (seen, due)
             }
-            (Some(failure), looked) if counts(failure.began) => {
+            // While the server wants to be left alone, no newer look can be had.
+            (Some(failure), looked) if counts(failure.began) || !self.pause(now).is_zero() => {
                 let worked = looked.is_some() || any;
                 let tolerated = worked && failure.count < TOLERATED && failure.error.class() == Class::Retry;
                 let seen = self.seen(want).filter(|seen| tolerated && matches!(seen, Look::At(_)));
@@ -206,10 +214,10 @@ impl Source {
         })
     }
 
-    /// An attempt that began at `began` has ended.
-    pub(super) fn ended(&mut self, ended: Ended, began: Instant) -> Next {
+    /// An attempt that began at `began` has ended now.
+    pub(super) fn ended(&mut self, ended: Ended, began: Instant, now: Instant) -> Next {
         match ended {
-            Ended::Failed(error) => self.failed(error, began),
+            Ended::Failed(error) => self.failed(error, began, now),
             Ended::Unchanged => self.looked(None, began),
             Ended::Fetched { digest, validators } => self.looked(Some((digest, validators)), began),
         }
@@ -236,13 +244,15 @@ impl Source {
         Next { wake: self.wake(changed), again, news: false }
     }
 
-    fn failed(&mut self, error: Error, began: Instant) -> Next {
+    fn failed(&mut self, error: Error, began: Instant, now: Instant) -> Next {
         let before = self.failure.take();
-        let news = before.as_ref().is_none_or(|before| before.error != error);
+        let news = before.as_ref().is_none_or(|before| !before.error.is_like(&error));
         let count = before.map_or(1, |before| before.count.saturating_add(1));
         let wait = if error.class() == Class::Retry { backoff::error(count) } else { backoff::retry(count) };
-        let wait = wait.max(error.pause().unwrap_or_default());
-        self.failure = Some(Failure { error, began, count });
+        let pause = error.pause();
+        let until = pause.and_then(|pause| now.checked_add(pause));
+        let wait = wait.max(pause.unwrap_or_default());
+        self.failure = Some(Failure { error, began, until, count });
         Next { wake: self.wake(news || count == TOLERATED), again: Some(wait), news }
     }
 

@@ -44,7 +44,7 @@ impl Scene {
 
     /// An attempt that began `ago`.
     fn ends(&mut self, ended: Ended, ago: Duration) -> (Vec<String>, Option<Duration>) {
-        let Next { wake, again, news: _ } = self.source.ended(ended, self.now - ago);
+        let Next { wake, again, news: _ } = self.source.ended(ended, self.now - ago, self.now);
         let mut wake: Vec<String> = wake.into_iter().map(|release| release.name).collect();
         wake.sort();
         (wake, again)
@@ -288,4 +288,28 @@ fn who_asks_for_a_look_waits_for_a_second_at_most_and_asks_for_one_only() {
         scene.asks("web", wants);
         assert!(scene.source.rests(scene.now).is_some(), "that look was made: {wants:?}");
     }
+}
+
+#[test]
+fn a_server_is_left_alone_for_as_long_as_it_wants_and_its_releases_know_why() {
+    let throttled =
+        |seconds| Error::Throttled { url: "u".to_owned(), wait: Some(Duration::from_secs(seconds)) };
+    let mut scene = Scene::new();
+    assert_eq!(scene.asks("web", ANY), (waits(), true));
+    scene.source.begins(scene.now);
+    // The answer comes late: the pause counts from then.
+    scene.later(Duration::from_secs(40));
+    let (wake, again) = scene.ends(Ended::Failed(throttled(30)), Duration::from_secs(40));
+    assert_eq!((wake, again), (vec!["web".to_owned()], Some(Duration::from_secs(30))));
+    for wants in [(None, false, Some("now")), NEW] {
+        let told = scene.asks("other", wants);
+        assert_eq!(told, (Look::Failed(throttled(30)), false), "no newer look can be had: {wants:?}");
+        assert!(scene.source.rests(scene.now) > Some(Duration::from_secs(29)));
+    }
+    // A countdown is no news.
+    scene.later(Duration::from_secs(30));
+    assert_eq!(scene.source.rests(scene.now), None);
+    assert_eq!(scene.asks("other", (None, false, Some("again"))), (waits(), true), "it may be asked again");
+    let (wake, _) = scene.ends(Ended::Failed(throttled(7)), Duration::ZERO);
+    assert_eq!(wake, ["other"], "only who waits");
 }

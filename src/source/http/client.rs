@@ -7,8 +7,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, ETAG, HOST, HeaderMap, HeaderName, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, LAST_MODIFIED, LOCATION, PROXY_AUTHORIZATION, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, HOST, HeaderMap, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    LOCATION, PROXY_AUTHORIZATION, USER_AGENT,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Empty;
@@ -35,14 +35,12 @@ use crate::source::validators::Validators;
 const REDIRECTS: usize = 5;
 /// Bytes of an answer's head.
 const HEAD: usize = 64 << 10;
-/// Validators longer than this are not kept.
-const VALIDATOR: usize = 1024;
 
-/// What is held in memory of archives under way, in pieces: 64 MiB, half of it for one namespace. Each attempt that is
-/// made at the same time has room for one piece, whatever the others do.
+/// What is held in memory of archives and indexes under way, in pieces: 96 MiB. One namespace may have 52 MiB of it, room for the
+/// largest index. Each attempt that is made at the same time has room for one piece, whatever the others do.
 const PIECE: usize = 128 << 10;
-const PIECES: u32 = 512;
-const PIECES_EACH: u32 = 256;
+const PIECES: u32 = 768;
+const PIECES_EACH: u32 = 416;
 
 /// How long each part of a fetch may take.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +87,9 @@ pub(in crate::source) struct Call<'a> {
     /// Value of `Authorization`: for the host of `url` only.
     pub authorization: Option<&'a HeaderValue>,
     pub known: &'a Validators,
+    /// The server on whose word further requests are made after this one. An address of the inside that is not its own is not asked
+    /// then: by what it does next, the operator would tell that server what is there.
+    pub onward: Option<&'a Url>,
     /// What the body is called, and how many bytes it may have.
     pub what: &'static str,
     pub limit: u64,
@@ -145,10 +146,7 @@ impl Client {
                 return Ok(Answer::Unchanged);
             }
             let reply = reply.checked(url, credentials, "spec.pack.http.secretRef")?;
-            let validators = Validators {
-                etag: validator(&reply.headers, ETAG),
-                last_modified: validator(&reply.headers, LAST_MODIFIED),
-            };
+            let validators = reply.validators();
             Ok(Answer::Fetched { bytes: reply.bytes, validators })
         });
         let answer = answer.await;
@@ -169,7 +167,8 @@ impl Client {
     ) -> Call<'a> {
         let (what, limit) = ("archive", self.limit);
         let (accept, authorization, known) = ("*/*", None, &NOTHING);
-        Call { namespace, url, method: Method::GET, accept, credentials, authorization, known, what, limit }
+        let (method, onward) = (Method::GET, None);
+        Call { namespace, url, method, accept, credentials, authorization, known, onward, what, limit }
     }
 
     /// The same, unless it takes too long altogether.
@@ -197,6 +196,10 @@ impl Client {
             let on_the_way = |error: Error| error.on_the_way_from(url, &at);
             let place = self.place(call.namespace, &at).await.map_err(on_the_way)?;
             *inside |= place.reach == Reach::Private;
+            if place.reach == Reach::Private && call.onward.is_some_and(|server| !server.trusts(&at)) {
+                let why = "a private address, and another server leads there";
+                return Err(Error::Forbidden { url: url.to_string(), host: at.host().to_owned(), why });
+            }
             let exchange = self.exchange(call, &at, place, identify).await;
             let (response, _driver) = exchange.map_err(on_the_way)?;
             let location = match response.status() {
@@ -324,11 +327,6 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
-}
-
-fn validator(headers: &HeaderMap, name: HeaderName) -> Option<String> {
-    let value = headers.get(name)?.to_str().ok()?;
-    (value.len() <= VALIDATOR).then(|| value.to_owned())
 }
 
 /// An error with its causes.

@@ -131,7 +131,7 @@ pub(super) fn cause<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e rustl
 
 /// What is wrong and what to do about it.
 pub(super) fn explain(error: &rustls::Error, credentials: &Credentials) -> String {
-    const SECRET: &str = "the Secret of spec.pack.http.secretRef";
+    const SECRET: &str = "the Secret that the source names in secretRef";
     match error {
         // The second: an authority that bears the name of one that is trusted.
         rustls::Error::InvalidCertificate(

@@ -50,8 +50,11 @@ impl Artifact {
             path.to_owned()
         };
         let artifact = Self { registry: registry.to_owned(), repository: path, wanted, plain };
-        // The host is checked as that of every URL.
-        artifact.url("tags/list")?;
+        // The host is checked as that of every URL, and is nothing more than a host.
+        let url = artifact.url("tags/list")?;
+        if registry != DOCKER_HUB && url.authority() != registry {
+            return Err(format!("`{registry}` is no host"));
+        }
         Ok(artifact)
     }
 
@@ -59,6 +62,12 @@ impl Artifact {
     #[must_use]
     pub fn registry(&self) -> &str {
         &self.registry
+    }
+
+    /// Path of the repository in the registry.
+    #[must_use]
+    pub fn repository(&self) -> &str {
+        &self.repository
     }
 
     /// What a token has to be good for.
@@ -160,6 +169,9 @@ mod tests {
             "oci://r/-a",
             "oci://r/a._b",
             "oci://r:99999/a",
+            "oci://r?x/a",
+            "oci://r#/a",
+            "oci://r%2f/a",
         ] {
             assert!(parsed(text).is_err(), "{text}");
         }

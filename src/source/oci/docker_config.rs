@@ -1,13 +1,14 @@
 //! Credentials for a registry, from a Secret as `kubectl create secret docker-registry` makes it, or with the keys that every
 //! source knows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 
+use super::artifact::Artifact;
 use crate::source::http::{Credentials, basic};
 
 const CONFIG: &str = ".dockerconfigjson";
@@ -17,7 +18,7 @@ const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docke
 #[derive(Deserialize)]
 struct Config {
     #[serde(default)]
-    auths: HashMap<String, Login>,
+    auths: BTreeMap<String, Login>,
 }
 
 #[derive(Deserialize)]
@@ -34,15 +35,19 @@ struct Login {
     identitytoken: String,
 }
 
-/// Reads the data of a Secret for a registry, named by host and port. The error names the key and never what stands under it.
+/// Reads the data of a Secret for an artifact. An entry may be for a registry or for a part of it; the one that says most counts.
+/// The error names the key and never what stands under it.
 ///
 /// # Errors
 /// As [`Credentials::read`]; a config that is damaged, or that does not name the registry.
-pub fn credentials(data: &BTreeMap<String, ByteString>, registry: &str) -> Result<Credentials, String> {
+pub fn credentials(data: &BTreeMap<String, ByteString>, artifact: &Artifact) -> Result<Credentials, String> {
+    let (registry, repository) = (artifact.registry(), artifact.repository());
     let Some(config) = data.get(CONFIG) else { return Credentials::read(data) };
     let config: Config = serde_json::from_slice(&config.0)
         .map_err(|error| format!("`{CONFIG}` is no docker config: line {}", error.line()))?;
-    let login = config.auths.iter().find(|(name, _)| same(name, registry)).map(|(_, login)| login);
+    let fits =
+        config.auths.iter().filter_map(|(name, login)| Some((fit(name, registry, repository)?, login)));
+    let login = fits.max_by_key(|(fit, _)| *fit).map(|(_, login)| login);
     let Some(login) = login else {
         return Err(format!("`{CONFIG}` has no entry for {registry}"));
     };
@@ -81,11 +86,19 @@ impl Login {
     }
 }
 
-/// Whether an entry is that of a registry: it may be written as a URL.
-fn same(entry: &str, registry: &str) -> bool {
+/// How much an entry says of a repository: the length of the path that it names; `None`: nothing. It may be written as a URL.
+fn fit(entry: &str, registry: &str, repository: &str) -> Option<usize> {
     let bare = entry.strip_prefix("https://").or_else(|| entry.strip_prefix("http://")).unwrap_or(entry);
-    let host = bare.split('/').next().unwrap_or_default();
-    host.eq_ignore_ascii_case(registry) || (DOCKER_HUB.contains(&host) && DOCKER_HUB.contains(&registry))
+    let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
+    let same =
+        host.eq_ignore_ascii_case(registry) || (DOCKER_HUB.contains(&host) && DOCKER_HUB.contains(&registry));
+    // The end of the API that a URL names is no part of a repository.
+    let path = match path.trim_end_matches('/') {
+        "v1" | "v2" => "",
+        path => path,
+    };
+    let rest = repository.strip_prefix(path)?;
+    (same && (path.is_empty() || rest.is_empty() || rest.starts_with('/'))).then_some(path.len())
 }
 
 #[cfg(test)]
@@ -93,10 +106,29 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::source::oci::Wanted;
+
+    fn artifact(registry: &str) -> Artifact {
+        Artifact::parse(&format!("oci://{registry}/team/web"), Wanted::Tag("1".to_owned()), false).unwrap()
+    }
 
     fn read(config: &Value, registry: &str) -> Result<Credentials, String> {
         let data = BTreeMap::from([(CONFIG.to_owned(), ByteString(config.to_string().into_bytes()))]);
-        credentials(&data, registry)
+        credentials(&data, &artifact(registry))
+    }
+
+    #[test]
+    fn of_several_entries_the_one_that_says_most_counts() {
+        let login = |name: &str| json!({"username": name, "password": ""});
+        let all = ["r", "r/team", "r/team/web", "r/team/we", "r/other", "other/team/web", "r/team/web/x"];
+        for (some, chosen) in [(7, Some("r/team/web")), (2, Some("r/team")), (1, Some("r"))] {
+            let auths: Value = all[..some].iter().map(|name| ((*name).to_owned(), login(name))).collect();
+            let shown = read(&json!({"auths": auths}), "r").ok().and_then(|found| found.authorization);
+            let expected = chosen.map(|name| basic(name, "").unwrap());
+            assert_eq!(shown, expected, "of {some}");
+        }
+        let hub = json!({"auths": {"https://index.docker.io/v1/access-token": login("no"), "https://index.docker.io/v1/": login("yes")}});
+        assert_eq!(read(&hub, "docker.io").unwrap().authorization, Some(basic("yes", "").unwrap()));
     }
 
     #[test]
@@ -141,11 +173,11 @@ mod tests {
     fn the_keys_of_other_sources_are_known_too() {
         let text = |text: &str| ByteString(text.as_bytes().to_vec());
         let data = BTreeMap::from([("username".to_owned(), text("a")), ("password".to_owned(), text("b"))]);
-        assert_eq!(credentials(&data, "r").unwrap().authorization.unwrap(), "Basic YTpi");
+        assert_eq!(credentials(&data, &artifact("r")).unwrap().authorization.unwrap(), "Basic YTpi");
         let data = BTreeMap::from([
             (CONFIG.to_owned(), text(r#"{"auths": {"r": {"username": "a", "password": "b"}}}"#)),
             ("ca.crt".to_owned(), text("no certificate")),
         ]);
-        assert!(credentials(&data, "r").unwrap_err().contains("`ca.crt`"));
+        assert!(credentials(&data, &artifact("r")).unwrap_err().contains("`ca.crt`"));
     }
 }

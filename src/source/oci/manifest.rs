@@ -35,9 +35,14 @@ pub(super) struct Blob {
     pub size: u64,
 }
 
-impl From<&Descriptor> for Blob {
-    fn from(of: &Descriptor) -> Self {
-        Self { digest: of.digest().to_string(), size: of.size() }
+impl Blob {
+    fn of(of: &Descriptor) -> Result<Self, String> {
+        let digest = of.digest().to_string();
+        if digest.starts_with("sha256:") {
+            Ok(Self { digest, size: of.size() })
+        } else {
+            Err(format!("it names the digest {digest}, and only SHA-256 is supported"))
+        }
     }
 }
 
@@ -66,7 +71,8 @@ pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Found, String> {
 fn in_index(index: &ImageIndex) -> Result<Found, String> {
     let worth =
         |of: &&Descriptor| of.artifact_type().as_ref().is_none_or(|kind| OURS.contains(&text(kind).as_str()));
-    let some: Vec<Blob> = index.manifests().iter().filter(worth).take(MANIFESTS).map(Blob::from).collect();
+    let some: Vec<Blob> =
+        index.manifests().iter().filter(worth).take(MANIFESTS).map(Blob::of).collect::<Result<_, _>>()?;
     if some.is_empty() {
         return Err("its index names no manifest of a pack or chart".to_owned());
     }
@@ -77,7 +83,7 @@ fn in_manifest(manifest: &ImageManifest) -> Result<Blob, String> {
     let is_archive = |layer: &&Descriptor| [PACK, CHART].contains(&text(layer.media_type()).as_str());
     let mut archives = manifest.layers().iter().filter(is_archive);
     match (archives.next(), archives.next()) {
-        (Some(archive), None) => Ok(archive.into()),
+        (Some(archive), None) => Blob::of(archive),
         (Some(_), Some(_)) => Err("its manifest has several layers with a pack or chart".to_owned()),
         (None, _) => {
             let kind = manifest.artifact_type().as_ref().unwrap_or_else(|| manifest.config().media_type());
@@ -134,11 +140,14 @@ mod tests {
         let two = manifest(&[layer(PACK, '1'), layer(CHART, '2')]);
         let mut wrong = manifest(&[layer(PACK, '1')]);
         wrong["layers"][0]["digest"] = json!("../../etc");
+        let mut long = manifest(&[layer(PACK, '1')]);
+        long["layers"][0]["digest"] = json!(format!("sha512:{}", "1".repeat(128)));
         for (of, said) in [
             (&image, "`application/vnd.oci.image.config.v1+json`"),
             (&typed, "`application/vnd.example`"),
             (&two, "several layers"),
             (&wrong, "damaged"),
+            (&long, "only SHA-256"),
             (&json!([]), "no JSON object"),
             (&json!({}), "damaged"),
         ] {

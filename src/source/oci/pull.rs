@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use http::header::{HeaderMap, LINK};
 use http::{HeaderValue, Method, StatusCode};
-use oci_spec::distribution::TagList;
+use serde::Deserialize;
 
 use super::artifact::{Artifact, Wanted};
 use super::challenge::{Challenge, challenge, token_url};
@@ -21,10 +22,12 @@ const SECRET: &str = "spec.pack.oci.secretRef";
 const MANIFEST: u64 = 4 << 20;
 /// Bytes of a token server's answer.
 const TOKEN: u64 = 64 << 10;
-/// Pages of tags, their bytes, and the tags on all of them.
-const PAGES: usize = 100;
+/// Pages of tags, their bytes together, and the tags on all of them. Some registries give a hundred on each page.
+const PAGES: usize = 250;
 const PAGE: u64 = 4 << 20;
 const TAGS: usize = 20_000;
+/// Characters of a tag, by the distribution specification.
+const TAG: usize = 128;
 const DIGEST: &str = "docker-content-digest";
 
 /// Pulls the archive of an artifact, on behalf of a release in `namespace`; `Unchanged` if its manifest is the known one, whose
@@ -49,6 +52,13 @@ pub(in crate::source) async fn pull(
         Pull { client, namespace, artifact, credentials, tokens, id, authorization, inside: false };
     let answer = client.within(artifact, pull.answer(known)).await;
     if pull.inside { withhold(artifact, answer) } else { answer }
+}
+
+/// A page of a list of tags. Without any tag some registries write null.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    tags: Option<Vec<String>>,
 }
 
 struct Pull<'a> {
@@ -109,35 +119,45 @@ impl Pull<'_> {
         }
     }
 
+    /// All tags that stand for a version.
     async fn tags(&mut self) -> Result<Vec<String>, Error> {
-        let first = self.url("tags/list?n=1000")?;
-        let (mut url, mut tags) = (first.clone(), Vec::new());
-        for _ in 0..PAGES {
-            let reply = self.ask(Method::GET, &url, "application/json", "list of tags", PAGE).await?;
-            let reply = self.checked(reply)?;
-            let page: TagList = serde_json::from_slice(&reply.bytes)
-                .map_err(|error| self.unsupported(format!("its list of tags is damaged: {error}")))?;
-            tags.extend_from_slice(page.tags());
+        let too_many = |what: String| {
+            let why = format!("it has more than {what} of tags: name one in spec.pack.oci.tag");
+            Error::NoVersion { what: self.artifact.to_string(), why }
+        };
+        let (too_long, too_many) =
+            (too_many(format!("{PAGE} bytes")), too_many(format!("{TAGS}, or {PAGES} pages")));
+        let mut url = self.url("tags/list?n=1000")?;
+        let (mut visited, mut tags, mut left) = (Vec::new(), Vec::new(), PAGE);
+        while visited.len() < PAGES {
+            let reply = match self.ask(Method::GET, &url, "application/json", "list of tags", left).await {
+                Err(Error::Pack { error: pack::Error::TooLarge { .. }, .. }) => return Err(too_long),
+                other => self.checked(other?)?,
+            };
+            left = left.saturating_sub(reply.bytes.len() as u64);
+            let page: Page = serde_json::from_slice(&reply.bytes).map_err(|error| Error::Unreachable {
+                url: url.to_string(),
+                message: format!("its list of tags is damaged: {error}"),
+            })?;
+            let usable = |tag: &String| tag.len() <= TAG && versions::version_of_tag(tag).is_some();
+            tags.extend(page.tags.unwrap_or_default().into_iter().filter(usable));
             if tags.len() > TAGS {
-                break;
+                return Err(too_many);
             }
-            match next_page(&url, &reply)? {
-                // Its link leads elsewhere: credentials are not for there.
-                Some(next) if !first.trusts(&next) => {
-                    let why = format!("its list of tags goes on at {next}, another host");
-                    return Err(Error::Redirect { url: first.to_string(), why });
-                }
-                Some(next) => url = next,
-                None => return Ok(tags),
+            let Some(next) = next_page(&url, &reply.headers)? else { return Ok(tags) };
+            visited.push(std::mem::replace(&mut url, next));
+            if visited.contains(&url) {
+                let why = "its list of tags goes on in a loop".to_owned();
+                return Err(Error::Redirect { url: url.to_string(), why });
             }
         }
-        Err(self.unsupported(format!("it has more than {TAGS} tags: name one in spec.pack.oci.tag")))
+        Err(too_many)
     }
 
     async fn manifest(&mut self, wanted: &str) -> Result<Found, Error> {
         let url = self.url(&format!("manifests/{wanted}"))?;
         let reply = self.ask(Method::GET, &url, manifest::ACCEPTED, "manifest", MANIFEST).await?;
-        let reply = self.checked(reply)?;
+        let reply = reply.checked(&url, self.credentials, SECRET)?;
         same(&url, wanted, &reply.bytes)?;
         manifest::read(&reply.headers, &reply.bytes).map_err(|why| self.unsupported(why))
     }
@@ -168,7 +188,7 @@ impl Pull<'_> {
             Err(Error::Pack { error: pack::Error::TooLarge { .. }, .. }) => {
                 return Err(corrupt("more bytes".to_owned()));
             }
-            other => self.checked(other?)?,
+            other => other?.checked(&url, self.credentials, SECRET)?,
         };
         if reply.bytes.len() as u64 != *size {
             return Err(corrupt(format!("{} bytes", reply.bytes.len())));
@@ -187,6 +207,9 @@ impl Pull<'_> {
         limit: u64,
     ) -> Result<Reply, Error> {
         let mut asked = false;
+        // A blob is the last that is asked for.
+        let registry = self.url("")?;
+        let onward = (what != "archive").then_some(&registry);
         loop {
             let authorization = self.authorization.clone();
             let call = Call {
@@ -195,6 +218,7 @@ impl Pull<'_> {
                 authorization: authorization.as_ref(),
                 what,
                 limit,
+                onward,
                 ..self.client.call(self.namespace, url, self.credentials)
             };
             let reply = self.client.send(&call, &mut self.inside).await?;
@@ -204,7 +228,7 @@ impl Pull<'_> {
             }
             asked = true;
             match challenge(&reply.headers) {
-                Some(Challenge::Basic) if authorization.is_none() => {
+                Some(Challenge::Basic) if authorization != self.credentials.authorization => {
                     self.authorization.clone_from(&self.credentials.authorization);
                 }
                 Some(Challenge::Bearer { realm, service, scope }) if !self.has_bearer() => {
@@ -242,6 +266,7 @@ impl Pull<'_> {
         let call = Call {
             accept: "application/json",
             authorization: self.credentials.authorization.as_ref(),
+            onward: Some(registry),
             what: "token",
             limit: TOKEN,
             ..self.client.call(self.namespace, &url, self.credentials)
@@ -267,7 +292,7 @@ impl Pull<'_> {
     }
 
     fn url(&self, rest: &str) -> Result<Url, Error> {
-        let invalid = |why| Error::Invalid { what: "spec.pack.oci.repository".to_owned(), why };
+        let invalid = |why| Error::Invalid { what: "spec.pack.oci".to_owned(), why };
         self.artifact.url(rest).map_err(invalid)
     }
 }
@@ -286,16 +311,57 @@ fn is_sha256(text: &str) -> bool {
     hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Where a list goes on: `Link: <…>; rel="next"`.
-fn next_page(url: &Url, reply: &Reply) -> Result<Option<Url>, Error> {
-    let link = reply.headers.get(http::header::LINK).and_then(|value| value.to_str().ok());
-    let Some(link) = link.filter(|link| link.contains("rel=\"next\"") || link.contains("rel=next")) else {
-        return Ok(None);
+/// Where a list goes on: `Link: <…>; rel="next"`, on the same host.
+fn next_page(url: &Url, headers: &HeaderMap) -> Result<Option<Url>, Error> {
+    let texts = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
+    let links = texts.flat_map(|text| text.split(',')).filter_map(|link| link.trim().split_once('>'));
+    let is_next = |parameter: &str| {
+        let (name, value) = parameter.split_once('=').unwrap_or_default();
+        name.trim().eq_ignore_ascii_case("rel") && value.trim().trim_matches('"').eq_ignore_ascii_case("next")
     };
-    let target = link.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(target, _)| target);
+    let mut next = links.filter(|(_, parameters)| parameters.split(';').any(is_next));
+    let Some((target, _)) = next.next() else { return Ok(None) };
     let refused = |why: String| Error::Redirect { url: url.to_string(), why };
-    let target = target.ok_or_else(|| refused("its list of tags goes on at what is no link".to_owned()))?;
-    url.join(target)
-        .map(Some)
-        .map_err(|why| refused(format!("its list of tags goes on at a URL that is refused: {why}")))
+    let found = url
+        .join(target.trim_start_matches('<'))
+        .map_err(|why| refused(format!("its list of tags goes on at a URL that is refused: {why}")))?;
+    if url.trusts(&found) {
+        Ok(Some(found))
+    } else {
+        // Credentials are not for there.
+        Err(refused(format!("its list of tags goes on at {found}: another host, port or scheme")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_list_goes_on_where_the_link_called_next_leads_on_the_same_host() {
+        let url = Url::parse("https://r/v2/a/tags/list?n=1000").unwrap();
+        let next = |links: &[&'static str]| {
+            let headers = links.iter().map(|link| (LINK, HeaderValue::from_static(link))).collect();
+            next_page(&url, &headers)
+                .map(|next| next.map(|next| next.uri().to_string()))
+                .map_err(|error| error.reason())
+        };
+        let found = Ok(Some("https://r/v2/a/tags/list?last=x".to_owned()));
+        for links in [
+            &["</v2/a/tags/list?last=x>; rel=\"next\""][..],
+            &["<https://r/v2/a/tags/list?last=x>;rel=next"],
+            &["</v2/a/tags/list?last=0>; rel=\"prev\", </v2/a/tags/list?last=x>; rel=\"next\""],
+            &["</v2/a/tags/list?last=0>; rel=prev", "</v2/a/tags/list?last=x>; title=a; REL=Next"],
+        ] {
+            assert_eq!(next(links), found, "{links:?}");
+        }
+        for links in [&[][..], &["</x>; rel=prev"], &["</x>; rel=nextfoo"], &["nothing"]] {
+            assert_eq!(next(links), Ok(None), "{links:?}");
+        }
+        for link in ["<https://other/x>; rel=next", "<http://r/x>; rel=next", "<https://u:p@r/x>; rel=next"] {
+            assert_eq!(next(&[link]), Err("SourceRedirectRefused"), "{link}");
+        }
+    }
 }

@@ -13,17 +13,18 @@ const TOKENS: usize = 1000;
 const BYTES: usize = 4 << 20;
 /// A token that does not say how long it is good for is good for so long, by the registries' token specification.
 const LIFETIME: Duration = Duration::from_mins(1);
+/// Nor is it used for longer than this, so that a server that changes its mind is asked again.
+const LIFETIME_MAX: Duration = Duration::from_mins(60);
 /// It is not used up to its last second: clocks differ, and a request takes time.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// What a token server answers.
 #[derive(Deserialize)]
 pub(super) struct Answer {
-    #[serde(default)]
-    token: String,
-    #[serde(default)]
-    access_token: String,
-    expires_in: Option<u64>,
+    token: Option<String>,
+    access_token: Option<String>,
+    /// In seconds. Some servers write it as a text.
+    expires_in: Option<serde_json::Value>,
 }
 
 /// A token that was asked for.
@@ -37,14 +38,15 @@ pub(super) struct Token {
 impl Answer {
     /// The token that was given at `now`, if there is one.
     pub(super) fn token(self, now: Instant) -> Option<Token> {
-        let text = if self.token.is_empty() { self.access_token } else { self.token };
-        if text.is_empty() {
-            return None;
-        }
+        let text = [self.token, self.access_token].into_iter().flatten().find(|text| !text.is_empty())?;
         let mut authorization = HeaderValue::from_str(&format!("Bearer {text}")).ok()?;
         authorization.set_sensitive(true);
-        let lifetime = self.expires_in.map_or(LIFETIME, Duration::from_secs);
-        let until = now.checked_add(lifetime.saturating_sub(MARGIN)).unwrap_or(now);
+        let seconds = self
+            .expires_in
+            .as_ref()
+            .and_then(|value| value.as_u64().or_else(|| value.as_str()?.parse().ok()));
+        let lifetime = seconds.map_or(LIFETIME, Duration::from_secs).min(LIFETIME_MAX);
+        let until = now + lifetime.saturating_sub(MARGIN);
         Some(Token { authorization, until })
     }
 }
@@ -87,6 +89,8 @@ mod tests {
             (r#"{"token": "t"}"#, 50),
             (r#"{"access_token": "t", "expires_in": 300}"#, 290),
             (r#"{"token": "t", "access_token": "u", "expires_in": 20}"#, 10),
+            (r#"{"token": "t", "access_token": null, "expires_in": "20"}"#, 10),
+            (r#"{"token": "t", "expires_in": 18446744073709551615}"#, 3590),
         ] {
             tokens.put("a", answer(text, now).unwrap());
             let at = |seconds| tokens.get("a", now + Duration::from_secs(seconds));
@@ -101,10 +105,7 @@ mod tests {
     fn what_is_no_token_is_none() {
         let now = Instant::now();
         assert!(answer("{}", now).is_none());
+        assert!(answer(r#"{"token": "", "access_token": ""}"#, now).is_none());
         assert!(answer(r#"{"token": "a\nb"}"#, now).is_none());
-        let forever = answer(&format!(r#"{{"token": "t", "expires_in": {}}}"#, u64::MAX), now).unwrap();
-        let tokens = Tokens::default();
-        tokens.put("a", forever);
-        assert_eq!(tokens.get("a", now), None, "a time that cannot be told is over");
     }
 }

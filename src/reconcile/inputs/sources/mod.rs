@@ -10,6 +10,7 @@ mod http;
 mod object;
 mod oci;
 mod path;
+mod repository;
 #[cfg(test)]
 mod stand;
 
@@ -56,6 +57,7 @@ pub(in crate::reconcile) fn source(from: &PackFrom) -> &dyn Source {
         PackFrom::Object(source) => source,
         PackFrom::Http(source) => source,
         PackFrom::Oci(source) => source,
+        PackFrom::Repository(source) => source,
         PackFrom::Path(source) => source,
     }
 }
@@ -156,6 +158,12 @@ mod tests {
             (
                 json!({"oci": {"repository": "oci://r/web", "secretRef": {"name": "p"}}}),
                 "oci",
+                &["Secret apps/p"],
+                true,
+            ),
+            (
+                json!({"repository": {"url": "https://example.com", "name": "web", "secretRef": {"name": "p"}}}),
+                "repository",
                 &["Secret apps/p"],
                 true,
             ),

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, HeaderMap, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -13,8 +13,10 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use super::{Answer, Call, Client, PIECE, describe, unreachable};
 use crate::pack;
 use crate::source::Error;
-use crate::source::http::Credentials;
+use crate::source::http::{Credentials, Validators};
 
+/// Validators longer than this are not kept.
+const VALIDATOR: usize = 1024;
 /// A server may not ask for a longer pause than this.
 const PAUSE_MAX: Duration = Duration::from_mins(60);
 
@@ -29,6 +31,14 @@ pub(in crate::source) struct Reply {
 }
 
 impl Reply {
+    /// What tells this content from the next.
+    pub(in crate::source) fn validators(&self) -> Validators {
+        Validators {
+            etag: validator(&self.headers, ETAG),
+            last_modified: validator(&self.headers, LAST_MODIFIED),
+        }
+    }
+
     /// The answer, if it is a success; else what that means. `field` is where a release names the Secret.
     pub(in crate::source) fn checked(
         self,
@@ -38,6 +48,7 @@ impl Reply {
     ) -> Result<Self, Error> {
         let url = what.to_string();
         let status = self.status.as_u16();
+        let wait = pause(&self.headers, Timestamp::now());
         let cure = || {
             if credentials.identify() {
                 format!("check the credentials in the Secret of {field}")
@@ -50,12 +61,15 @@ impl Reply {
             StatusCode::NOT_FOUND | StatusCode::GONE => Err(Error::NotFound { what: url }),
             StatusCode::UNAUTHORIZED => Err(Error::Unauthorized { url, status, cure: cure() }),
             StatusCode::FORBIDDEN => Err(Error::Denied { url, cure: cure() }),
-            StatusCode::TOO_MANY_REQUESTS => {
-                Err(Error::Throttled { url, wait: pause(&self.headers, Timestamp::now()) })
-            }
-            _ => Err(Error::Status { url, status }),
+            StatusCode::TOO_MANY_REQUESTS => Err(Error::Throttled { url, wait }),
+            _ => Err(Error::Status { url, status, wait }),
         }
     }
+}
+
+fn validator(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    (value.len() <= VALIDATOR).then(|| value.to_owned())
 }
 
 /// How long a server wants to be left alone: `Retry-After` in seconds or as a date.
@@ -68,7 +82,7 @@ fn pause(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
             Duration::try_from(until.duration_since(now)).ok()?
         }
     };
-    Some(pause.min(PAUSE_MAX))
+    Some(pause.min(PAUSE_MAX)).filter(|pause| !pause.is_zero())
 }
 
 impl Client {
@@ -157,6 +171,7 @@ mod tests {
             ("7", Some(7)),
             (" 120 ", Some(120)),
             ("86400", Some(3600)),
+            ("0", None),
             ("Sun, 01 Mar 2026 12:00:30 GMT", Some(30)),
             ("Sun, 01 Mar 2026 11:59:30 GMT", None),
             ("soon", None),

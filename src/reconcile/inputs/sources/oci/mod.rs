@@ -12,6 +12,7 @@ use crate::reconcile::Error;
 use crate::source;
 use crate::source::fetch::Location;
 use crate::source::oci::{Artifact, Wanted, credentials};
+use crate::source::versions;
 
 impl Source for FromOci {
     fn kind(&self) -> &'static str {
@@ -31,16 +32,18 @@ impl Source for FromOci {
     fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
         async move {
             let artifact = self.artifact();
-            let registry =
-                artifact.as_ref().map(|artifact| artifact.registry().to_owned()).unwrap_or_default();
+            let read = |data: &_| match &artifact {
+                Ok(artifact) => credentials(data, artifact),
+                Err(error) => Err(error.to_string()),
+            };
             let from = Fetched {
                 fixed: artifact.as_ref().is_ok_and(Artifact::is_fixed),
-                location: artifact.map(Location::Oci),
+                location: artifact.clone().map(Location::Oci),
                 // That of the manifest is part of the artifact's name.
                 digest: None,
                 secret: self.secret.as_deref(),
                 field: "spec.pack.oci.secretRef",
-                read: &|data| credentials(data, &registry),
+                read: &read,
             };
             fetched::look_up(from, using).await
         }
@@ -50,13 +53,17 @@ impl Source for FromOci {
 
 impl FromOci {
     fn artifact(&self) -> Result<Artifact, source::Error> {
+        let invalid = |field: &str, why| source::Error::Invalid { what: field.to_owned(), why };
         let wanted = match &self.which {
             WhichTag::Tag(tag) => Wanted::Tag(tag.clone()),
-            WhichTag::Range(range) => Wanted::Range(range.clone()),
+            WhichTag::Range(range) => {
+                versions::check(range).map_err(|why| invalid("spec.pack.oci.semver", why.to_string()))?;
+                Wanted::Range(range.clone())
+            }
             WhichTag::Digest(digest) => Wanted::Digest(digest.clone()),
         };
-        let invalid = |why| source::Error::Invalid { what: "spec.pack.oci.repository".to_owned(), why };
-        Artifact::parse(&self.repository, wanted, self.insecure).map_err(invalid)
+        Artifact::parse(&self.repository, wanted, self.insecure)
+            .map_err(|why| invalid("spec.pack.oci.repository", why))
     }
 }
 
