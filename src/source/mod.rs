@@ -11,6 +11,7 @@ pub mod lru;
 pub mod path;
 mod validators;
 pub mod values;
+pub mod versions;
 
 pub use error::Error;
 
