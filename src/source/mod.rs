@@ -9,6 +9,7 @@ mod error;
 pub mod http;
 pub mod lru;
 pub mod path;
+pub mod repository;
 mod validators;
 pub mod values;
 pub mod versions;

@@ -133,7 +133,8 @@ fn is_own_name(key: &str) -> bool {
     !is_null(key) && key != "<<" && !key.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c))
 }
 
-fn is_null(text: &str) -> bool {
+/// Whether a plain scalar is null.
+pub(crate) fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 

@@ -5,6 +5,7 @@ mod emit;
 mod limits;
 mod parse;
 
+pub(crate) use direct::is_null;
 pub use emit::{join, to_yaml};
 pub use parse::{parse_documents, parse_lenient, parse_value};
 
