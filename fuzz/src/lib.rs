@@ -1,6 +1,7 @@
 //! What must hold for any bytes. Each function panics when it does not; the fuzzer looks for such bytes, and
 //! `tests/behaviour/corpus.rs` replays what is kept of them with every test run.
 
+pub mod index;
 pub mod layers;
 pub mod parts;
 
@@ -21,7 +22,7 @@ use sherpack_operator::storage::codec::{self, Compression, MacKey};
 type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("archive", archive),
     ("yaml", yaml),
     ("template", template),
@@ -31,6 +32,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("schema", schema),
     ("parts", parts::parts),
     ("layers", layers::layers),
+    ("index", index::index),
 ];
 
 const DEFINITION: &[u8] = b"apiVersion: sherpack/v1\nmetadata: {name: web, version: 1.0.0}\n";
