@@ -1,7 +1,7 @@
 //! Ranges of versions as people write them in packs and charts.
 //!
 //! A range is a list of comparators, all of which must hold, separated by commas or spaces; `||` separates alternatives;
-//! `x` and `*` stand for any part; `1.2 - 1.4` is `>=1.2, <=1.4`. One parser serves two readers: [`matches`] asks about a
+//! `x` and `*` stand for any part; `1.2 - 1.4` is `>=1.2, <=1.4`. One parser serves two readers: [`matches()`] asks about a
 //! version that is there already, [`Range`] chooses one of many. They differ in pre-releases, and in a bare `1.2`.
 
 use semver::{BuildMetadata, Comparator, Op, Prerelease, Version, VersionReq};
@@ -217,8 +217,8 @@ fn holds(comparator: &Comparator, version: &Version) -> bool {
         Op::Less => at < from,
         Op::LessEq => at <= from || partial,
         Op::Tilde => at >= from && same_minor,
-        Op::Caret if *major > 0 || minor.is_none() => at >= from && same_major,
-        Op::Caret if minor.is_some_and(|minor| minor > 0) || patch.is_none() => at >= from && same_minor,
+        Op::Caret if *major > 0 => at >= from && same_major,
+        Op::Caret if minor.is_some_and(|minor| minor > 0) => at >= from && same_minor,
         Op::Caret => at >= from && same_minor && patch.is_none_or(|patch| version.patch == patch),
         // `Exact`: the parser makes no other.
         _ if patch.is_none() => at >= from && same_minor,

@@ -301,6 +301,7 @@ fn a_server_is_left_alone_for_as_long_as_it_wants_and_its_releases_know_why() {
     scene.later(Duration::from_secs(40));
     let (wake, again) = scene.ends(Ended::Failed(throttled(30)), Duration::from_secs(40));
     assert_eq!((wake, again), (vec!["web".to_owned()], Some(Duration::from_secs(30))));
+    assert_eq!(scene.asks("web", ANY).0, Look::Failed(throttled(30)));
     for wants in [(None, false, Some("now")), NEW] {
         let told = scene.asks("other", wants);
         assert_eq!(told, (Look::Failed(throttled(30)), false), "no newer look can be had: {wants:?}");

@@ -81,8 +81,10 @@ pub enum Unreadable {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Node<'i> {
     Text(Cow<'i, str>),
-    /// Null, or an alias of what is no short scalar: a list or map that is written elsewhere is not read here.
+    /// Null.
     Nothing,
+    /// An alias of what is no short text: a list or map that is written elsewhere is not read here.
+    Elsewhere,
     /// A list begins.
     List,
     /// A map begins.
@@ -137,7 +139,7 @@ impl<'i> Nodes<'i> {
                     return Ok(Node::Map);
                 }
                 Event::Alias(anchor) => {
-                    return Ok(self.anchored.get(&anchor).cloned().map_or(Node::Nothing, Node::Text));
+                    return Ok(self.anchored.get(&anchor).cloned().map_or(Node::Elsewhere, Node::Text));
                 }
                 Event::SequenceEnd | Event::MappingEnd | Event::DocumentEnd | Event::StreamEnd => {
                     return Ok(Node::End);
@@ -154,7 +156,7 @@ impl<'i> Nodes<'i> {
             match self.next()? {
                 Node::List | Node::Map => open += 1,
                 Node::End => open -= 1,
-                Node::Text(_) | Node::Nothing => {}
+                Node::Text(_) | Node::Nothing | Node::Elsewhere => {}
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ use crate::pack::shown;
 pub const MAX_BYTES: usize = 50 << 20;
 /// Versions of all packs together.
 pub const MAX_ENTRIES: usize = 20_000;
+const MAX_BLANKS: usize = 64 << 10;
 const MAX_NAME: usize = 253;
 const MAX_VERSION: usize = 128;
 const MAX_URL: usize = 2048;
@@ -26,14 +27,18 @@ pub fn parse(bytes: &[u8]) -> Result<Index, Unreadable> {
     if bytes.len() > MAX_BYTES {
         return Err(Unreadable::TooLarge { bytes: bytes.len(), max: MAX_BYTES });
     }
+    // The parser keeps blanks in memory until it knows what they are.
+    if bytes.split(|byte| !byte.is_ascii_whitespace()).any(|blanks| blanks.len() > MAX_BLANKS) {
+        return Err(Unreadable::NotAnIndex { why: format!("it has more than {MAX_BLANKS} blanks in a row") });
+    }
     let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::NotText)?;
-    let mut nodes = Nodes::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let mut nodes = Nodes::new(text);
     let not = |why: &str| Unreadable::NotAnIndex { why: why.to_owned() };
     match nodes.next()? {
         Node::Map => {}
         Node::End | Node::Nothing => return Err(not("it is empty")),
         Node::Text(_) => return Err(not("it is a text")),
-        Node::List => return Err(not("it is a list")),
+        Node::List | Node::Elsewhere => return Err(not("it is a list")),
     }
     let mut version: Option<Cow<'_, str>> = None;
     let mut packs = None;

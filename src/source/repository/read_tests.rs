@@ -113,12 +113,17 @@ fn an_entry_that_cannot_be_used_is_left_out_and_counted() {
         "text",
         "[a, [b], {c: d}]",
         "*list",
+        "{name: a, version: 1.0.0, urls: *list}",
+        "{name: a, version: 1.0.0, urls: [*list]}",
+        "{name: a, version: 1.0.0, urls: [*none]}",
         "{}",
         &format!("{{name: {}, version: 1.0.0, urls: [x]}}", "n".repeat(254)),
         &format!("{{name: a, version: 1.0.0-{}, urls: [x]}}", "v".repeat(123)),
         &format!("{{name: a, version: 1.0.0, urls: [{}]}}", "u".repeat(2049)),
     ] {
-        let text = format!("apiVersion: v1\nlist: &list [1]\nentries: {{a: [{good}, {bad}, {good}]}}\n");
+        let text = format!(
+            "apiVersion: v1\nlist: &list [1]\nnone: &none ~\nentries: {{a: [{good}, {bad}, {good}]}}\n"
+        );
         let index = read(&text);
         assert_eq!(entries(&index), "a 1.0.0 x; a 1.0.0 x", "{text}");
         assert_eq!(index.skipped(), 1, "{text}");
@@ -130,10 +135,13 @@ fn an_entry_that_cannot_be_used_is_left_out_and_counted() {
         "u".repeat(2048)
     );
     assert_eq!(read(&longest).versions(), 1);
-    for (packs, skipped) in
-        [("a: text", 1), ("a: {b: [c]}", 1), ("'': [{name: a, version: 1.0.0, urls: [x]}]", 1)]
-    {
-        let index = read(&format!("apiVersion: v1\nentries: {{{packs}, b: [{good}]}}\n"));
+    for (packs, skipped) in [
+        ("a: *list", 1),
+        ("a: text", 1),
+        ("a: {b: [c]}", 1),
+        ("'': [{name: a, version: 1.0.0, urls: [x]}]", 1),
+    ] {
+        let index = read(&format!("apiVersion: v1\nlist: &list [1]\nentries: {{{packs}, b: [{good}]}}\n"));
         assert_eq!((entries(&index).as_str(), index.skipped()), ("b 1.0.0 x", skipped), "{packs}");
     }
     let long = format!("apiVersion: v1\nentries:\n  ? {}\n  : [{good}, {good}]\n", "n".repeat(254));
@@ -142,9 +150,10 @@ fn an_entry_that_cannot_be_used_is_left_out_and_counted() {
 
 #[test]
 fn a_digest_that_is_no_sha256_is_flagged() {
-    for digest in ["md5:0", "[a]", "0123", "{a: b}"] {
+    let long = "0".repeat(2049);
+    for digest in ["md5:0", "[a]", "0123", "{a: b}", "*list", "*long"] {
         let text = format!(
-            "apiVersion: v1\nentries: {{a: [{{name: a, version: 1.0.0, urls: [x], digest: {digest}}}]}}\n"
+            "apiVersion: v1\nlist: &list [1]\nlong: &long {long}\nentries: {{a: [{{name: a, version: 1.0.0, urls: [x], digest: {digest}}}]}}\n"
         );
         assert_eq!(read(&text).find("a", None).unwrap().digest, Digest::Invalid, "{digest}");
     }
@@ -171,6 +180,8 @@ fn what_is_no_index_is_refused() {
         ("apiVersion: v2\nentries: {}", "its apiVersion is `v2`, and only `v1` is known"),
         ("apiVersion: v1\nentries: []", "its entries are no map"),
         ("apiVersion: v1\nentries: text", "its entries are no map"),
+        ("x: &x {}\napiVersion: v1\nentries: *x", "its entries are no map"),
+        ("x: &x []\napiVersion: *x\nentries: {}", "it has no apiVersion"),
         ("apiVersion: v1\n---\napiVersion: v1\n", "a second document begins at line 2"),
         ("apiVersion: v1\nentries: {}\nentries: {}\n", "line 3 of the index repeats the key `entries`"),
         ("apiVersion: v1\nentries: {}\napiVersion: v1\n", "line 3 of the index repeats the key `apiVersion`"),
@@ -215,7 +226,7 @@ fn a_bomb_of_aliases_stays_small() {
     }
     text.push_str("entries: {a: [*a59, {name: a, version: 1.0.0, urls: *a59}], b: *a59}\n");
     let index = read(&text);
-    assert_eq!((index.versions(), index.skipped()), (0, 2), "an alias of a list is nothing");
+    assert_eq!((index.versions(), index.skipped()), (0, 3), "an alias of a list is not followed");
 }
 
 #[test]
@@ -223,4 +234,12 @@ fn too_deep_a_nesting_is_an_error_and_not_a_crash() {
     for text in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(100_000)] {
         assert!(parse(format!("apiVersion: v1\nx:\n {text}").as_bytes()).is_err());
     }
+}
+
+#[test]
+fn blanks_without_end_are_refused_before_they_are_parsed() {
+    let blank = |count: usize| format!("apiVersion: v1\n{}entries: {{}}\n", "\n".repeat(count));
+    assert!(parse(blank(1000).as_bytes()).is_ok());
+    let error = parse(blank(1 << 20).as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("blanks in a row"), "{error}");
 }
