@@ -94,7 +94,7 @@ fn an_artifact_is_named_by_digest_range_or_tag() {
         (json!({}), WhichTag::Tag("latest".to_owned())),
         (json!({"tag": "1.0.0"}), WhichTag::Tag("1.0.0".to_owned())),
         (json!({"tag": "1.0.0", "semver": "1.x"}), WhichTag::Range("1.x".to_owned())),
-        (json!({"semver": "1.x", "digest": hex}), WhichTag::Digest(hex.clone())),
+        (json!({"semver": "1.x", "digest": hex}), WhichTag::Digest(hex)),
     ] {
         let PackFrom::Oci(from) = settings(of(more.clone())).pack else { panic!("no artifact: {more}") };
         assert_eq!((from.which, from.secret, from.insecure), (which, None, false), "{more}");

@@ -19,7 +19,7 @@ pub(super) fn challenge(headers: &HeaderMap) -> Option<Challenge> {
 }
 
 fn known(value: &str) -> Option<Challenge> {
-    let (scheme, rest) = value.trim().split_once(' ').unwrap_or((value.trim(), ""));
+    let (scheme, rest) = value.trim().split_once(' ').unwrap_or_else(|| (value.trim(), ""));
     if scheme.eq_ignore_ascii_case("basic") {
         return Some(Challenge::Basic);
     }
