@@ -29,7 +29,7 @@ trap : INT TERM HUP
 cat >/dev/null
 kill $!
 wait
-rm -rf "$HOME"
+rm -rf "$TMPDIR"
 "#;
 
 /// A running source-controller. It ends when the value is dropped; its objects stay, with their finalizers.
@@ -84,8 +84,8 @@ impl Flux {
         flux
     }
 
-    /// Asks for a look at the source of an object such as `GitRepository/app`, and waits until it was made; gives the
-    /// object. One that is suspended is never looked at.
+    /// Asks for a look at the source of an object such as `GitRepository/app`, and waits until it was made, in whatever
+    /// way it ended; gives the object. One that is suspended is never looked at.
     pub async fn reconcile(&self, objects: &Objects, what: &str) -> Value {
         let at = jiff::Timestamp::now().to_string();
         objects.edit(what, "test-person", json!({"metadata": {"annotations": {REQUESTED_AT: at}}})).await;
