@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the real control plane for tests into target/devcluster/bin.
 #
-#   build.sh [all]     control plane, launcher, helm and an OCI registry
+#   build.sh [all]     control plane, launcher, helm, an OCI registry and Flux's source-controller
 #   build.sh cluster   control plane and launcher
 #
 # Quick when nothing changed: each part has a stamp, the hash of what it is made of.
@@ -150,6 +150,21 @@ build_registry() {
   finished registry "$hash"
 }
 
+# In a module of its own for the same reason. Its CustomResourceDefinitions are copied, so that a run needs no module cache.
+build_flux() {
+  local hash source
+  hash=$(hash_of flux/go.mod flux/go.sum build.sh)
+  fresh flux "$hash" "$bin/source-controller" "$out/flux-crds" && return
+  need_go
+  say "source-controller: about three minutes on two cores the first time, seconds from a warm Go cache"
+  go_build "$here/flux" "$bin" "" source-controller=github.com/fluxcd/source-controller
+  source=$(cd "$here/flux" && go list -m -f '{{.Dir}}' github.com/fluxcd/source-controller)
+  rm -rf "$out/flux-crds"
+  mkdir -p "$out/flux-crds"
+  install -m 644 "$source"/config/crd/bases/*.yaml "$out/flux-crds"
+  finished flux "$hash"
+}
+
 # Other server versions: only the three kube servers; the rest is shared.
 build_other_versions() {
   local dir part hash
@@ -182,5 +197,6 @@ build_other_versions
 if [[ ${1:-all} == all ]]; then
   build_helm
   build_registry
+  build_flux
 fi
 say "ready in $bin"

@@ -162,11 +162,15 @@ pub(super) async fn config(kubeconfig: &Path) -> Config {
 
 async fn install_crd(kubeconfig: &Path) {
     let client = Client::try_from(config(kubeconfig).await).unwrap();
+    install(client, &sherpack_operator::api::crd()).await;
+}
+
+/// Applies a CustomResourceDefinition and waits until it is served. Tests may do so side by side.
+pub(super) async fn install(client: Client, crd: &CustomResourceDefinition) {
     let api: Api<CustomResourceDefinition> = Api::all(client);
-    let crd = sherpack_operator::api::crd();
     let name = crd.metadata.name.clone().unwrap();
-    api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(&crd)).await.unwrap();
-    eventually("the CustomResourceDefinition is served", async || {
+    api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(crd)).await.unwrap();
+    eventually(&format!("{name} is served"), async || {
         let live = api.get(&name).await.unwrap();
         let conditions = live.status.and_then(|status| status.conditions).unwrap_or_default();
         conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True")

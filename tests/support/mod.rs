@@ -16,6 +16,8 @@
 pub mod accounts;
 pub mod changes;
 pub mod control_plane;
+pub mod flux;
+pub mod git_server;
 pub mod harness;
 pub mod helm;
 pub mod http_proxy;

@@ -48,6 +48,12 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", false),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", false),
     ("sherpack.io/v1alpha1", "SherpackRelease", true),
+    ("source.toolkit.fluxcd.io/v1", "GitRepository", true),
+    ("source.toolkit.fluxcd.io/v1", "OCIRepository", true),
+    ("source.toolkit.fluxcd.io/v1", "Bucket", true),
+    ("source.toolkit.fluxcd.io/v1", "HelmRepository", true),
+    ("source.toolkit.fluxcd.io/v1", "HelmChart", true),
+    ("source.toolkit.fluxcd.io/v1", "ExternalArtifact", true),
     ("watches.example.com/v1", "Gadget", true),
 ];
 
