@@ -27,6 +27,7 @@ mod behaviour {
     mod diff;
     mod docs;
     mod fault_engine;
+    mod flux_source;
     mod foreign_heads;
     mod forged_records;
     mod get;
@@ -85,6 +86,7 @@ mod behaviour {
     mod record_transfer;
     mod records_elsewhere;
     mod refusals;
+    mod refused_specs;
     mod repository_source;
     mod requests;
     mod restarts;
@@ -111,7 +113,6 @@ mod behaviour {
     }
     mod turns;
     mod uninstall_wait;
-    mod unsupported;
     mod values_from;
     mod waits;
     mod watches;

@@ -23,13 +23,13 @@ pub use class::Class;
 pub use ignore::{BadRule, FieldPath, IgnoreRule, Segment};
 pub use invalid::Invalid;
 pub use schema::{
-    Adopt, Approval, Compression, Contended, CrdError, CrdStatus, CrdUninstall, CrdUpgrade, Crds, Dependency,
-    Drift, DriftIgnore, DriftMode, DriftStatus, DriftTarget, DriftedObject, History, HistoryEntry,
-    HistoryStorage, ImmutableFields, Install, InstallFailure, LIST_MAX, LargeRevision, LastHandled, Lock,
-    NAME_MAX, OperationStatus, PackSource, PackStatus, PlanStatus, ReferenceKind, ReleaseReference,
-    SherpackRelease, SherpackReleaseSpec, SherpackReleaseStatus, StrictDrift, Test, Uninstall,
-    UninstallPolicy, Upgrade, UpgradeFailure, Values, ValuesReference, WaitingFor, Waves, clip_all, crd,
-    crd_yaml,
+    Adopt, Approval, ArtifactKind, Compression, Contended, CrdError, CrdStatus, CrdUninstall, CrdUpgrade,
+    Crds, Dependency, Drift, DriftIgnore, DriftMode, DriftStatus, DriftTarget, DriftedObject, History,
+    HistoryEntry, HistoryStorage, ImmutableFields, Install, InstallFailure, LIST_MAX, LargeRevision,
+    LastHandled, Lock, NAME_MAX, OperationStatus, PackSource, PackStatus, PlanStatus, ReferenceKind,
+    ReleaseReference, SherpackRelease, SherpackReleaseSpec, SherpackReleaseStatus, StrictDrift, Test,
+    Uninstall, UninstallPolicy, Upgrade, UpgradeFailure, Values, ValuesReference, WaitingFor, Waves,
+    clip_all, crd, crd_yaml,
 };
 pub use settings::sources;
 pub use settings::{

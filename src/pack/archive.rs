@@ -25,8 +25,21 @@ pub fn read_archive(bytes: &[u8], limits: &Limits) -> Result<Pack, Error> {
     from_files(unpack(bytes, limits)?, limits)
 }
 
+/// Reads the pack in a directory of an archive, such as that of a whole repository. What stands elsewhere may be anything; it
+/// counts to the limit on unpacked bytes only.
+///
+/// # Errors
+/// As [`read_archive`].
+pub fn read_archive_below(bytes: &[u8], directory: &str, limits: &Limits) -> Result<Pack, Error> {
+    from_files(unpacked(bytes, Some(directory), limits)?, limits)
+}
+
 /// The files of an archive, whatever they are.
 pub(super) fn unpack(bytes: &[u8], limits: &Limits) -> Result<Files, Error> {
+    unpacked(bytes, None, limits).map(strip_top_level)
+}
+
+fn unpacked(bytes: &[u8], below: Option<&str>, limits: &Limits) -> Result<Files, Error> {
     if bytes.len() as u64 > limits.compressed {
         return Err(Error::TooLarge { what: "archive", limit: limits.compressed });
     }
@@ -35,12 +48,12 @@ pub(super) fn unpack(bytes: &[u8], limits: &Limits) -> Result<Files, Error> {
     }
     let inner = Members { decoder: GzDecoder::new(bytes), left: MEMBERS };
     let mut stream = Bounded { inner, left: limits.unpacked, exceeded: false };
-    let result = entries(&mut stream, limits);
+    let result = entries(&mut stream, below, limits);
     // The tar reader only sees an IO error at the limit; this says which one it was.
     if stream.exceeded {
         return Err(Error::TooLarge { what: "unpacked archive", limit: limits.unpacked });
     }
-    Ok(strip_top_level(result?))
+    result
 }
 
 /// What bytes are that people take for an archive, by how they begin; nothing of them is unpacked.
@@ -56,18 +69,21 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     found.or_else(tar)
 }
 
-fn entries(stream: &mut Bounded<Members<'_>>, limits: &Limits) -> Result<Files, Error> {
+fn entries(stream: &mut Bounded<Members<'_>>, below: Option<&str>, limits: &Limits) -> Result<Files, Error> {
     let broken = |error: std::io::Error| Error::NotAnArchive { message: error.to_string() };
     let mut archive = Archive::new(stream);
     let mut files = Files::new();
     let mut count = 0_usize;
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
+        let raw = entry.path_bytes().into_owned();
+        if below.is_some_and(|directory| !stands_below(&raw, directory)) {
+            continue;
+        }
         count += 1;
         if count > limits.entries {
             return Err(Error::TooManyEntries { limit: limits.entries });
         }
-        let raw = entry.path_bytes().into_owned();
         let Ok(path) = std::str::from_utf8(&raw) else {
             return Err(refuse(&String::from_utf8_lossy(&raw), "it is not UTF-8"));
         };
@@ -94,6 +110,8 @@ fn entries(stream: &mut Bounded<Members<'_>>, limits: &Limits) -> Result<Files, 
             }
         }
         clean(path, limits.path)?;
+        // It stands below the directory.
+        let path = below.map_or(path, |directory| path.get(directory.len() + 1..).unwrap_or(path));
         let mut content = Vec::new();
         entry.read_to_end(&mut content).map_err(broken)?;
         if files.insert(path.to_owned(), content).is_some() {
@@ -101,6 +119,11 @@ fn entries(stream: &mut Bounded<Members<'_>>, limits: &Limits) -> Result<Files, 
         }
     }
     Ok(files)
+}
+
+fn stands_below(path: &[u8], directory: &str) -> bool {
+    let path = path.strip_prefix(b"./").unwrap_or(path);
+    path.strip_prefix(directory.as_bytes()).is_some_and(|rest| rest.len() > 1 && rest.starts_with(b"/"))
 }
 
 fn describe(entry: EntryType) -> &'static str {
@@ -262,6 +285,18 @@ mod tests {
         assert_eq!(two, Err(Error::NoPackYaml));
         let chart = read(&[("web/Chart.yaml", EntryType::Regular, b"name: web")]);
         assert_eq!(chart, Err(Error::HelmChart));
+        let link = EntryType::Symlink;
+        let repository = gzip(&tar_of(&[
+            ("packs/web/Pack.yaml", EntryType::Regular, MINIMAL.as_bytes()),
+            ("packs/web/templates/a.yaml", EntryType::Regular, b"x"),
+            ("packs/webapp/Pack.yaml", EntryType::Regular, b"no"),
+            ("link", link, b""),
+        ]));
+        let below = |directory: &str| read_archive_below(&repository, directory, &Limits::default());
+        let files = below("packs/web").unwrap().files;
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["Pack.yaml", "templates/a.yaml"]);
+        assert_eq!(below("packs"), Err(Error::NoPackYaml), "not the only one");
+        assert_eq!(read_archive(&repository, &Limits::default()).unwrap_err().reason(), "PackLinkRefused");
     }
 
     #[test]

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use archive::{read_archive, write_archive};
+pub use archive::{read_archive, read_archive_below, write_archive};
 pub use definitions::{DefinitionWishes, DependencyDefinitions};
 pub use error::Error;
 #[cfg(test)]

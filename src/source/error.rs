@@ -135,6 +135,18 @@ pub enum Error {
         /// The range, and what there is.
         why: String,
     },
+    /// A Flux source has made another artifact since its status was read.
+    #[error(
+        "{url} has the digest {found}, and the status of its source said {wanted}: it is looked at again"
+    )]
+    Replaced {
+        /// Where it was looked for.
+        url: String,
+        /// The digest in the status.
+        wanted: String,
+        /// The digest of what is there.
+        found: String,
+    },
     /// The bytes are not those that their digest stands for.
     #[error(
         "{url} gives {found} instead of {wanted}: the registry, or a proxy before it, has changed the content; push it again"
@@ -244,6 +256,7 @@ impl Error {
             | Self::Throttled { .. }
             | Self::NoVersion { .. }
             | Self::Corrupt { .. }
+            | Self::Replaced { .. }
             | Self::Index { .. }
             | Self::ValuesUnreachable { .. } => Class::Retry,
             Self::Unauthorized { .. }
@@ -278,6 +291,7 @@ impl Error {
             Self::Index { .. } => "RepositoryIndexInvalid",
             Self::NoVersion { .. } => "VersionNotFound",
             Self::Corrupt { .. } => "SourceCorrupt",
+            Self::Replaced { .. } => "ArtifactReplaced",
             Self::Tls { .. } => "SourceUntrusted",
             Self::Forbidden { .. } => "SourceForbidden",
             Self::Redirect { .. } => "SourceRedirectRefused",

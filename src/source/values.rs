@@ -44,7 +44,7 @@ pub fn parse(
         return Ok(Parsed::Text(text.into()));
     }
     let values = match reference.kind {
-        Referent::ConfigMap | Referent::ServiceAccount => values::parse(bytes, &what),
+        Referent::ConfigMap | Referent::ServiceAccount | Referent::Flux(_) => values::parse(bytes, &what),
         Referent::Secret => values::parse_hidden(bytes, &what),
     };
     values.map(|values| Parsed::Values(Arc::new(values))).map_err(wrong)

@@ -11,9 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use futures::channel::mpsc::UnboundedSender;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::Client;
-use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::api::{DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher;
 
 pub use state::Seen;
@@ -155,14 +154,9 @@ impl Run {
     }
 
     fn events(&self) -> Events {
-        let resource = match self.kind {
-            Referent::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
-            Referent::Secret => ApiResource::erase::<Secret>(&()),
-            Referent::ServiceAccount => ApiResource::erase::<ServiceAccount>(&()),
-        };
         // Nobody refers to revision records, and there are more of them than of anything else.
         let selector = format!("!{}", names::STORAGE_DRIVER);
-        stream::events(&self.client, &resource, &selector)
+        stream::events(&self.client, &self.kind.api_resource(), &selector)
     }
 
     /// What an event says of objects.

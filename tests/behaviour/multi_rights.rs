@@ -13,6 +13,7 @@ use super::deploy::{as_account, right, tool};
 use super::timed::leader_election;
 use crate::support::accounts::{ALL, rule};
 use crate::support::control_plane::{self, ControlPlane};
+use crate::support::flux;
 use crate::support::harness::{PERSON, condition};
 use crate::support::http_server::{HttpServer, Route};
 use crate::support::operator::Settings;
@@ -25,6 +26,15 @@ const OPERATOR: &str = "sherpack-system";
 const ACCOUNT: &str = "ops-sherpack-operator";
 const TENANT: &str = "multi-rights";
 const STRANGER: &str = "multi-rights-stranger";
+
+/// The kinds of Flux sources, and their resources.
+const FLUX: [(&str, &str); 5] = [
+    ("OCIRepository", "ocirepositories"),
+    ("GitRepository", "gitrepositories"),
+    ("Bucket", "buckets"),
+    ("HelmChart", "helmcharts"),
+    ("ExternalArtifact", "externalartifacts"),
+];
 
 /// One verb on one resource: what a rule grants, or what a request needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,6 +163,7 @@ async fn deployer(h: &Harness, namespace: &str) {
         rule(&["batch"], &["jobs"], &verbs),
         rule(&["rights.example.com"], &["widgets"], &verbs),
         rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &verbs),
+        rule(&["source.toolkit.fluxcd.io"], &FLUX.map(|(_, resource)| resource), &["get"]),
     ];
     let name = format!("{namespace}-deployer");
     objects.server_side_apply(&format!("ClusterRole/{name}"), PERSON, json!({"rules": rules})).await;
@@ -181,6 +192,20 @@ async fn installed(h: &Harness, server: &HttpServer) {
         h.release(name, json!({"pack": pack, "serviceAccountName": "deployer"})).await;
         h.ready(name).await;
         h.uninstall(name).await;
+    }
+    flux::install_definitions(h.control_plane).await;
+    for (kind, _) in FLUX {
+        let (name, pack) = (kind.to_lowercase(), json!({"artifact": {"kind": kind, "name": "none"}}));
+        h.release(&name, json!({"pack": pack, "serviceAccountName": "deployer"})).await;
+        h.condition(&name, "Ready", "False", Some("SourceNotFound")).await;
+    }
+    eventually("the kinds are watched", async || {
+        let seen = h.wire.since(0);
+        FLUX.iter().all(|(_, resource)| seen.iter().any(|one| one.verb == "watch" && one.is_about(resource)))
+    })
+    .await;
+    for (kind, _) in FLUX {
+        h.uninstall(&kind.to_lowercase()).await;
     }
 }
 

@@ -122,7 +122,8 @@ impl Drop for Flux {
 }
 
 /// Tests do so side by side: all apply the same, as the same field manager.
-async fn install_definitions(control_plane: &ControlPlane) {
+/// Installs the CustomResourceDefinitions of Flux.
+pub async fn install_definitions(control_plane: &ControlPlane) {
     let folder = binaries().with_file_name("flux-crds");
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let client = control_plane.client().await;

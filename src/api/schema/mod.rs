@@ -17,7 +17,9 @@ pub use operations::{
     UninstallPolicy, Upgrade, UpgradeFailure, Waves,
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
-pub use source::{Dependency, Lock, PackSource, ReferenceKind, ReleaseReference, Values, ValuesReference};
+pub use source::{
+    ArtifactKind, Dependency, Lock, PackSource, ReferenceKind, ReleaseReference, Values, ValuesReference,
+};
 pub use status::{
     Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, NAME_MAX,
     OperationStatus, PackStatus, PlanStatus, SherpackReleaseStatus, WaitingFor, clip_all,

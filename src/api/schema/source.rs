@@ -36,7 +36,7 @@ pub struct PackSource {
     /// A pack in an OCI registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oci: Option<OciSource>,
-    /// A pack in the artifact of a Flux source. Not supported yet.
+    /// A pack in the artifact of a Flux source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<ArtifactSource>,
     /// A pack directory or archive, as a relative path below the directory that the operator was started with
@@ -142,7 +142,7 @@ pub struct OciSource {
     pub insecure: Option<bool>,
 }
 
-/// A pack in the artifact of a Flux source.
+/// A pack in the artifact of a Flux source. A change of the source is seen at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactSource {
@@ -162,7 +162,9 @@ pub struct ArtifactSource {
 }
 
 /// Kinds of Flux sources.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum ArtifactKind {
     #[default]
     OCIRepository,
@@ -170,6 +172,32 @@ pub enum ArtifactKind {
     Bucket,
     HelmChart,
     ExternalArtifact,
+}
+
+impl ArtifactKind {
+    /// The kind as it is written in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OCIRepository => "OCIRepository",
+            Self::GitRepository => "GitRepository",
+            Self::Bucket => "Bucket",
+            Self::HelmChart => "HelmChart",
+            Self::ExternalArtifact => "ExternalArtifact",
+        }
+    }
+
+    /// The resource as it is written in roles.
+    #[must_use]
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::OCIRepository => "ocirepositories",
+            Self::GitRepository => "gitrepositories",
+            Self::Bucket => "buckets",
+            Self::HelmChart => "helmcharts",
+            Self::ExternalArtifact => "externalartifacts",
+        }
+    }
 }
 
 /// A release that another tool installs and this operator locks.

@@ -10,7 +10,6 @@ mod policy;
 mod resolved;
 pub mod sources;
 mod tenancy;
-mod unsupported;
 mod validate;
 mod values;
 

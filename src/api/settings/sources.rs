@@ -1,10 +1,11 @@
 //! Where a pack comes from: the sources of `spec.pack`, what of each is valid, and with which operator.
 //!
-//! A source has here what the rest of the crate acts on, its line in `asked`, and the function that checks its field.
+//! A source has here what the rest of the crate acts on, its line in `set_of`, and the function that checks its field.
 
 use super::policy::Policy;
 use crate::api::schema::source::{
-    HttpSource, ObjectKey, OciSource, PackSource, RepositorySource, SecretReference,
+    ArtifactKind, ArtifactSource, HttpSource, ObjectKey, OciSource, PackSource, RepositorySource,
+    SecretReference,
 };
 use crate::api::{Invalid, ReferenceKind};
 
@@ -15,6 +16,7 @@ pub enum PackFrom {
     Http(FromHttp),
     Oci(FromOci),
     Repository(FromRepository),
+    Artifact(FromArtifact),
     Path(FromPath),
 }
 
@@ -65,6 +67,17 @@ pub struct FromRepository {
     pub pass_credentials: bool,
 }
 
+/// The artifact of a Flux source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromArtifact {
+    pub kind: ArtifactKind,
+    pub name: String,
+    /// Unset: the release's own.
+    pub namespace: Option<String>,
+    /// Directory of the pack in the artifact: a relative path without `.` or `..` parts. Unset: its root.
+    pub path: Option<String>,
+}
+
 /// Which artifact of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhichTag {
@@ -86,17 +99,8 @@ impl PackFrom {
     }
 }
 
-/// What a source that is set asks for.
-#[derive(Debug, PartialEq)]
-pub(super) enum Asked {
-    Pack(PackFrom),
-    /// The API has this field, and the operator does not support it yet.
-    NotSupported(&'static str),
-}
-
-/// One line for each source, in the order of the schema: what it asks for, or why that is not valid. Given are those
-/// that are set.
-pub(super) fn asked(pack: &PackSource, policy: &Policy) -> Vec<Result<Asked, Invalid>> {
+/// One line for each source, in the order of the schema: where its pack is, or why it is not valid. Given are those that are set.
+fn set_of(pack: &PackSource, policy: &Policy) -> Vec<Result<PackFrom, Invalid>> {
     // Without `..`: a new source does not compile until it has its line.
     let PackSource {
         config_map,
@@ -113,15 +117,15 @@ pub(super) fn asked(pack: &PackSource, policy: &Policy) -> Vec<Result<Asked, Inv
         url.as_ref().map(http),
         listed.as_ref().map(repository),
         artifact_of.as_ref().map(oci),
-        artifact.as_ref().map(|_| Ok(Asked::NotSupported("spec.pack.artifact"))),
+        artifact.as_ref().map(flux),
         relative.as_ref().map(|relative| path(relative, policy)),
     ];
     lines.into_iter().flatten().collect()
 }
 
-/// What the one source that is set asks for.
-pub(super) fn checked(pack: &PackSource, policy: &Policy) -> Result<Asked, Invalid> {
-    let mut set = asked(pack, policy);
+/// Where the one source that is set is.
+pub(super) fn checked(pack: &PackSource, policy: &Policy) -> Result<PackFrom, Invalid> {
+    let mut set = set_of(pack, policy);
     match (set.pop(), set.len()) {
         (None, _) => Err(Invalid::spec("spec.pack", "no source is set: set one, such as configMap")),
         (Some(only), 0) => only,
@@ -133,16 +137,16 @@ pub(super) fn checked(pack: &PackSource, policy: &Policy) -> Result<Asked, Inval
 }
 
 /// The archive in a ConfigMap or Secret. `field` is where its name stands.
-fn object(kind: ReferenceKind, field: &str, object: &ObjectKey) -> Result<Asked, Invalid> {
+fn object(kind: ReferenceKind, field: &str, object: &ObjectKey) -> Result<PackFrom, Invalid> {
     let ObjectKey { name, key } = object;
     if name.is_empty() {
         return Err(Invalid::spec(field, format!("is empty: name the {}", kind.as_str())));
     }
-    Ok(Asked::Pack(PackFrom::Object(FromObject { kind, name: name.clone(), key: key.clone() })))
+    Ok(PackFrom::Object(FromObject { kind, name: name.clone(), key: key.clone() }))
 }
 
 /// The archive behind a URL.
-fn http(http: &HttpSource) -> Result<Asked, Invalid> {
+fn http(http: &HttpSource) -> Result<PackFrom, Invalid> {
     let HttpSource { url, digest, secret_ref } = http;
     is_url("spec.pack.http.url", url)?;
     if let Some(digest) = digest {
@@ -150,11 +154,11 @@ fn http(http: &HttpSource) -> Result<Asked, Invalid> {
     }
     let secret = secret("spec.pack.http.secretRef.name", secret_ref.as_ref())?;
     let from = FromHttp { url: url.clone(), digest: digest.clone(), secret };
-    Ok(Asked::Pack(PackFrom::Http(from)))
+    Ok(PackFrom::Http(from))
 }
 
 /// The artifact in a registry.
-fn oci(oci: &OciSource) -> Result<Asked, Invalid> {
+fn oci(oci: &OciSource) -> Result<PackFrom, Invalid> {
     let OciSource { repository, tag, semver, digest, secret_ref, insecure } = oci;
     let field = "spec.pack.oci.repository";
     let rest = repository.strip_prefix("oci://").unwrap_or_default();
@@ -194,11 +198,11 @@ fn oci(oci: &OciSource) -> Result<Asked, Invalid> {
     };
     let secret = secret("spec.pack.oci.secretRef.name", secret_ref.as_ref())?;
     let insecure = insecure.unwrap_or_default();
-    Ok(Asked::Pack(PackFrom::Oci(FromOci { repository: repository.clone(), which, secret, insecure })))
+    Ok(PackFrom::Oci(FromOci { repository: repository.clone(), which, secret, insecure }))
 }
 
 /// The pack of a repository.
-fn repository(repository: &RepositorySource) -> Result<Asked, Invalid> {
+fn repository(repository: &RepositorySource) -> Result<PackFrom, Invalid> {
     let RepositorySource { url, name, version, secret_ref, pass_credentials } = repository;
     is_url("spec.pack.repository.url", url)?;
     if name.is_empty() {
@@ -207,7 +211,7 @@ fn repository(repository: &RepositorySource) -> Result<Asked, Invalid> {
     let secret = secret("spec.pack.repository.secretRef.name", secret_ref.as_ref())?;
     let pass_credentials = pass_credentials.unwrap_or_default();
     let (url, name, version) = (url.clone(), name.clone(), version.clone());
-    Ok(Asked::Pack(PackFrom::Repository(FromRepository { url, name, version, secret, pass_credentials })))
+    Ok(PackFrom::Repository(FromRepository { url, name, version, secret, pass_credentials }))
 }
 
 fn is_url(field: &str, url: &str) -> Result<(), Invalid> {
@@ -246,22 +250,41 @@ fn secret(field: &str, reference: Option<&SecretReference>) -> Result<Option<Str
     Ok(name)
 }
 
+/// The artifact of a Flux source.
+fn flux(artifact: &ArtifactSource) -> Result<PackFrom, Invalid> {
+    let ArtifactSource { kind, name, namespace, path } = artifact;
+    if name.is_empty() {
+        let message = format!("is empty: name the {}", kind.as_str());
+        return Err(Invalid::spec("spec.pack.artifact.name", message));
+    }
+    if let Some(path) = path.as_deref().filter(|path| !is_plain(path)) {
+        let message =
+            format!("`{path}` is not a plain relative path: write it without `.`, `..` or a leading `/`");
+        return Err(Invalid::spec("spec.pack.artifact.path", message));
+    }
+    let (kind, name, namespace, path) = (*kind, name.clone(), namespace.clone(), path.clone());
+    Ok(PackFrom::Artifact(FromArtifact { kind, name, namespace, path }))
+}
+
+fn is_plain(path: &str) -> bool {
+    path.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']))
+}
+
 /// The directory or archive below the pack directory.
-fn path(path: &str, policy: &Policy) -> Result<Asked, Invalid> {
+fn path(path: &str, policy: &Policy) -> Result<PackFrom, Invalid> {
     if !policy.pack_dir_enabled {
         return Err(Invalid::spec(
             "spec.pack.path",
             "the operator was started without a pack directory: start it with --pack-dir, or use another source",
         ));
     }
-    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
-    if !path.split('/').all(plain) {
+    if !is_plain(path) {
         let message = format!(
             "`{path}` is not a plain relative path: write it below --pack-dir, without `.`, `..` or a leading `/`"
         );
         return Err(Invalid::spec("spec.pack.path", message));
     }
-    Ok(Asked::Pack(PackFrom::Path(FromPath(path.to_owned()))))
+    Ok(PackFrom::Path(FromPath(path.to_owned())))
 }
 
 #[cfg(test)]

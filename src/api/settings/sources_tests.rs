@@ -1,37 +1,9 @@
 use serde_json::{Value, json};
 
-use super::super::unsupported::asked_for;
-use super::super::validate::tests::{DIR, NO_DIR, in_object, refusal, release, settings, spec};
+use super::super::validate::tests::{DIR, NO_DIR, in_object, refusal, settings, spec};
 use super::super::validate::validate;
 use super::*;
-use crate::api::Class;
-use crate::api::reasons::{INVALID_SPEC, NOT_SUPPORTED};
-
-#[test]
-fn what_is_not_built_yet_is_refused_by_its_path() {
-    let source = |source: Value| {
-        let mut pack = json!({"configMap": null});
-        json_patch::merge(&mut pack, &source);
-        json!({ "pack": pack })
-    };
-    let cases = [("spec.pack.artifact", source(json!({"artifact": {"kind": "Bucket", "name": "p"}})))];
-    for (field, patch) in cases {
-        let invalid = refusal(&spec(patch.clone()), &NO_DIR);
-        assert_eq!((invalid.reason, invalid.field.as_str()), (NOT_SUPPORTED, field), "{patch}");
-    }
-}
-
-#[test]
-fn all_that_is_not_built_yet_is_named_at_once() {
-    let mut release = release(json!({}));
-    let artifact = json!({"kind": "Bucket", "name": "p"});
-    release.spec.pack = serde_json::from_value(json!({"artifact": artifact, "path": "a"})).expect("a pack");
-    let asked = asked_for(&release, &DIR);
-    assert_eq!(asked, ["spec.pack.artifact"]);
-    release.spec.pack = serde_json::from_value(json!({"artifact": artifact})).expect("a pack");
-    let invalid = validate(&release, &NO_DIR).expect_err("it is refused");
-    assert_eq!((invalid.class(), invalid.reason()), (Class::FixSpec, NOT_SUPPORTED));
-}
+use crate::api::reasons::INVALID_SPEC;
 
 #[test]
 fn a_pack_may_be_in_a_secret() {
@@ -127,4 +99,27 @@ fn an_artifact_that_cannot_be_is_refused_by_its_field() {
         assert_eq!(invalid.field, format!("spec.pack.oci.{field}"), "{oci}");
         assert!(!invalid.to_string().contains("u:p"), "{invalid}");
     }
+}
+
+#[test]
+fn a_flux_source_is_named_with_a_plain_path() {
+    let of = |more: Value| {
+        let mut artifact = json!({"kind": "GitRepository", "name": "app"});
+        json_patch::merge(&mut artifact, &more);
+        json!({"pack": {"configMap": null, "artifact": artifact}})
+    };
+    let (kind, name) = (ArtifactKind::GitRepository, "app".to_owned());
+    let plain = FromArtifact { kind, name, namespace: None, path: None };
+    assert_eq!(settings(of(json!({}))).pack, PackFrom::Artifact(plain.clone()));
+    let (namespace, path) = (Some("flux-system".to_owned()), Some("packs/web".to_owned()));
+    let all = settings(of(json!({"namespace": "flux-system", "path": "packs/web"})));
+    assert_eq!(all.pack, PackFrom::Artifact(FromArtifact { namespace, path, ..plain }));
+    for path in ["", "/a", "a/", "a/../b", "./a", "a\\b"] {
+        assert_eq!(
+            refusal(&spec(of(json!({"path": path}))), &NO_DIR).field,
+            "spec.pack.artifact.path",
+            "{path}"
+        );
+    }
+    assert_eq!(refusal(&spec(of(json!({"name": ""}))), &NO_DIR).field, "spec.pack.artifact.name");
 }

@@ -16,25 +16,23 @@ use super::resolved::{
     CrdSettings, INTERVAL, Requests, Settings, TIMEOUT, TestSettings, UninstallSettings, WAVE_TIMEOUT,
     WaveSettings,
 };
-use super::sources::{self, Asked, PackFrom};
+use super::sources::{self, PackFrom};
 use super::values::values_sources;
-use super::{dependencies, lock, tenancy, unsupported};
+use super::{dependencies, lock, tenancy};
 use crate::api::bounds::Bounds;
 use crate::api::names::{
     ACCEPT_RECORD, APPROVE, DRIFT_PAUSE_UNTIL, RECONCILE_AT, RELEASE_NAME_MAX, RESET_AT, TEST_AT,
     is_dns_label,
 };
-use crate::api::{Crds, Invalid, SherpackRelease, SherpackReleaseSpec, Test, Uninstall, Waves, reasons};
+use crate::api::{Crds, Invalid, SherpackRelease, SherpackReleaseSpec, Test, Uninstall, Waves};
 
 /// Resolves a release into settings.
 ///
 /// # Errors
-/// `InvalidSpec` for a value that makes no sense, then `NotSupported` for one that asks for something that is not
-/// built yet; both name the field, and the latter all such fields.
+/// `InvalidSpec` for a value that makes no sense, or what the tenancy refuses; it names the field.
 #[expect(clippy::too_many_lines, reason = "a table: each field of the spec, and what it becomes")]
 pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, Invalid> {
-    // Without `..`: a new field does not compile until its meaning here is decided. `_` marks what
-    // `unsupported::asked_for` answers for.
+    // Without `..`: a new field does not compile until its meaning here is decided.
     let SherpackReleaseSpec {
         pack,
         lock,
@@ -87,13 +85,9 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     }
     let crds = checked_crds(crds.as_ref(), &mut bounds)?;
     let acts_as = tenancy::checked(release, policy)?;
-    refuse_unsupported(release, policy)?;
     let drift = Guarded::of(release, policy)?;
-    let pack = match pack {
-        Some(Asked::Pack(from)) => from,
-        // Beside a lock there is no pack, and a source that is not supported was refused.
-        Some(Asked::NotSupported(_)) | None => PackFrom::nowhere(),
-    };
+    // Beside a lock there is no pack.
+    let pack = pack.unwrap_or_else(PackFrom::nowhere);
     Ok(Settings {
         release_name,
         target_namespace,
@@ -204,18 +198,6 @@ fn resolve_uninstall(uninstall: Option<&Uninstall>, timeout: Duration) -> Uninst
         keep_history: keep_history.unwrap_or(false),
         timeout,
     }
-}
-
-fn refuse_unsupported(release: &SherpackRelease, policy: &Policy) -> Result<(), Invalid> {
-    let asked = unsupported::asked_for(release, policy);
-    let Some((first, others)) = asked.split_first() else {
-        return Ok(());
-    };
-    let mut message = "this value is not supported yet: remove it or set its default".to_owned();
-    if !others.is_empty() {
-        message.push_str(&format!("; the same goes for {}", others.join(", ")));
-    }
-    Err(Invalid { reason: reasons::NOT_SUPPORTED, field: (*first).to_owned(), message })
 }
 
 fn checked_release_name(release: &SherpackRelease) -> Result<String, Invalid> {

@@ -144,7 +144,10 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         }
         r::SOURCE_NOT_FOUND
         | r::SOURCE_INVALID
+        | "ArtifactNotReady"
+        | "ArtifactReplaced"
         | "ArtifactUnsupported"
+        | "FluxNotInstalled"
         | "RepositoryIndexInvalid"
         | "SourceAccessDenied"
         | "SourceCorrupt"

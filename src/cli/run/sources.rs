@@ -24,6 +24,18 @@ pub(super) struct Flags {
     #[arg(long, env = "SHERPACK_DENY_PRIVATE_SOURCES", value_name = "BOOL", value_parser = BoolishValueParser::new(), num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     deny_private_sources: Option<bool>,
 
+    /// Where Flux's source-controller serves artifacts
+    ///
+    /// Artifacts of Flux sources are fetched from this host whatever its address is. Where private sources are denied, they are
+    /// fetched from no other one, unless --allow-source names it.
+    #[arg(
+        long,
+        env = "SHERPACK_SOURCE_CONTROLLER",
+        value_name = "HOST[:PORT]",
+        default_value = "source-controller.flux-system.svc.cluster.local"
+    )]
+    source_controller: Allowed,
+
     /// Directory for fetched packs [default: sherpack-operator in the directory for temporary files]
     ///
     /// It may be lost at any time, which costs fetches, and shared by several processes of one user. When it cannot be
@@ -38,9 +50,10 @@ pub(super) struct Flags {
 
 impl Flags {
     pub(super) fn options(self, tenancy: Tenancy, proxies: Proxies) -> Options {
-        let Self { allow_source, deny_private_sources, cache_dir, cache_size } = self;
+        let Self { allow_source, deny_private_sources, source_controller, cache_dir, cache_size } = self;
         Options {
             allow: allow_source,
+            source_controller: Some(source_controller),
             deny_private: deny_private_sources.unwrap_or(tenancy == Tenancy::Multi),
             // The API server tells.
             services: Vec::new(),

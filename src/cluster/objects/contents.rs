@@ -7,13 +7,15 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::Api;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 
 use super::handle::{Cluster, version_of};
-use crate::api::{ReferenceKind, names};
+use crate::api::{ArtifactKind, ReferenceKind, names};
 use crate::cluster::{describe, status_code};
 
-const DEADLINE: Duration = Duration::from_secs(30);
+/// The API group of Flux's sources.
+const FLUX: &str = "source.toolkit.fluxcd.io";
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// What a release can refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,11 +24,22 @@ pub enum Referent {
     Secret,
     /// Only whether it is there: it holds nothing.
     ServiceAccount,
+    /// A Flux source. What it says of its artifact is read by [`Cluster::flux_source`].
+    Flux(ArtifactKind),
 }
 
 impl Referent {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::ConfigMap, Self::Secret, Self::ServiceAccount];
+    pub const ALL: [Self; 8] = [
+        Self::ConfigMap,
+        Self::Secret,
+        Self::ServiceAccount,
+        Self::Flux(ArtifactKind::OCIRepository),
+        Self::Flux(ArtifactKind::GitRepository),
+        Self::Flux(ArtifactKind::Bucket),
+        Self::Flux(ArtifactKind::HelmChart),
+        Self::Flux(ArtifactKind::ExternalArtifact),
+    ];
 
     /// The kind as it is written in manifests.
     #[must_use]
@@ -35,6 +48,7 @@ impl Referent {
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
             Self::ServiceAccount => "ServiceAccount",
+            Self::Flux(kind) => kind.as_str(),
         }
     }
 
@@ -45,6 +59,27 @@ impl Referent {
             Self::ConfigMap => "configmaps",
             Self::Secret => "secrets",
             Self::ServiceAccount => "serviceaccounts",
+            Self::Flux(kind) => kind.resource(),
+        }
+    }
+
+    /// The API group; empty for the core.
+    #[must_use]
+    pub fn group(self) -> &'static str {
+        if let Self::Flux(_) = self { FLUX } else { "" }
+    }
+
+    /// How the API serves it.
+    #[must_use]
+    pub fn api_resource(self) -> ApiResource {
+        match self {
+            Self::ConfigMap => ApiResource::erase::<ConfigMap>(&()),
+            Self::Secret => ApiResource::erase::<Secret>(&()),
+            Self::ServiceAccount => ApiResource::erase::<ServiceAccount>(&()),
+            Self::Flux(kind) => {
+                let kinds = GroupVersionKind::gvk(FLUX, "v1", kind.as_str());
+                ApiResource::from_gvk_with_plural(&kinds, kind.resource())
+            }
         }
     }
 }
@@ -153,8 +188,10 @@ impl Cluster {
                     let api: Api<Secret> = Api::namespaced(self.client().clone(), namespace);
                     api.get_opt(name).await.map(|found| found.map(Contents::from))
                 }
-                Referent::ServiceAccount => {
-                    let api: Api<ServiceAccount> = Api::namespaced(self.client().clone(), namespace);
+                Referent::ServiceAccount | Referent::Flux(_) => {
+                    let resource = kind.api_resource();
+                    let api: Api<DynamicObject> =
+                        Api::namespaced_with(self.client().clone(), namespace, &resource);
                     let found = api.get_metadata_opt(name).await?;
                     Ok(found.map(|found| Contents::of(&found.metadata, None, None)))
                 }

@@ -65,6 +65,12 @@ pub enum Error {
     ManifestAborted { revision: u32, message: String },
     #[error("the {reference} of spec.pack does not exist: create it, or correct the name")]
     PackObjectNotFound { reference: Reference },
+    #[error("the {reference} of spec.pack.artifact gives no pack: {why}")]
+    ArtifactNotReady { reference: Reference, why: String },
+    #[error(
+        "the {reference} of spec.pack.artifact cannot be read: the API server does not serve its kind; install Flux's source-controller with its CustomResourceDefinitions"
+    )]
+    FluxNotInstalled { reference: Reference },
     #[error("the {reference} of spec.pack cannot be read: {message}")]
     PackObject { reference: Reference, message: String },
     #[error("{what} cannot be read: {message}")]
@@ -160,6 +166,8 @@ impl Error {
             Self::Hidden { class, .. } => *class,
             // It may be created after the release.
             Self::PackObjectNotFound { .. }
+            | Self::ArtifactNotReady { .. }
+            | Self::FluxNotInstalled { .. }
             | Self::ReadForbidden { .. }
             | Self::AccountNotFound { .. }
             | Self::RightsMissing { .. }
@@ -206,6 +214,8 @@ impl Error {
             Self::PackAborted { .. } => "PackInvalid",
             Self::ManifestAborted { .. } => reasons::RECORD_UNREADABLE,
             Self::PackObjectNotFound { .. } => "SourceNotFound",
+            Self::ArtifactNotReady { .. } => "ArtifactNotReady",
+            Self::FluxNotInstalled { .. } => "FluxNotInstalled",
             Self::PackObject { .. } => "SourceUnreachable",
             Self::ReadForbidden { .. } | Self::RightsMissing { .. } => reasons::FORBIDDEN,
             Self::AccountNotFound { .. } => reasons::SERVICE_ACCOUNT_NOT_FOUND,

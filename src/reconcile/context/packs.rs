@@ -29,8 +29,8 @@ pub(in crate::reconcile) enum Place {
     /// Read as an account, `None` as the operator: what one may read is not another one's to use.
     Object(Option<Account>, Reference, Option<String>),
     Path(String),
-    /// An archive, by the digest of its bytes.
-    Archive(String),
+    /// An archive, by the digest of its bytes, and the directory in it.
+    Archive(String, Option<String>),
 }
 
 /// Decoded packs: one for each content, wherever and however often it was read.
@@ -95,6 +95,21 @@ impl Packs {
             kept.drop_if_unused(&gone.digest);
         }
         shared
+    }
+
+    /// The pack that was found elsewhere is also at this place.
+    pub(in crate::reconcile) fn also_at(&self, place: Place, version: u64, pack: &Arc<Pack>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let digest = pack.digest.clone();
+        if kept.packs.get(&digest).is_none() {
+            return;
+        }
+        let found = Found { version, read_at: Instant::now(), digest: digest.clone() };
+        let before = kept.places.remove(&place).filter(|before| before.digest != digest);
+        let gone = kept.places.put(place, found, 1);
+        for gone in before.into_iter().chain(gone.into_iter().map(|(_, gone)| gone)) {
+            kept.drop_if_unused(&gone.digest);
+        }
     }
 
     /// A turn at decoding or rendering, if one is free for this release or soon will be. It belongs to that work.
@@ -209,10 +224,10 @@ mod tests {
         let same = pack("same", 10);
         let first = packs.put(place("a"), 0, same.clone());
         for index in 0..PLACES + 5 {
-            let again = packs.put(Place::Archive(index.to_string()), 0, same.clone());
+            let again = packs.put(Place::Archive(index.to_string(), None), 0, same.clone());
             assert!(Arc::ptr_eq(&first, &again));
         }
-        let last = packs.get(&Place::Archive((PLACES + 4).to_string()), |_| true).unwrap();
+        let last = packs.get(&Place::Archive((PLACES + 4).to_string(), None), |_| true).unwrap();
         assert!(Arc::ptr_eq(&first, &last));
         assert_eq!(kept(&packs).len(), PLACES);
         assert_eq!(packs.kept.lock().unwrap().packs.len(), 1);

@@ -50,7 +50,7 @@ impl Inputs<'_> {
             .filter(|reference| reference.kind != Referent::ServiceAccount)
             .map(|reference| Right {
                 verb: "get",
-                group: String::new(),
+                group: reference.kind.group().to_owned(),
                 resource: reference.kind.resource().to_owned(),
                 namespace: Some(reference.namespace),
                 name: reference.name,

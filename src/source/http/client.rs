@@ -90,9 +90,17 @@ pub(in crate::source) struct Call<'a> {
     /// The server on whose word further requests are made after this one. An address of the inside that is not its own is not asked
     /// then: by what it does next, the operator would tell that server what is there.
     pub onward: Option<&'a Url>,
+    /// Flux's source-controller may be asked.
+    pub flux: bool,
     /// What the body is called, and how many bytes it may have.
     pub what: &'static str,
     pub limit: u64,
+}
+
+impl Call<'_> {
+    fn walls<'a>(&self, client: &'a Client) -> &'a Walls {
+        if self.flux { &client.flux } else { &client.walls }
+    }
 }
 
 const NOTHING: Validators = Validators { etag: None, last_modified: None };
@@ -100,6 +108,8 @@ const NOTHING: Validators = Validators { etag: None, last_modified: None };
 /// Fetches archives. Holds no connection between two fetches.
 pub struct Client {
     pub(super) walls: Walls,
+    /// The walls with a door to Flux's source-controller.
+    flux: Walls,
     pub(super) proxies: Rules,
     pub(super) resolver: Resolver,
     pub(super) trust: Trust,
@@ -112,8 +122,11 @@ pub struct Client {
 impl Client {
     #[must_use]
     pub fn new(options: &Options, timing: Timing, limits: &Limits) -> Self {
+        let mut with_flux = options.allow.clone();
+        with_flux.extend(options.source_controller.clone());
         Self {
             walls: Walls::new(&options.allow, options.deny_private, &options.services),
+            flux: Walls::new(&with_flux, options.deny_private, &options.services),
             proxies: Rules::new(&options.proxies),
             resolver: Resolver::new(),
             trust: Trust::default(),
@@ -138,10 +151,35 @@ impl Client {
         known: &Validators,
     ) -> Result<Answer, Error> {
         let authorization = credentials.authorization.as_ref();
-        let call = Call { accept: "*/*", authorization, known, ..self.call(namespace, url, credentials) };
+        let call = Call { authorization, known, ..self.call(namespace, url, credentials) };
+        self.get_by(&call).await
+    }
+
+    /// Fetches an artifact of a Flux source. Where private addresses are denied, it has to come from Flux's source-controller: who
+    /// may write the status of a source may write any URL there.
+    ///
+    /// # Errors
+    /// See the variants of [`Error`].
+    pub(in crate::source) async fn get_artifact(
+        &self,
+        namespace: &str,
+        url: &Url,
+        known: &Validators,
+    ) -> Result<Answer, Error> {
+        if self.flux.deny_private() && !self.flux.allow(url.host(), url.port()) {
+            let why = "not the source-controller that the operator's flag --source-controller names";
+            return Err(Error::Forbidden { url: url.to_string(), host: url.host().to_owned(), why });
+        }
+        let nobody = Credentials::default();
+        let call = Call { known, flux: true, ..self.call(namespace, url, &nobody) };
+        self.get_by(&call).await
+    }
+
+    async fn get_by(&self, call: &Call<'_>) -> Result<Answer, Error> {
+        let Call { url, known, credentials, .. } = *call;
         let mut inside = false;
         let answer = self.within(url, async {
-            let reply = self.send(&call, &mut inside).await?;
+            let reply = self.send(call, &mut inside).await?;
             if reply.status == StatusCode::NOT_MODIFIED && *known != Validators::default() {
                 return Ok(Answer::Unchanged);
             }
@@ -167,8 +205,8 @@ impl Client {
     ) -> Call<'a> {
         let (what, limit) = ("archive", self.limit);
         let (accept, authorization, known) = ("*/*", None, &NOTHING);
-        let (method, onward) = (Method::GET, None);
-        Call { namespace, url, method, accept, credentials, authorization, known, onward, what, limit }
+        let (method, onward, flux) = (Method::GET, None, false);
+        Call { namespace, url, method, accept, credentials, authorization, known, onward, flux, what, limit }
     }
 
     /// The same, unless it takes too long altogether.
@@ -194,7 +232,7 @@ impl Client {
         let mut identify = true;
         loop {
             let on_the_way = |error: Error| error.on_the_way_from(url, &at);
-            let place = self.place(call.namespace, &at).await.map_err(on_the_way)?;
+            let place = self.place(call.walls(self), call.namespace, &at).await.map_err(on_the_way)?;
             *inside |= place.reach == Reach::Private;
             if place.reach == Reach::Private && call.onward.is_some_and(|server| !server.trusts(&at)) {
                 let why = "a private address, and another server leads there";

@@ -35,6 +35,8 @@ pub use walls::Network;
 pub struct Options {
     /// Hosts that may be fetched from whatever their address is, and of which everything is told.
     pub allow: Vec<Allowed>,
+    /// Where Flux's source-controller serves artifacts: allowed for these alone.
+    pub source_controller: Option<Allowed>,
     /// Whether private addresses and Services of the cluster are refused.
     pub deny_private: bool,
     /// Where Services have their addresses. Not all clusters take private ones for them.

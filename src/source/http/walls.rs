@@ -99,6 +99,10 @@ impl Walls {
         Self { allowed: allowed.to_vec(), deny_private, services: services.to_vec() }
     }
 
+    pub(super) fn deny_private(&self) -> bool {
+        self.deny_private
+    }
+
     pub(super) fn allow(&self, host: &str, port: u16) -> bool {
         self.allowed.iter().any(|allowed| allowed.covers(host, port))
     }

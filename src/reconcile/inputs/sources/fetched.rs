@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::credentials::{Read, identified};
 use super::{LookUp, LookedUp};
-use crate::pack::{Limits, Pack, read_archive};
+use crate::pack::{Limits, Pack, read_archive, read_archive_below};
 use crate::reconcile::Error;
 use crate::reconcile::context::packs::{Place, decoded};
 use crate::source;
@@ -16,6 +16,8 @@ pub(super) struct Fetched<'a> {
     pub location: Result<Location, source::Error>,
     /// The digest that the archive must have.
     pub digest: Option<&'a str>,
+    /// The directory of the pack in the archive.
+    pub below: Option<&'a str>,
     /// What is there cannot change.
     pub fixed: bool,
     /// Name of the Secret with credentials, the field that names it, and how it is read.
@@ -26,7 +28,7 @@ pub(super) struct Fetched<'a> {
 
 /// The pack, if it is known by now. Nothing is waited for: the release is woken.
 pub(super) async fn look_up(from: Fetched<'_>, using: &LookUp<'_>) -> Result<LookedUp, Error> {
-    let Fetched { location, digest, fixed, secret, field, read } = from;
+    let Fetched { location, digest, below, fixed, secret, field, read } = from;
     let identified = match location {
         Ok(location) => identified(location, secret, field, read, using).await,
         Err(error) => Err(error.into()),
@@ -52,7 +54,7 @@ pub(super) async fn look_up(from: Fetched<'_>, using: &LookUp<'_>) -> Result<Loo
             Look::Fetching { since } => return Err(Error::Fetching { url: id.location.to_string(), since }),
             Look::Failed(error) => return Err(Error::Fetch(error)),
         };
-        if let Some(pack) = pack(&id, &archive, using).await? {
+        if let Some(pack) = pack(&id, &archive, below, using).await? {
             return Ok(LookedUp { pack, fetched: false });
         }
         // It was evicted or damaged. The source does not have it any more, so this ends.
@@ -61,13 +63,25 @@ pub(super) async fn look_up(from: Fetched<'_>, using: &LookUp<'_>) -> Result<Loo
 }
 
 /// The pack in an archive that the fetcher has; `None`: it has it no more.
-async fn pack(id: &SourceId, archive: &str, using: &LookUp<'_>) -> Result<Option<Arc<Pack>>, Error> {
-    let place = Place::Archive(archive.to_owned());
+async fn pack(
+    id: &SourceId,
+    archive: &str,
+    below: Option<&str>,
+    using: &LookUp<'_>,
+) -> Result<Option<Arc<Pack>>, Error> {
+    let below = below.map(str::to_owned);
+    let place = Place::Archive(archive.to_owned(), below.clone());
     if let Some(pack) = using.packs.get(&place, |_| true) {
         return Ok(Some(pack));
     }
     let (cache, wanted) = (using.fetcher.cache(), archive.to_owned());
-    let decode = move || Some(read_archive(&cache.get(&wanted)?, &Limits::default()));
+    let decode = move || {
+        let (bytes, limits) = (cache.get(&wanted)?, Limits::default());
+        Some(match below {
+            Some(directory) => read_archive_below(&bytes, &directory, &limits),
+            None => read_archive(&bytes, &limits),
+        })
+    };
     match decoded(using.packs.turn(using.key).await?, decode).await? {
         Some(Ok(pack)) => Ok(Some(using.packs.put(place, 0, pack))),
         Some(Err(error)) => {

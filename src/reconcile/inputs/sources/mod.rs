@@ -4,6 +4,7 @@
 //! [`decoded`](crate::reconcile::context::packs::decoded), and keeps it in [`Packs`] by its place.
 //! Invariant: outside of its own folder a source has one line here, in [`source`].
 
+mod artifact;
 mod credentials;
 mod fetched;
 mod http;
@@ -58,6 +59,7 @@ pub(in crate::reconcile) fn source(from: &PackFrom) -> &dyn Source {
         PackFrom::Http(source) => source,
         PackFrom::Oci(source) => source,
         PackFrom::Repository(source) => source,
+        PackFrom::Artifact(source) => source,
         PackFrom::Path(source) => source,
     }
 }
@@ -165,6 +167,12 @@ mod tests {
                 json!({"repository": {"url": "https://example.com", "name": "web", "secretRef": {"name": "p"}}}),
                 "repository",
                 &["Secret apps/p"],
+                true,
+            ),
+            (
+                json!({"artifact": {"kind": "OCIRepository", "name": "p", "namespace": "flux-system"}}),
+                "artifact",
+                &["OCIRepository flux-system/p"],
                 true,
             ),
             (json!({"path": "web"}), "path", &[], false),

@@ -20,7 +20,7 @@ use crate::source::http::credentials::Credentials;
 use crate::source::http::proxy::Proxy;
 use crate::source::http::tls;
 use crate::source::http::url::Url;
-use crate::source::http::walls::{Reach, Refused};
+use crate::source::http::walls::{Reach, Refused, Walls};
 
 /// Addresses of one name that are tried.
 const ADDRESSES: usize = 6;
@@ -56,13 +56,18 @@ pub(in crate::source::http) struct Place {
 
 impl Client {
     /// Looks up and checks where a URL leads.
-    pub(in crate::source::http) async fn place(&self, namespace: &str, url: &Url) -> Result<Place, Error> {
+    pub(in crate::source::http) async fn place(
+        &self,
+        walls: &Walls,
+        namespace: &str,
+        url: &Url,
+    ) -> Result<Place, Error> {
         let proxy = self.proxies.of(url).map_err(|message| unreachable(url, message))?;
-        if proxy.is_some() && self.walls.allow(url.host(), url.port()) {
+        if proxy.is_some() && walls.allow(url.host(), url.port()) {
             return Ok(Place { reach: Reach::Allowed, proxy, addresses: Vec::new() });
         }
         let judge = |addresses: &[IpAddr]| {
-            let judged = self.walls.judge(url.host(), url.port(), addresses);
+            let judged = walls.judge(url.host(), url.port(), addresses);
             judged.map_err(|Refused { host, why }| Error::Forbidden { url: url.to_string(), host, why })
         };
         // A name may be refused for what it is, and then nobody learns whether it exists.

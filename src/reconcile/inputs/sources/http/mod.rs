@@ -33,6 +33,7 @@ impl Source for FromHttp {
         let from = Fetched {
             location: Url::parse(&self.url).map(Location::Archive).map_err(invalid),
             digest: self.digest.as_deref(),
+            below: None,
             fixed: false,
             secret: self.secret.as_deref(),
             field: "spec.pack.http.secretRef",

@@ -17,7 +17,9 @@ fn archive<'c>(
     let what = reference.to_string();
     let invalid = |why: String| Err(Error::Invalid { what: what.clone(), why });
     let (part, field) = match reference.kind {
-        Referent::ConfigMap | Referent::ServiceAccount => ("binaryData", "spec.pack.configMap.key"),
+        Referent::ConfigMap | Referent::ServiceAccount | Referent::Flux(_) => {
+            ("binaryData", "spec.pack.configMap.key")
+        }
         Referent::Secret => ("data", "spec.pack.secret.key"),
     };
     if contents.is_record {

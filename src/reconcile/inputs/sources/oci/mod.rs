@@ -41,6 +41,7 @@ impl Source for FromOci {
                 location: artifact.clone().map(Location::Oci),
                 // That of the manifest is part of the artifact's name.
                 digest: None,
+                below: None,
                 secret: self.secret.as_deref(),
                 field: "spec.pack.oci.secretRef",
                 read: &read,

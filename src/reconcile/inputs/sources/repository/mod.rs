@@ -35,6 +35,7 @@ impl Source for FromRepository {
             location: self.listed().map(Location::Repository),
             // That of the archive is in the index.
             digest: None,
+            below: None,
             fixed: false,
             secret: self.secret.as_deref(),
             field: "spec.pack.repository.secretRef",
