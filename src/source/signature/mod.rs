@@ -31,4 +31,6 @@ pub use refused::{Refused, verdict};
 const MAX_SIGNATURES: usize = 16;
 
 #[cfg(test)]
+mod real_cosign_tests;
+#[cfg(test)]
 mod stand;
