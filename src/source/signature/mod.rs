@@ -33,4 +33,6 @@ const MAX_SIGNATURES: usize = 16;
 #[cfg(test)]
 mod real_cosign_tests;
 #[cfg(test)]
+mod real_minisign_tests;
+#[cfg(test)]
 mod stand;
