@@ -12,6 +12,7 @@ pub mod lru;
 pub mod oci;
 pub mod path;
 pub mod repository;
+pub mod signature;
 mod validators;
 pub mod values;
 pub mod versions;
