@@ -179,18 +179,26 @@ async fn where_private_sources_are_denied_artifacts_come_from_the_named_source_c
     h.settings.sources.source_controller = Some(flux.storage.to_string().parse().unwrap());
     h.start();
     h.ready("web").await;
-    // What others write into a status leads nowhere else.
-    let artifact = json!({
-        "url": "http://127.0.0.1:1/a.tgz", "digest": format!("sha256:{}", "0a".repeat(32)), "revision": "1", "path": "a",
-        "lastUpdateTime": "2026-01-01T00:00:00Z",
-    });
+    // What others write into a status leads nowhere else, and not to what is another source's.
     h.objects.server_side_apply("ExternalArtifact/app", PERSON, json!({"spec": {}})).await;
-    h.objects
-        .edit_subresource("ExternalArtifact/app", "status", PERSON, json!({"status": {"artifact": artifact}}))
-        .await;
-    h.edit_spec("web", json!({"pack": {"artifact": {"kind": "ExternalArtifact", "path": null}}})).await;
-    h.condition("web", "Ready", "False", Some("SourceForbidden")).await;
-    assert_locked(&h, "blue").await;
+    let theirs = h.objects.get("GitRepository/app").await["status"]["artifact"].clone();
+    let inside = format!("http://{}/externalartifact/{}/app/", flux.storage, h.namespace);
+    let path = theirs["path"].as_str().unwrap();
+    for url in [
+        "http://127.0.0.1:1/a.tgz".to_owned(),
+        theirs["url"].as_str().unwrap().to_owned(),
+        format!("{inside}../../../{path}"),
+        format!("{inside}%2e%2e/%2e%2e/%2e%2e/{path}"),
+    ] {
+        let mut artifact = theirs.clone();
+        artifact["url"] = json!(url);
+        let status = json!({"status": {"artifact": artifact}});
+        h.objects.edit_subresource("ExternalArtifact/app", "status", PERSON, status).await;
+        h.edit_spec("web", json!({"pack": {"artifact": {"kind": "ExternalArtifact"}}})).await;
+        let held = h.sees("SherpackRelease/web", |held| message(held).contains(&url)).await;
+        assert_eq!(condition(&held, "Ready")["reason"], "SourceForbidden", "{held}");
+        assert_locked(&h, "blue").await;
+    }
     h.objects.delete("GitRepository/app").await;
 }
 

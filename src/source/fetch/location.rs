@@ -16,8 +16,8 @@ pub enum Location {
     Oci(Artifact),
     /// An archive that the index of a repository names.
     Repository(Listed),
-    /// An archive that Flux's source-controller serves.
-    Flux(Url),
+    /// An archive that Flux's source-controller serves, and the path there of the object whose it is.
+    Flux(Url, String),
 }
 
 /// What looks at different sources share. Losing any of it costs a request.
@@ -34,7 +34,7 @@ impl Location {
             Self::Archive(_) => "http",
             Self::Oci(_) => "oci",
             Self::Repository(_) => "repository",
-            Self::Flux(_) => "artifact",
+            Self::Flux(..) => "artifact",
         }
     }
 
@@ -44,7 +44,7 @@ impl Location {
             Self::Archive(url) => url.uri().to_string(),
             Self::Oci(artifact) => artifact.text(),
             Self::Repository(listed) => listed.text(),
-            Self::Flux(url) => format!("{} of Flux", url.uri()),
+            Self::Flux(url, of) => format!("{} of Flux {of}", url.uri()),
         }
     }
 
@@ -60,7 +60,7 @@ impl Location {
         let Shared { tokens, indexes } = shared;
         match self {
             Self::Archive(url) => client.get(namespace, url, credentials, known).await,
-            Self::Flux(url) => client.get_artifact(namespace, url, known).await,
+            Self::Flux(url, of) => client.get_artifact(namespace, url, of, known).await,
             Self::Oci(artifact) => {
                 let id = format!("{scope}\n{}", artifact.text());
                 pull(client, namespace, artifact, credentials, known, (tokens, &id)).await
@@ -79,7 +79,7 @@ impl fmt::Display for Location {
             Self::Archive(url) => url.fmt(f),
             Self::Oci(artifact) => artifact.fmt(f),
             Self::Repository(listed) => listed.fmt(f),
-            Self::Flux(url) => url.fmt(f),
+            Self::Flux(url, _) => url.fmt(f),
         }
     }
 }

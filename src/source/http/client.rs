@@ -20,6 +20,7 @@ pub(super) use self::connect::Wire;
 use self::connect::{Connected, Forwarding, Place};
 pub(in crate::source) use self::reply::{Reply, withhold};
 use super::Options;
+use super::address::Allowed;
 use super::credentials::Credentials;
 use super::fair::Fair;
 use super::proxy::Rules;
@@ -110,6 +111,7 @@ pub struct Client {
     pub(super) walls: Walls,
     /// The walls with a door to Flux's source-controller.
     flux: Walls,
+    source_controller: Option<Allowed>,
     pub(super) proxies: Rules,
     pub(super) resolver: Resolver,
     pub(super) trust: Trust,
@@ -127,6 +129,7 @@ impl Client {
         Self {
             walls: Walls::new(&options.allow, options.deny_private, &options.services),
             flux: Walls::new(&with_flux, options.deny_private, &options.services),
+            source_controller: options.source_controller.clone(),
             proxies: Rules::new(&options.proxies),
             resolver: Resolver::new(),
             trust: Trust::default(),
@@ -156,7 +159,8 @@ impl Client {
     }
 
     /// Fetches an artifact of a Flux source. Where private addresses are denied, it has to come from Flux's source-controller: who
-    /// may write the status of a source may write any URL there.
+    /// may write the status of a source may write any URL there. And what comes from there has to be below the path `of` the source:
+    /// source-controller gives everything to the operator, also what the author of the release may not have.
     ///
     /// # Errors
     /// See the variants of [`Error`].
@@ -164,8 +168,15 @@ impl Client {
         &self,
         namespace: &str,
         url: &Url,
+        of: &str,
         known: &Validators,
     ) -> Result<Answer, Error> {
+        let named = self.source_controller.as_ref();
+        let named = named.is_some_and(|named| named.covers(url.host(), url.port()));
+        if named && !is_below(url, of) {
+            let why = "the source-controller, and the URL is not that of this source's own artifact there";
+            return Err(Error::Forbidden { url: url.to_string(), host: url.host().to_owned(), why });
+        }
         if self.flux.deny_private() && !self.flux.allow(url.host(), url.port()) {
             let why = "not the source-controller that the operator's flag --source-controller names";
             return Err(Error::Forbidden { url: url.to_string(), host: url.host().to_owned(), why });
@@ -349,6 +360,14 @@ impl Drop for Driver {
 
 pub(super) fn unreachable(url: &dyn Display, message: String) -> Error {
     Error::Unreachable { url: url.to_string(), message }
+}
+
+/// Whether a URL is below a path, however the server reads it.
+fn is_below(url: &Url, path: &str) -> bool {
+    let target = url.target();
+    target.starts_with(path)
+        && !target.contains(['%', '\\'])
+        && !target.split(['/', '?']).any(|part| part == "..")
 }
 
 /// The URL for a proxy, with the host that it shall ask.

@@ -116,8 +116,10 @@ impl FromArtifact {
     ) -> Result<LookedUp, Error> {
         let what = || format!("status.artifact of the {reference}");
         let location = if artifact.digest.starts_with("sha256:") {
+            let Reference { namespace, name, .. } = reference;
+            let of = format!("/{}/{namespace}/{name}/", self.kind.as_str().to_lowercase());
             Url::parse(&artifact.url)
-                .map(Location::Flux)
+                .map(|url| Location::Flux(url, of))
                 .map_err(|why| source::Error::Invalid { what: what(), why })
         } else {
             let why = format!("its digest is {}, and only SHA-256 is supported", artifact.digest);
