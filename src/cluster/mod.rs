@@ -19,8 +19,8 @@ pub use capabilities::capabilities;
 pub use error::{Error, Holder, Instead, describe, namespace_terminating, status_code};
 pub use kinds::{Kind, Kinds};
 pub use objects::{
-    Applied, Cluster, Contents, Created, FluxArtifact, FluxSource, FluxStatus, LOOK_DEADLINE, LookError,
-    Meta, Mode, NoFluxSource, Propagation, Reference, Referent, Unread, fingerprint_of, is_hidden,
+    Applied, Cluster, Contents, Created, FluxArtifact, FluxCondition, FluxSource, FluxStatus, LOOK_DEADLINE,
+    LookError, Meta, Mode, NoFluxSource, Propagation, Reference, Referent, Unread, fingerprint_of, is_hidden,
     version_of,
 };
 pub use pods::{Proxied, Ran, ReadyPod, Workload, proxied_name};

@@ -33,7 +33,7 @@ impl Drop for Scratch {
 }
 
 fn validators(etag: &str) -> Validators {
-    Validators { etag: Some(etag.to_owned()), last_modified: None }
+    Validators { etag: Some(etag.to_owned()), last_modified: None, of: None }
 }
 
 #[test]

@@ -136,16 +136,12 @@ pub enum Error {
         why: String,
     },
     /// A Flux source has made another artifact since its status was read.
-    #[error(
-        "{url} has the digest {found}, and the status of its source said {wanted}: it is looked at again"
-    )]
+    #[error("{url} has not the digest {wanted}, which the status of its source says: it is looked at again")]
     Replaced {
         /// Where it was looked for.
         url: String,
         /// The digest in the status.
         wanted: String,
-        /// The digest of what is there.
-        found: String,
     },
     /// The bytes are not those that their digest stands for.
     #[error(

@@ -9,4 +9,7 @@ pub struct Validators {
     /// `Last-Modified`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
+    /// Of what these are, where a source has several: one URL of many, or the digest in an index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
 }

@@ -13,6 +13,7 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use sherpack_operator::source::http::Options;
 
+use super::multi_rights::flux_sources_are_watched;
 use super::port;
 use super::timed::leader_election;
 use crate::support::accounts::{ALL, rule};
@@ -283,6 +284,7 @@ async fn the_kustomization_installs_and_its_permissions_are_those_in_use() {
     }
     h.start();
     samples_live(&h).await;
+    flux_sources_are_watched(&h, json!({})).await;
     // In the name of an account, which is granted to nobody else.
     h.account("deployer").await;
     h.grant("deployer", &[rule(&[""], &["configmaps"], &ALL)]).await;
@@ -315,14 +317,18 @@ fn switches_give_what_they_say(control_plane: &ControlPlane, template: &dyn Fn(&
                  priorityClassName=system-cluster-critical,serviceAccount.name=other,\
                  tenancy=multi,defaultServiceAccount=tenant,rbac.impersonate=false,\
                  nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull,\
-                 allowSources[0]=charts.local:8080,denyPrivateSources=false,\
+                 allowSources[0]=charts.local:8080,sourceController=source.flux:80,denyPrivateSources=false,\
                  metrics.auth=token,metrics.certSecret=cert,networkPolicy.enabled=true,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\
                  volumes[0].name=v,volumeMounts[0].name=v,volumeMounts[0].mountPath=/v";
     let dry = [&apply[..], &["--dry-run=server"]].concat();
     let all = template(&["--set", other]);
     tool(control_plane, "kubectl", &dry, &all);
-    for said in ["--deny-private-sources=false", "--metrics-auth=token", "--metrics-cert-dir=/metrics-certs"]
-    {
+    for said in [
+        "--source-controller=source.flux:80",
+        "--deny-private-sources=false",
+        "--metrics-auth=token",
+        "--metrics-cert-dir=/metrics-certs",
+    ] {
         assert!(all.contains(said), "{said}: {all}");
     }
     for unasked in ["tokenreviews", "NetworkPolicy", "--deny-private", "--metrics"] {

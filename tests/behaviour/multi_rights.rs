@@ -193,10 +193,17 @@ async fn installed(h: &Harness, server: &HttpServer) {
         h.ready(name).await;
         h.uninstall(name).await;
     }
+    flux_sources_are_watched(h, json!({"serviceAccountName": "deployer"})).await;
+}
+
+/// A release of each kind of Flux source has its kind watched.
+pub(super) async fn flux_sources_are_watched(h: &Harness, more: Value) {
     flux::install_definitions(h.control_plane).await;
     for (kind, _) in FLUX {
         let (name, pack) = (kind.to_lowercase(), json!({"artifact": {"kind": kind, "name": "none"}}));
-        h.release(&name, json!({"pack": pack, "serviceAccountName": "deployer"})).await;
+        let mut spec = more.clone();
+        spec["pack"] = pack;
+        h.release(&name, spec).await;
         h.condition(&name, "Ready", "False", Some("SourceNotFound")).await;
     }
     eventually("the kinds are watched", async || {

@@ -17,6 +17,6 @@ mod outdated;
 pub use apply::is_hidden;
 pub use contents::{Contents, Reference, Referent, Unread};
 pub use existence::{Created, Propagation};
-pub use flux::{FluxArtifact, FluxSource, FluxStatus, NoFluxSource};
+pub use flux::{FluxArtifact, FluxCondition, FluxSource, FluxStatus, NoFluxSource};
 pub use handle::{Applied, Cluster, Meta, Mode, fingerprint_of, version_of};
 pub use look::{LOOK_DEADLINE, LookError};

@@ -109,11 +109,11 @@ pub enum Error {
     /// What the fetcher says; it tries again by itself.
     #[error(transparent)]
     Fetch(source::Error),
-    #[error("the {reference} of spec.pack.http.secretRef does not exist: create it, or correct the name")]
+    #[error("the {reference} of the pack's secretRef does not exist: create it, or correct the name")]
     CredentialsNotFound { reference: Reference },
-    #[error("the {reference} of spec.pack.http.secretRef cannot be read: {message}")]
+    #[error("the {reference} of the pack's secretRef cannot be read: {message}")]
     CredentialsUnreadable { reference: Reference, message: String },
-    #[error("the {reference} of spec.pack.http.secretRef cannot be used: {message}")]
+    #[error("the {reference} of the pack's secretRef cannot be used: {message}")]
     CredentialsInvalid { reference: Reference, message: String },
     /// A record below another tool's newest one.
     #[error(

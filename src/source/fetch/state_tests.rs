@@ -314,3 +314,15 @@ fn a_server_is_left_alone_for_as_long_as_it_wants_and_its_releases_know_why() {
     let (wake, _) = scene.ends(Ended::Failed(throttled(7)), Duration::ZERO);
     assert_eq!(wake, ["other"], "only who waits");
 }
+
+#[test]
+fn who_hears_elsewhere_that_the_content_is_another_one_has_it_looked_for() {
+    let mut scene = Scene::new();
+    let wants = |digest| (Some(digest), false, None);
+    scene.asks("web", wants("a"));
+    scene.gives("a");
+    assert_eq!(scene.asks("web", wants("a")), (at("a"), false));
+    assert_eq!(scene.asks("web", wants("b")), (waits(), true), "in place, at the same location");
+    scene.gives("b");
+    assert_eq!(scene.asks("web", wants("b")), (at("b"), false));
+}

@@ -104,7 +104,7 @@ impl Call<'_> {
     }
 }
 
-const NOTHING: Validators = Validators { etag: None, last_modified: None };
+const NOTHING: Validators = Validators { etag: None, last_modified: None, of: None };
 
 /// Fetches archives. Holds no connection between two fetches.
 pub struct Client {
@@ -173,8 +173,8 @@ impl Client {
     ) -> Result<Answer, Error> {
         let named = self.source_controller.as_ref();
         let named = named.is_some_and(|named| named.covers(url.host(), url.port()));
-        if named && !is_below(url, of) {
-            let why = "the source-controller, and the URL is not that of this source's own artifact there";
+        if (named || self.flux.deny_private()) && !is_below(url, of) {
+            let why = "the source-controller or like it, and the URL is not that of this source's own artifact there";
             return Err(Error::Forbidden { url: url.to_string(), host: url.host().to_owned(), why });
         }
         if self.flux.deny_private() && !self.flux.allow(url.host(), url.port()) {
@@ -194,7 +194,8 @@ impl Client {
             if reply.status == StatusCode::NOT_MODIFIED && *known != Validators::default() {
                 return Ok(Answer::Unchanged);
             }
-            let reply = reply.checked(url, credentials, "spec.pack.http.secretRef")?;
+            let field = if call.flux { "spec.pack.artifact" } else { "spec.pack.http.secretRef" };
+            let reply = reply.checked(url, credentials, field)?;
             let validators = reply.validators();
             Ok(Answer::Fetched { bytes: reply.bytes, validators })
         });
@@ -262,6 +263,10 @@ impl Client {
             let Some(location) = location else {
                 return self.reply(call, identify, response).await;
             };
+            if call.flux {
+                // The path was checked, and that of what a redirect leads to would not be.
+                return Err(refused("it redirects, and artifacts of Flux are not redirected".to_owned()));
+            }
             let location =
                 location.to_str().map_err(|_| refused("it redirects to what is no URL".to_owned()))?;
             let next = at

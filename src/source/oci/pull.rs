@@ -85,7 +85,7 @@ impl Pull<'_> {
             Found::AnyOf(some) => self.first_of(&some).await?,
         };
         let bytes = self.blob(&blob).await?;
-        Ok(Answer::Fetched { bytes, validators: Validators { etag: Some(digest), last_modified: None } })
+        Ok(Answer::Fetched { bytes, validators: Validators { etag: Some(digest), ..Validators::default() } })
     }
 
     /// The digest of the manifest that the reference stands for now.

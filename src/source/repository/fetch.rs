@@ -15,6 +15,8 @@ use crate::source::lru::WeightedLru;
 
 /// Where a release names the Secret.
 const SECRET: &str = "spec.pack.repository.secretRef";
+/// What the digest in an index is a validator of. No URL is written so.
+const IN_INDEX: &str = "index";
 /// Indexes that are kept, and what they take together.
 const INDEXES: usize = 256;
 const BYTES: usize = 32 << 20;
@@ -109,10 +111,11 @@ impl Look<'_> {
         let entry = index.find(name, range.as_deref()).map_err(|why| self.missing(&why))?;
         let unusable = |why: String| Error::Index { url: repository.to_string(), why };
         let wanted = entry.digest.text().map_err(|why| unusable(why.to_owned()))?;
-        if wanted.is_some() && wanted == known.etag {
+        if wanted.is_some() && known.of.as_deref() == Some(IN_INDEX) && wanted == known.etag {
             return Ok(Answer::Unchanged);
         }
         let url = resolve(repository, &entry.url).map_err(unusable)?;
+        let text = url.uri().to_string();
         let trusted = *pass_credentials || repository.trusts(&url);
         if trusted && repository.is_https() && !url.is_https() && self.credentials.identify() {
             return Err(unusable(format!("it leads from https to {url}, and credentials do not go there")));
@@ -120,9 +123,10 @@ impl Look<'_> {
         let nobody =
             Credentials { authorities: self.credentials.authorities.clone(), ..Credentials::default() };
         let credentials = if trusted { self.credentials } else { &nobody };
-        // An index without a digest leaves it to the server to tell one content from the next.
+        // An index without a digest leaves it to the server to tell one content from the next, of the same URL.
         let nothing = Validators::default();
-        let validators = if wanted.is_none() { known } else { &nothing };
+        let asks = wanted.is_none() && known.of.as_deref() == Some(&text);
+        let validators = if asks { known } else { &nothing };
         let call = Call {
             authorization: credentials.authorization.as_ref(),
             known: validators,
@@ -134,13 +138,13 @@ impl Look<'_> {
         }
         let reply = reply.checked(&url, self.credentials, SECRET)?;
         let validators = match wanted {
-            None => reply.validators(),
+            None => Validators { of: Some(text), ..reply.validators() },
             Some(wanted) => {
                 let found = digest(&reply.bytes);
                 if found != wanted {
                     return Err(Error::Corrupt { url: url.to_string(), wanted, found });
                 }
-                Validators { etag: Some(wanted), last_modified: None }
+                Validators { etag: Some(wanted), last_modified: None, of: Some(IN_INDEX.to_owned()) }
             }
         };
         Ok(Answer::Fetched { bytes: reply.bytes, validators })
@@ -194,8 +198,13 @@ impl Look<'_> {
         let reply = reply.checked(url, self.credentials, SECRET)?;
         let validators = reply.validators();
         let turn = indexes.reading.acquire(self.namespace, 1).await;
-        let read = tokio::task::spawn_blocking(move || parse(&reply.bytes)).await;
-        drop(turn);
+        let read = tokio::task::spawn_blocking(move || {
+            let parsed = parse(&reply.bytes);
+            // Until here the bytes take their share of memory and of the processors, whoever still waits for them.
+            drop((reply, turn));
+            parsed
+        })
+        .await;
         let index = |why: String| Error::Index { url: url.to_string(), why };
         let parsed = read.map_err(|error| index(error.to_string()))?;
         Ok((Arc::new(parsed.map_err(|error| index(error.to_string()))?), validators))

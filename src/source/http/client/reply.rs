@@ -13,12 +13,15 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use super::{Answer, Call, Client, PIECE, describe, unreachable};
 use crate::pack;
 use crate::source::Error;
-use crate::source::http::{Credentials, Validators};
+use crate::source::http::{Credentials, Permit, Validators};
 
 /// Validators longer than this are not kept.
 const VALIDATOR: usize = 1024;
 /// A server may not ask for a longer pause than this.
 const PAUSE_MAX: Duration = Duration::from_mins(60);
+
+/// The bytes of a body, and their share of memory.
+type Body = (Vec<u8>, Vec<Option<Permit>>);
 
 /// An answer.
 pub(in crate::source) struct Reply {
@@ -28,6 +31,9 @@ pub(in crate::source) struct Reply {
     pub bytes: Vec<u8>,
     /// It comes from where the request was sent, and not from where a redirect led.
     pub own: bool,
+    /// The share of memory that the body takes.
+    #[expect(dead_code, reason = "it is held, not read")]
+    pub room: Vec<Option<Permit>>,
 }
 
 impl Reply {
@@ -36,6 +42,7 @@ impl Reply {
         Validators {
             etag: validator(&self.headers, ETAG),
             last_modified: validator(&self.headers, LAST_MODIFIED),
+            of: None,
         }
     }
 
@@ -95,11 +102,11 @@ impl Client {
     ) -> Result<Reply, Error> {
         let (status, headers) = (response.status(), response.headers().clone());
         let wanted = status == StatusCode::OK && call.method == Method::GET;
-        let bytes = if wanted { self.body(call, response).await? } else { Vec::new() };
-        Ok(Reply { status, headers, bytes, own })
+        let (bytes, room) = if wanted { self.body(call, response).await? } else { Default::default() };
+        Ok(Reply { status, headers, bytes, own, room })
     }
 
-    async fn body(&self, call: &Call<'_>, response: Response<Incoming>) -> Result<Vec<u8>, Error> {
+    async fn body(&self, call: &Call<'_>, response: Response<Incoming>) -> Result<Body, Error> {
         let Call { namespace, url, what, limit, .. } = call;
         let too_large =
             || Error::Pack { what: url.to_string(), error: pack::Error::TooLarge { what, limit: *limit } };
@@ -113,7 +120,7 @@ impl Client {
         let mut body = response.into_body();
         loop {
             let frame = match tokio::time::timeout(self.timing.idle, body.frame()).await {
-                Ok(None) => return Ok(bytes),
+                Ok(None) => return Ok((bytes, room)),
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => {
                     return Err(unreachable(url, format!("the answer broke off: {}", describe(&error))));

@@ -54,6 +54,7 @@ impl FromArtifact {
         if let (Seen::At(version), None) = (before, &using.fresh.request)
             && let Some(pack) = using.packs.get(&place, |found| found.version == version)
         {
+            using.fetcher.leave(using.key);
             return Ok(LookedUp { pack, fetched: false });
         }
         let source = using.reader.flux_source(&reference).await;
@@ -65,7 +66,10 @@ impl FromArtifact {
             using.references.read(&reference, before, version);
         }
         match self.chosen(source, &reference, &place, using) {
-            Ok(Chosen::Known(pack)) => Ok(LookedUp { pack, fetched: false }),
+            Ok(Chosen::Known(pack)) => {
+                using.fetcher.leave(using.key);
+                Ok(LookedUp { pack, fetched: false })
+            }
             Ok(Chosen::Artifact(artifact)) => {
                 let found = self.fetched(&artifact, &reference, using).await?;
                 using.packs.also_at(place, version.unwrap_or_default(), &found.pack);
@@ -115,7 +119,9 @@ impl FromArtifact {
         using: &LookUp<'_>,
     ) -> Result<LookedUp, Error> {
         let what = || format!("status.artifact of the {reference}");
-        let location = if artifact.digest.starts_with("sha256:") {
+        let hex = artifact.digest.strip_prefix("sha256:").unwrap_or_default();
+        let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let location = if hex.len() == 64 && hex.bytes().all(lower) {
             let Reference { namespace, name, .. } = reference;
             let of = format!("/{}/{namespace}/{name}/", self.kind.as_str().to_lowercase());
             Url::parse(&artifact.url)
@@ -136,8 +142,9 @@ impl FromArtifact {
         };
         let found = fetched::look_up(from, using).await;
         found.map_err(|error| match error {
-            Error::Fetch(source::Error::DigestMismatch { url, wanted, found }) => {
-                Error::Fetch(source::Error::Replaced { url, wanted, found })
+            // Not what was found: it may be what the author of the release may not have.
+            Error::Fetch(source::Error::DigestMismatch { url, wanted, found: _ }) => {
+                Error::Fetch(source::Error::Replaced { url, wanted })
             }
             other => other,
         })
@@ -181,6 +188,11 @@ mod tests {
             ),
             (
                 json!({"observedGeneration": 2, "artifact": artifact("sha512:00")}),
+                "SourceInvalid",
+                "only SHA-256",
+            ),
+            (
+                json!({"observedGeneration": 2, "artifact": artifact("sha256:0A")}),
                 "SourceInvalid",
                 "only SHA-256",
             ),

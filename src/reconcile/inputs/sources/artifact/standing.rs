@@ -1,7 +1,7 @@
 //! Whether a Flux source has an artifact to take. Decides, and does no IO.
 
 use crate::api::ArtifactKind;
-use crate::cluster::{FluxArtifact, FluxSource};
+use crate::cluster::{FluxArtifact, FluxCondition, FluxSource};
 
 /// Why there is nothing to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +18,13 @@ pub(super) enum NoArtifact {
 /// ExternalArtifact has no such field. While a source is looked at anew, Ready is Unknown and what it gave stays good.
 pub(super) fn artifact(source: &FluxSource, kind: ArtifactKind) -> Result<&FluxArtifact, NoArtifact> {
     let status = &source.status;
-    let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
-    if let Some(failed) = ready.filter(|ready| ready.status == "False") {
+    // Between two attempts that fail Ready is Unknown for a moment, and FetchFailed stays True.
+    let fails = |of: &&FluxCondition| match of.kind.as_str() {
+        "Ready" => of.status == "False",
+        "FetchFailed" | "Stalled" => of.status == "True",
+        _ => false,
+    };
+    if let Some(failed) = status.conditions.iter().find(fails) {
         return Err(NoArtifact::Failed(format!("it is not Ready: {}", failed.message)));
     }
     let seen = status.observed_generation;
@@ -52,6 +57,13 @@ mod tests {
             (git, Some(3), false, ready("True"), "not yet"),
             (git, Some(3), true, ready("False"), "no such ref"),
             (git, Some(-1), false, ready("False"), "no such ref"),
+            (
+                git,
+                Some(3),
+                true,
+                json!([{"type": "Ready", "status": "Unknown"}, {"type": "FetchFailed", "status": "True", "message": "no such ref"}]),
+                "no such ref",
+            ),
             (external, None, true, json!([]), "taken"),
             (external, None, true, ready("False"), "no such ref"),
             (external, None, false, json!([]), "not yet"),
