@@ -130,6 +130,15 @@ impl Fetcher {
         self.inner.lock().moves(release, None);
     }
 
+    /// The release uses no source but those of Flux: what is known of its last one is kept.
+    pub fn leave_others_than_flux(&self, release: &ReleaseKey) {
+        let mut state = self.inner.lock();
+        let used = state.by_release.get(release);
+        if used.is_some_and(|id| !matches!(id.location, Location::Flux(..))) {
+            state.moves(release, None);
+        }
+    }
+
     /// The archive that the source of the release gave is not in the cache any more: it is fetched again.
     pub fn lost(&self, id: &SourceId, digest: &str) {
         if let Some(entry) = self.inner.lock().sources.get_mut(id) {

@@ -54,7 +54,7 @@ impl FromArtifact {
         if let (Seen::At(version), None) = (before, &using.fresh.request)
             && let Some(pack) = using.packs.get(&place, |found| found.version == version)
         {
-            using.fetcher.leave(using.key);
+            using.fetcher.leave_others_than_flux(using.key);
             return Ok(LookedUp { pack, fetched: false });
         }
         let source = using.reader.flux_source(&reference).await;
