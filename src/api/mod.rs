@@ -8,6 +8,7 @@ pub mod annotations;
 mod bounds;
 mod class;
 pub mod conditions;
+mod digest;
 pub mod duration;
 mod ignore;
 mod invalid;
@@ -20,6 +21,7 @@ mod text;
 
 pub use bounds::{Bounded, INTERVAL_MIN, TIMEOUT_MAX};
 pub use class::Class;
+pub use digest::is_digest;
 pub use ignore::{BadRule, FieldPath, IgnoreRule, Segment};
 pub use invalid::Invalid;
 pub use schema::{

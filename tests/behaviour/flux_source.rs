@@ -10,6 +10,7 @@ use crate::support::git_server::GitServer;
 use crate::support::harness::{PERSON, condition};
 use crate::support::packs::config_map;
 use crate::support::registry::{Artifact, Options, Registry};
+use crate::support::sourced::{assert_locked, colored, harness, message, sources};
 use crate::support::wait::eventually;
 use crate::support::{Harness, Pack, control_plane};
 
@@ -23,18 +24,6 @@ fn files(color: &str) -> BTreeMap<String, Vec<u8>> {
     below.chain([("README.md".to_owned(), b"# All of it".to_vec())]).collect()
 }
 
-fn sources() -> Sources {
-    Sources { allow: vec!["127.0.0.1".parse().unwrap()], cache_bytes: 64 << 20, ..Sources::default() }
-}
-
-/// A harness whose operator fetches from this machine.
-async fn harness(name: &str) -> Harness {
-    let mut h = Harness::without_operator(name).await;
-    h.settings.sources = sources();
-    h.start();
-    h
-}
-
 fn spec(kind: &str, path: Option<&str>) -> Value {
     let mut artifact = json!({"kind": kind, "name": "app"});
     if let Some(path) = path {
@@ -46,20 +35,6 @@ fn spec(kind: &str, path: Option<&str>) -> Value {
 async fn repository(h: &Harness, git: &GitServer) {
     let spec = json!({"spec": {"url": git.url(), "ref": {"branch": "main"}, "interval": "1h"}});
     h.objects.server_side_apply("GitRepository/app", PERSON, spec).await;
-}
-
-fn message(release: &Value) -> String {
-    condition(release, "Ready")["message"].as_str().unwrap_or_default().to_owned()
-}
-
-async fn colored(h: &Harness, color: &str) {
-    h.shows("ConfigMap/settings", "/data/color", color).await;
-}
-
-/// Another field manager changes what is deployed, and the operator puts it back.
-async fn assert_locked(h: &Harness, color: &str) {
-    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "pink"}})).await;
-    colored(h, color).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,6 +14,7 @@ use crate::support::http_proxy::HttpProxy;
 use crate::support::http_server::{Authority, HttpServer, Route};
 use crate::support::packs::{config_map, secret};
 use crate::support::process::{Process, command};
+use crate::support::sourced::{assert_locked, colored, harness, message, sources};
 use crate::support::wait::{eventually, wait_for};
 use crate::support::{Harness, Pack};
 
@@ -29,34 +30,8 @@ fn digest(color: &str) -> String {
     cache::digest(&pack(color).archive())
 }
 
-fn sources() -> Options {
-    Options { allow: vec!["127.0.0.1".parse().unwrap()], cache_bytes: 64 << 20, ..Options::default() }
-}
-
-/// A harness whose operator fetches from this machine.
-async fn harness(name: &str) -> Harness {
-    let mut h = Harness::without_operator(name).await;
-    h.settings.sources = sources();
-    h.start();
-    h
-}
-
 fn http(url: &str) -> Value {
     json!({"pack": {"http": {"url": url}}})
-}
-
-async fn colored(h: &Harness, color: &str) {
-    h.shows("ConfigMap/settings", "/data/color", color).await;
-}
-
-fn message(release: &Value) -> String {
-    condition(release, "Ready")["message"].as_str().unwrap_or_default().to_owned()
-}
-
-/// Somebody changes what is deployed, and it is put back.
-async fn assert_locked(h: &Harness, color: &str) {
-    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "pink"}})).await;
-    colored(h, color).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,16 +3,16 @@
 
 use serde_json::{Value, json};
 use sherpack_operator::source::cache;
-use sherpack_operator::source::http::Options as Sources;
 
+use crate::support::Pack;
 use crate::support::harness::condition;
 use crate::support::http_server::{HttpServer, Route};
 use crate::support::packs::{config_map, secret};
 use crate::support::registry::{
     Artifact, Auth, INDEX, MANIFEST, Options, PASSWORD, Registry, USER, descriptor,
 };
+use crate::support::sourced::{assert_locked, colored, harness, message};
 use crate::support::wait::eventually;
-use crate::support::{Harness, Pack};
 
 const PACK: &str = "application/vnd.sherpack.pack.v1.tar+gzip";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
@@ -46,34 +46,11 @@ fn chart() -> Vec<u8> {
     builder.into_inner().unwrap().finish().unwrap()
 }
 
-/// A harness whose operator fetches from this machine.
-async fn harness(name: &str) -> Harness {
-    let mut h = Harness::without_operator(name).await;
-    let allow = vec!["127.0.0.1".parse().unwrap()];
-    h.settings.sources = Sources { allow, cache_bytes: 64 << 20, ..Sources::default() };
-    h.start();
-    h
-}
-
 /// A spec with this of `spec.pack.oci`, from a registry without TLS.
 fn oci(registry: &Registry, repository: &str, more: Value) -> Value {
     let mut oci = json!({"repository": format!("oci://{}/{repository}", registry.address), "insecure": true});
     json_patch::merge(&mut oci, &more);
     json!({"pack": {"oci": oci}})
-}
-
-fn message(release: &Value) -> String {
-    condition(release, "Ready")["message"].as_str().unwrap_or_default().to_owned()
-}
-
-async fn colored(h: &Harness, color: &str) {
-    h.shows("ConfigMap/settings", "/data/color", color).await;
-}
-
-/// Another field manager changes what is deployed, and the operator puts it back.
-async fn assert_locked(h: &Harness, color: &str) {
-    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "pink"}})).await;
-    colored(h, color).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,26 +2,16 @@
 
 use serde_json::{Value, json};
 use sherpack_operator::source::cache;
-use sherpack_operator::source::http::Options as Sources;
 
-use crate::support::harness::condition;
+use crate::support::Pack;
 use crate::support::http_server::{HttpServer, Route};
 use crate::support::packs::{config_map, secret};
-use crate::support::{Harness, Pack};
+use crate::support::sourced::{assert_locked, colored, harness, message};
 
 const INDEX: &str = "/charts/index.yaml";
 
 fn pack(color: &str) -> Pack {
     Pack::new("web", "1.0.0").object(config_map("settings", json!({"color": color})))
-}
-
-/// A harness whose operator fetches from this machine.
-async fn harness(name: &str) -> Harness {
-    let mut h = Harness::without_operator(name).await;
-    let allow = vec!["127.0.0.1".parse().unwrap()];
-    h.settings.sources = Sources { allow, cache_bytes: 64 << 20, ..Sources::default() };
-    h.start();
-    h
 }
 
 /// One version in an index: its number, its URL and its digest.
@@ -42,20 +32,6 @@ fn spec(server: &HttpServer, more: Value) -> Value {
     let mut repository = json!({"url": server.url("/charts"), "name": "web"});
     json_patch::merge(&mut repository, &more);
     json!({"pack": {"repository": repository}})
-}
-
-fn message(release: &Value) -> String {
-    condition(release, "Ready")["message"].as_str().unwrap_or_default().to_owned()
-}
-
-async fn colored(h: &Harness, color: &str) {
-    h.shows("ConfigMap/settings", "/data/color", color).await;
-}
-
-/// Another field manager changes what is deployed, and the operator puts it back.
-async fn assert_locked(h: &Harness, color: &str) {
-    h.objects.edit("ConfigMap/settings", "kubectl-edit", json!({"data": {"color": "pink"}})).await;
-    colored(h, color).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

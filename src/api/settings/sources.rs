@@ -7,7 +7,7 @@ use crate::api::schema::source::{
     ArtifactKind, ArtifactSource, HttpSource, ObjectKey, OciSource, PackSource, RepositorySource,
     SecretReference,
 };
-use crate::api::{Invalid, ReferenceKind};
+use crate::api::{Invalid, ReferenceKind, is_digest};
 
 /// Where a pack is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn http(http: &HttpSource) -> Result<PackFrom, Invalid> {
     let HttpSource { url, digest, secret_ref } = http;
     is_url("spec.pack.http.url", url)?;
     if let Some(digest) = digest {
-        is_digest("spec.pack.http.digest", digest)?;
+        checked_digest("spec.pack.http.digest", digest)?;
     }
     let secret = secret("spec.pack.http.secretRef.name", secret_ref.as_ref())?;
     let from = FromHttp { url: url.clone(), digest: digest.clone(), secret };
@@ -182,7 +182,7 @@ fn oci(oci: &OciSource) -> Result<PackFrom, Invalid> {
     }
     let which = match (digest, semver, tag) {
         (Some(digest), ..) => {
-            is_digest("spec.pack.oci.digest", digest)?;
+            checked_digest("spec.pack.oci.digest", digest)?;
             WhichTag::Digest(digest.clone())
         }
         (None, Some(range), _) => WhichTag::Range(range.clone()),
@@ -231,10 +231,8 @@ fn is_url(field: &str, url: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn is_digest(field: &str, digest: &str) -> Result<(), Invalid> {
-    let hex = digest.strip_prefix("sha256:").unwrap_or_default();
-    let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if hex.len() == 64 && hex.bytes().all(lower) {
+fn checked_digest(field: &str, digest: &str) -> Result<(), Invalid> {
+    if is_digest(digest) {
         return Ok(());
     }
     let message = format!("`{digest}` is no digest: write sha256: and 64 lower-case hex digits");

@@ -166,9 +166,29 @@ impl From<Secret> for Contents {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unread {
-    /// Whoever read it may not.
+    /// The account that read it may not.
     pub forbidden: bool,
     pub message: String,
+}
+
+impl Unread {
+    /// The API server said nothing until the deadline.
+    pub(super) fn late() -> Self {
+        Self { forbidden: false, message: format!("no answer within {}s", DEADLINE.as_secs()) }
+    }
+}
+
+impl From<kube::Error> for Unread {
+    fn from(error: kube::Error) -> Self {
+        // The message of a failed decode may quote what it could not decode.
+        if let kube::Error::SerdeError(_) = error {
+            return Self {
+                forbidden: false,
+                message: "the answer of the API server cannot be read".to_owned(),
+            };
+        }
+        Self { forbidden: matches!(status_code(&error), Some(401 | 403)), message: describe(&error) }
+    }
 }
 
 impl Cluster {
@@ -197,16 +217,9 @@ impl Cluster {
                 }
             }
         };
-        let unread = |message: &str| Unread { forbidden: false, message: message.to_owned() };
         match tokio::time::timeout(DEADLINE, read).await {
-            Ok(Ok(found)) => Ok(found),
-            // The message of a failed decode may quote what it could not decode.
-            Ok(Err(kube::Error::SerdeError(_))) => Err(unread("the answer of the API server cannot be read")),
-            Ok(Err(error)) => {
-                let forbidden = matches!(status_code(&error), Some(401 | 403));
-                Err(Unread { forbidden, message: describe(&error) })
-            }
-            Err(_) => Err(unread(&format!("no answer within {}s", DEADLINE.as_secs()))),
+            Ok(result) => result.map_err(Unread::from),
+            Err(_) => Err(Unread::late()),
         }
     }
 }

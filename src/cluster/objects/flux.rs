@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::contents::{DEADLINE, Reference, Unread};
 use super::handle::{Cluster, version_of};
-use crate::cluster::{describe, status_code};
+use crate::cluster::status_code;
 
 /// A Flux source, as far as who takes its artifact is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,10 +30,8 @@ pub struct FluxStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct FluxArtifact {
     pub url: String,
-    /// Names the bytes; `url` and `revision` do not.
+    /// Names the bytes; `url` does not.
     pub digest: String,
-    #[serde(default)]
-    pub revision: String,
 }
 
 /// A condition.
@@ -65,7 +63,6 @@ impl Cluster {
         let Reference { kind, namespace, name } = reference;
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client().clone(), namespace, &kind.api_resource());
-        let unread = |forbidden, message| NoFluxSource::Unread(Unread { forbidden, message });
         let object = match tokio::time::timeout(DEADLINE, api.get(name)).await {
             Ok(Ok(object)) => object,
             Ok(Err(error)) => {
@@ -73,10 +70,10 @@ impl Cluster {
                     // An object that is missing is named; a kind that is missing is answered without words.
                     Some(404) if names_object(&error) => NoFluxSource::Missing,
                     Some(404) => NoFluxSource::NotServed,
-                    code => unread(matches!(code, Some(401 | 403)), describe(&error)),
+                    _ => NoFluxSource::Unread(error.into()),
                 });
             }
-            Err(_) => return Err(unread(false, format!("no answer within {}s", DEADLINE.as_secs()))),
+            Err(_) => return Err(NoFluxSource::Unread(Unread::late())),
         };
         let status = object.data.get("status").cloned().unwrap_or_default();
         // A status that is not as it should be says nothing of an artifact.

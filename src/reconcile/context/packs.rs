@@ -86,29 +86,19 @@ impl Packs {
     pub(in crate::reconcile) fn put(&self, place: Place, version: u64, pack: Pack) -> Arc<Pack> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let digest = pack.digest.clone();
-        let before = kept.places.remove(&place).filter(|before| before.digest != digest);
-        before.iter().for_each(|before| kept.drop_if_unused(&before.digest));
+        kept.leaves(&place, &digest);
         let known = kept.packs.get(&digest).map(|pack| Arc::clone(pack));
         let shared = known.unwrap_or_else(|| kept.add(pack));
-        let found = Found { version, read_at: Instant::now(), digest };
-        for (_, gone) in kept.places.put(place, found, 1) {
-            kept.drop_if_unused(&gone.digest);
-        }
+        kept.stands_at(place, version, digest);
         shared
     }
 
     /// The pack that was found elsewhere is also at this place.
     pub(in crate::reconcile) fn also_at(&self, place: Place, version: u64, pack: &Arc<Pack>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let digest = pack.digest.clone();
-        if kept.packs.get(&digest).is_none() {
-            return;
-        }
-        let found = Found { version, read_at: Instant::now(), digest: digest.clone() };
-        let before = kept.places.remove(&place).filter(|before| before.digest != digest);
-        let gone = kept.places.put(place, found, 1);
-        for gone in before.into_iter().chain(gone.into_iter().map(|(_, gone)| gone)) {
-            kept.drop_if_unused(&gone.digest);
+        if kept.packs.get(&pack.digest).is_some() {
+            kept.leaves(&place, &pack.digest);
+            kept.stands_at(place, version, pack.digest.clone());
         }
     }
 
@@ -125,6 +115,20 @@ impl Kept {
             self.places.retain(|_, found| found.digest != gone);
         }
         pack
+    }
+
+    /// What stood at the place is not there any more, unless it is this.
+    fn leaves(&mut self, place: &Place, digest: &str) {
+        if let Some(before) = self.places.remove(place).filter(|before| before.digest != digest) {
+            self.drop_if_unused(&before.digest);
+        }
+    }
+
+    fn stands_at(&mut self, place: Place, version: u64, digest: String) {
+        let found = Found { version, read_at: Instant::now(), digest };
+        for (_, gone) in self.places.put(place, found, 1) {
+            self.drop_if_unused(&gone.digest);
+        }
     }
 
     /// What stands at no place any more is not found any more.

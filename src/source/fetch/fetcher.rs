@@ -311,11 +311,6 @@ impl State {
     fn wanted(&mut self, id: &SourceId, number: u64, now: Instant) -> Option<(Arc<Credentials>, Validators)> {
         let entry = self.sources.get_mut(id).filter(|entry| entry.number == number)?;
         entry.source.begins(now);
-        // An artifact of Flux is asked for when its digest is not known, and is replaced in place: nothing known helps.
-        let validators = match &id.location {
-            Location::Flux(..) => Validators::default(),
-            _ => entry.source.known.validators.clone(),
-        };
-        Some((Arc::clone(&entry.source.credentials), validators))
+        Some((Arc::clone(&entry.source.credentials), entry.source.known.validators.clone()))
     }
 }

@@ -60,7 +60,7 @@ impl Location {
         let Shared { tokens, indexes } = shared;
         match self {
             Self::Archive(url) => client.get(namespace, url, credentials, known).await,
-            Self::Flux(url, of) => client.get_artifact(namespace, url, of, known).await,
+            Self::Flux(url, of) => client.get_artifact(namespace, url, of).await,
             Self::Oci(artifact) => {
                 let id = format!("{scope}\n{}", artifact.text());
                 pull(client, namespace, artifact, credentials, known, (tokens, &id)).await

@@ -142,12 +142,13 @@ impl Source {
     /// What to tell a release, and whether an attempt has to be made now.
     pub(super) fn ask(&mut self, ask: &Ask<'_>, now: Instant) -> (Look, bool) {
         let Ask { release, digest, interval, changed, request } = ask.clone();
-        let before = self.users.get(release).map(|user| user.want.clone());
-        // Who asked for another content until now has heard of the new one elsewhere.
-        let other = before.as_ref().is_some_and(|want| want.as_deref() != digest);
-        let new = before.is_none() || other;
+        let anew = match self.users.get(release) {
+            None => changed,
+            // It has heard elsewhere that the content is another one.
+            Some(user) => user.want.as_deref() != digest,
+        };
         let user = self.users.entry(release.clone()).or_default();
-        if other || (new && changed) {
+        if anew {
             user.since = Some(now);
         }
         user.want = digest.map(str::to_owned);

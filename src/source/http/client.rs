@@ -161,6 +161,7 @@ impl Client {
     /// Fetches an artifact of a Flux source. Where private addresses are denied, it has to come from Flux's source-controller: who
     /// may write the status of a source may write any URL there. And what comes from there has to be below the path `of` the source:
     /// source-controller gives everything to the operator, also what the author of the release may not have.
+    /// It is asked for when its digest is not known, and replaced in place: nothing that is known of it would help.
     ///
     /// # Errors
     /// See the variants of [`Error`].
@@ -169,7 +170,6 @@ impl Client {
         namespace: &str,
         url: &Url,
         of: &str,
-        known: &Validators,
     ) -> Result<Answer, Error> {
         let named = self.source_controller.as_ref();
         let named = named.is_some_and(|named| named.covers(url.host(), url.port()));
@@ -182,7 +182,7 @@ impl Client {
             return Err(Error::Forbidden { url: url.to_string(), host: url.host().to_owned(), why });
         }
         let nobody = Credentials::default();
-        let call = Call { known, flux: true, ..self.call(namespace, url, &nobody) };
+        let call = Call { flux: true, ..self.call(namespace, url, &nobody) };
         self.get_by(&call).await
     }
 

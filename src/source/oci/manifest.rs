@@ -4,6 +4,8 @@ use http::header::{CONTENT_TYPE, HeaderMap};
 use oci_spec::image::{Descriptor, ImageIndex, ImageManifest, MediaType};
 use serde::Deserialize;
 
+use super::blob::Blob;
+
 /// Media types of what a manifest is: OCI's and Docker's.
 pub(super) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
      application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
@@ -28,21 +30,13 @@ pub(super) enum Found {
     AnyOf(Vec<Blob>),
 }
 
-/// A content by its digest, of so many bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Blob {
-    pub digest: String,
-    pub size: u64,
-}
-
-impl Blob {
-    fn of(of: &Descriptor) -> Result<Self, String> {
-        let digest = of.digest().to_string();
-        if digest.starts_with("sha256:") {
-            Ok(Self { digest, size: of.size() })
-        } else {
-            Err(format!("it names the digest {digest}, and only SHA-256 is supported"))
-        }
+/// The content that a descriptor stands for, if its digest can be checked.
+fn checkable(of: &Descriptor) -> Result<Blob, String> {
+    let blob = Blob::from(of);
+    if blob.digest.starts_with("sha256:") {
+        Ok(blob)
+    } else {
+        Err(format!("it names the digest {}, and only SHA-256 is supported", blob.digest))
     }
 }
 
@@ -72,7 +66,7 @@ fn in_index(index: &ImageIndex) -> Result<Found, String> {
     let worth =
         |of: &&Descriptor| of.artifact_type().as_ref().is_none_or(|kind| OURS.contains(&text(kind).as_str()));
     let some: Vec<Blob> =
-        index.manifests().iter().filter(worth).take(MANIFESTS).map(Blob::of).collect::<Result<_, _>>()?;
+        index.manifests().iter().filter(worth).take(MANIFESTS).map(checkable).collect::<Result<_, _>>()?;
     if some.is_empty() {
         return Err("its index names no manifest of a pack or chart".to_owned());
     }
@@ -83,7 +77,7 @@ fn in_manifest(manifest: &ImageManifest) -> Result<Blob, String> {
     let is_archive = |layer: &&Descriptor| [PACK, CHART].contains(&text(layer.media_type()).as_str());
     let mut archives = manifest.layers().iter().filter(is_archive);
     match (archives.next(), archives.next()) {
-        (Some(archive), None) => Blob::of(archive),
+        (Some(archive), None) => checkable(archive),
         (Some(_), Some(_)) => Err("its manifest has several layers with a pack or chart".to_owned()),
         (None, _) => {
             let kind = manifest.artifact_type().as_ref().unwrap_or_else(|| manifest.config().media_type());

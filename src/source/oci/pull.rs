@@ -7,9 +7,11 @@ use http::{HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 
 use super::artifact::{Artifact, Wanted};
+use super::blob::Blob;
 use super::challenge::{Challenge, challenge, token_url};
-use super::manifest::{self, Blob, Found};
+use super::manifest::{self, Found};
 use super::tokens::{self, Tokens};
+use crate::api::is_digest;
 use crate::pack;
 use crate::source::Error;
 use crate::source::cache::digest;
@@ -99,7 +101,7 @@ impl Pull<'_> {
         let reply = self.ask(Method::HEAD, &url, manifest::ACCEPTED, "manifest", MANIFEST).await?;
         let said = reply.headers.get(DIGEST).and_then(|value| value.to_str().ok()).map(str::to_owned);
         match (self.checked(reply), said) {
-            (Ok(_), Some(said)) if is_sha256(&said) => Ok(said),
+            (Ok(_), Some(said)) if is_digest(&said) => Ok(said),
             (Err(error), _) if !matches!(error, Error::Status { status: 405 | 501, .. }) => Err(error),
             _ => {
                 // Not all registries answer so to a HEAD.
@@ -304,11 +306,6 @@ fn same(url: &Url, wanted: &str, bytes: &[u8]) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Corrupt { url: url.to_string(), wanted: wanted.to_owned(), found })
-}
-
-fn is_sha256(text: &str) -> bool {
-    let hex = text.strip_prefix("sha256:").unwrap_or_default();
-    hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// Where a list goes on: `Link: <…>; rel="next"`, on the same host.

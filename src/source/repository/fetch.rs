@@ -200,7 +200,7 @@ impl Look<'_> {
         let turn = indexes.reading.acquire(self.namespace, 1).await;
         let read = tokio::task::spawn_blocking(move || {
             let parsed = parse(&reply.bytes);
-            // Until here the bytes take their share of memory and of the processors, whoever still waits for them.
+            // Until here the bytes take their share of memory and of the processors, even if the look has given up.
             drop((reply, turn));
             parsed
         })

@@ -1,4 +1,4 @@
-//! The nodes of one YAML document, one after the other. What nobody asks for is passed over, not kept. JSON is YAML here,
+//! The nodes of one YAML document, one after the other. What the reader does not ask for is passed over, not kept. JSON is YAML here,
 //! also with its pairs of surrogates.
 
 use std::borrow::Cow;

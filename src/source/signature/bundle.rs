@@ -122,7 +122,7 @@ pub fn check_bundle(keys: &Keys, manifest: &[u8], bundle: &[u8]) -> Result<(), R
     }
 }
 
-/// The keys, and which one the bundle says to be made with. Nobody signs the hint: it only makes a message clearer.
+/// The keys, and which one the bundle says to be made with. No key signs the hint: it only makes a message clearer.
 struct Hinted<'k> {
     keys: &'k [CosignKey],
     hint: &'k str,

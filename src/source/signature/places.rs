@@ -4,24 +4,12 @@ use oci_spec::image::{Descriptor, ImageIndex, ImageManifest};
 
 use super::bundle::{MAX_BUNDLE_BYTES, MEDIA_TYPE};
 use super::{MAX_SIGNATURES, bundle};
+use crate::source::oci::Blob;
 
 /// Bytes of a manifest or an index with signatures.
 pub const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 /// What a manifest that refers to another one says of the bundle in it.
 const PREDICATE_TYPE: &str = "dev.sigstore.bundle.predicateType";
-
-/// A content by its digest, of so many bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blob {
-    pub digest: String,
-    pub size: u64,
-}
-
-impl From<&Descriptor> for Blob {
-    fn from(of: &Descriptor) -> Self {
-        Self { digest: of.digest().to_string(), size: of.size() }
-    }
-}
 
 /// The tag under which cosign before version 3 puts the signatures of a manifest.
 #[must_use]
@@ -50,7 +38,7 @@ pub fn in_referrers(index: &[u8]) -> Result<Vec<Blob>, String> {
     countable(found.map(Blob::from).collect())
 }
 
-/// The annotation is signed by nobody: it only spares requests.
+/// No key signs the annotation: it only spares requests.
 fn may_sign(of: &Descriptor) -> bool {
     let said = of.annotations().as_ref().and_then(|all| all.get(PREDICATE_TYPE));
     said.is_none_or(|said| said == bundle::PREDICATE_TYPE)

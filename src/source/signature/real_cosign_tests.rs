@@ -142,7 +142,7 @@ fn no_byte_of_a_payload_can_be_changed() {
     for signer in SIGNERS {
         let (keys, digest, signed) = (signer.keys(), digest_of(MANIFEST), signer.signed());
         for (at, changed) in changed(signer.payload) {
-            // Whoever changes the payload changes the manifest that names it, too.
+            // An attacker who changes the payload changes the manifest that names it, too.
             let named = signed.with_digest(&digest_of(&changed));
             assert_eq!(check_legacy(&keys, &digest, &changed, &named), Err(Refused::OtherKey), "byte {at}");
             assert!(check_legacy(&keys, &digest, &changed, &signed).is_err(), "byte {at}");
@@ -150,7 +150,7 @@ fn no_byte_of_a_payload_can_be_changed() {
     }
 }
 
-/// The manifest is signed by nobody. What counts in it is the signature and the digest of the payload.
+/// No key signs the manifest. What counts in it is the signature and the digest of the payload.
 #[test]
 fn no_byte_of_a_signature_in_a_manifest_can_be_changed() {
     for signer in SIGNERS {

@@ -10,7 +10,7 @@ pub enum Refused {
         /// What it is, and what to do.
         why: String,
     },
-    /// Somebody else has signed it.
+    /// Another key has signed it.
     #[error(
         "no signature of it is made by a key of the Secret that spec.pack.verify.secretRef names: add the signer's public key there, or sign the pack with one of these keys"
     )]

@@ -17,6 +17,11 @@ use crate::watch::Seen;
 /// What the data of a Secret says to one kind of source.
 pub(super) type Read<'a> = &'a (dyn Fn(&BTreeMap<String, ByteString>) -> Result<Credentials, String> + Sync);
 
+/// The Secret with credentials, if a release names one: it is in the release's own namespace.
+pub(super) fn references(secret: Option<&str>, namespace: &str) -> Vec<Reference> {
+    secret.map(|name| Reference::new(ReferenceKind::Secret, namespace, name)).into_iter().collect()
+}
+
 /// The source that a location is with the credentials of the Secret `name`, which `field` names, and these. Without a name: with
 /// none.
 pub(super) async fn identified(

@@ -83,6 +83,16 @@ impl LookUp<'_> {
     }
 }
 
+/// Why the object that `field` names gives no pack: it was not read.
+fn unread(reference: Reference, field: &str, why: Unread) -> Error {
+    match why {
+        Unread { forbidden: true, message } => {
+            Error::ReadForbidden { what: format!("the {reference} of {field}"), message }
+        }
+        Unread { message, .. } => Error::PackObject { reference, message },
+    }
+}
+
 /// How new what is known of a source has to be.
 pub(in crate::reconcile) struct Freshness {
     pub interval: Duration,

@@ -135,7 +135,7 @@ impl Client {
                 return Err(too_large());
             }
             while bytes.len() + data.len() > room.len() * PIECE {
-                // Who waits here holds what others wait for, so nobody does so for long.
+                // A fetch that waits here holds room that other fetches wait for, so it does not wait for long.
                 match tokio::time::timeout(self.timing.idle, self.pieces.acquire(namespace, 1)).await {
                     Ok(piece) => room.push(piece),
                     Err(_) => {

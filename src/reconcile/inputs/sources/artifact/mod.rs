@@ -9,9 +9,10 @@ use futures::future::BoxFuture;
 
 use self::standing::{NoArtifact, artifact};
 use super::fetched::{self, Fetched};
-use super::{LookUp, LookedUp, Source};
+use super::{LookUp, LookedUp, Source, unread};
+use crate::api::is_digest;
 use crate::api::sources::FromArtifact;
-use crate::cluster::{FluxArtifact, FluxSource, NoFluxSource, Reference, Referent, Unread};
+use crate::cluster::{FluxArtifact, FluxSource, NoFluxSource, Reference, Referent};
 use crate::pack::Pack;
 use crate::reconcile::Error;
 use crate::reconcile::context::packs::Place;
@@ -94,12 +95,7 @@ impl FromArtifact {
         let source = source.map_err(|why| match why {
             NoFluxSource::Missing => Error::PackObjectNotFound { reference: reference() },
             NoFluxSource::NotServed => Error::FluxNotInstalled { reference: reference() },
-            NoFluxSource::Unread(Unread { forbidden: true, message }) => {
-                Error::ReadForbidden { what: format!("the {} of spec.pack.artifact", reference()), message }
-            }
-            NoFluxSource::Unread(Unread { message, .. }) => {
-                Error::PackObject { reference: reference(), message }
-            }
+            NoFluxSource::Unread(why) => unread(reference(), "spec.pack.artifact", why),
         })?;
         match artifact(&source, self.kind) {
             Ok(artifact) => Ok(Chosen::Artifact(artifact.clone())),
@@ -119,9 +115,7 @@ impl FromArtifact {
         using: &LookUp<'_>,
     ) -> Result<LookedUp, Error> {
         let what = || format!("status.artifact of the {reference}");
-        let hex = artifact.digest.strip_prefix("sha256:").unwrap_or_default();
-        let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        let location = if hex.len() == 64 && hex.bytes().all(lower) {
+        let location = if is_digest(&artifact.digest) {
             let Reference { namespace, name, .. } = reference;
             let of = format!("/{}/{namespace}/{name}/", self.kind.as_str().to_lowercase());
             Url::parse(&artifact.url)

@@ -3,9 +3,9 @@
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::credentials;
 use super::fetched::{self, Fetched};
 use super::{LookUp, LookedUp, Source};
-use crate::api::ReferenceKind;
 use crate::api::sources::FromHttp;
 use crate::cluster::Reference;
 use crate::reconcile::Error;
@@ -20,8 +20,7 @@ impl Source for FromHttp {
 
     /// The Secret with credentials.
     fn references(&self, namespace: &str) -> Vec<Reference> {
-        let secret = self.secret.iter();
-        secret.map(|name| Reference::new(ReferenceKind::Secret, namespace, name)).collect()
+        credentials::references(self.secret.as_deref(), namespace)
     }
 
     fn uses_fetcher(&self) -> bool {

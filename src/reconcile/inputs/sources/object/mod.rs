@@ -5,9 +5,9 @@ mod archive;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{LookUp, LookedUp, Source};
+use super::{LookUp, LookedUp, Source, unread};
 use crate::api::sources::FromObject;
-use crate::cluster::{Reference, Unread};
+use crate::cluster::Reference;
 use crate::pack::Limits;
 use crate::reconcile::Error;
 use crate::reconcile::context::fair::Turn;
@@ -68,12 +68,7 @@ impl FromObject {
         let contents = match using.read(reference).await {
             Ok(Some(contents)) => contents,
             Ok(None) => return Err(Error::PackObjectNotFound { reference: reference.clone() }),
-            Err(Unread { forbidden: true, message }) => {
-                return Err(Error::ReadForbidden { what: format!("the {reference} of spec.pack"), message });
-            }
-            Err(Unread { message, .. }) => {
-                return Err(Error::PackObject { reference: reference.clone(), message });
-            }
+            Err(why) => return Err(unread(reference.clone(), "spec.pack", why)),
         };
         let version = contents.version;
         if !contents.is_record

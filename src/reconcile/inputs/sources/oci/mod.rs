@@ -3,15 +3,15 @@
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::credentials;
 use super::fetched::{self, Fetched};
 use super::{LookUp, LookedUp, Source};
-use crate::api::ReferenceKind;
 use crate::api::sources::{FromOci, WhichTag};
 use crate::cluster::Reference;
 use crate::reconcile::Error;
 use crate::source;
 use crate::source::fetch::Location;
-use crate::source::oci::{Artifact, Wanted, credentials};
+use crate::source::oci::{self, Artifact, Wanted};
 use crate::source::versions;
 
 impl Source for FromOci {
@@ -21,8 +21,7 @@ impl Source for FromOci {
 
     /// The Secret with credentials.
     fn references(&self, namespace: &str) -> Vec<Reference> {
-        let secret = self.secret.iter();
-        secret.map(|name| Reference::new(ReferenceKind::Secret, namespace, name)).collect()
+        credentials::references(self.secret.as_deref(), namespace)
     }
 
     fn uses_fetcher(&self) -> bool {
@@ -33,7 +32,7 @@ impl Source for FromOci {
         async move {
             let artifact = self.artifact();
             let read = |data: &_| match &artifact {
-                Ok(artifact) => credentials(data, artifact),
+                Ok(artifact) => oci::credentials(data, artifact),
                 Err(error) => Err(error.to_string()),
             };
             let from = Fetched {
