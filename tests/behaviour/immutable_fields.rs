@@ -124,7 +124,7 @@ fn changes() -> Vec<(Value, Value, Option<&'static [&'static str]>)> {
             Some(&["spec"]),
         ),
         (plain.clone(), with(plain, "/spec/clusterIP", json!("None")), Some(&["spec.clusterIPs[0]"])),
-        // Its node port is taken, by itself. The API server gives an address of the first sixteen to no other Service unasked.
+        // Its node port is taken, by itself.
         (
             open.clone(),
             with(open.clone(), "/spec/clusterIP", json!("10.0.0.14")),
@@ -152,6 +152,11 @@ async fn the_api_server_names_the_fields_that_cannot_change_and_would_create_the
     let h = Harness::without_operator("immutable-table").await;
     let cluster = Cluster::new(h.client.clone());
     let namespace = h.namespace.as_str();
+    // In a dry run the API server checks the cluster IP of a Service against any one of several.
+    let networks = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+        "metadata": {"name": "immutable-table"}, "spec": {"cidrs": ["198.18.0.0/28"]}});
+    let networks = Object::from_value(networks).unwrap();
+    cluster.apply(&networks.api_version, &networks.id, &networks.body, Mode::Real).await.unwrap();
     for (before, after, expected) in changes() {
         let namespaced = !["StorageClass", "PriorityClass"].contains(&before["kind"].as_str().unwrap());
         let object = |value: Value| {

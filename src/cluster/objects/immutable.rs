@@ -36,6 +36,10 @@ use super::handle::{Applied, Cluster, Mode};
 use crate::cluster::Error;
 use crate::manifest::ObjectId;
 
+/// In a dry run the API server checks a cluster IP against one ServiceCIDR that it picks at random, and refuses the IP of
+/// another one: so often it is asked.
+const ADDRESS_TRIES: usize = 12;
+
 impl Cluster {
     /// The fields that cannot change because of which an apply of `body` over the object `live` was refused; `None` when
     /// it was refused for another reason, or nobody can tell.
@@ -54,15 +58,20 @@ impl Cluster {
         if fields.is_empty() || fields.iter().any(port) {
             return None;
         }
-        match self.post(api_version, id, without_what_is_held(id, body, &live.value()), Mode::DryRun).await {
-            Ok(_) => Some(fields.into_iter().collect()),
-            Err(error) if error.is_already_there() => Some(fields.into_iter().collect()),
-            Err(error) => {
-                // What is said of a body may quote a Secret.
-                tracing::debug!(%id, reason = error.reason(), "the object would not be created as it is, so its values may be wrong");
-                None
+        let asked = without_what_is_held(id, body, &live.value());
+        for left in (0..ADDRESS_TRIES).rev() {
+            match self.post(api_version, id, asked.clone(), Mode::DryRun).await {
+                Ok(_) => return Some(fields.into_iter().collect()),
+                Err(error) if error.is_already_there() => return Some(fields.into_iter().collect()),
+                Err(error) if left > 0 && is_of_an_address(id, &error) => {}
+                Err(error) => {
+                    // What is said of a body may quote a Secret.
+                    tracing::debug!(%id, reason = error.reason(), "the object would not be created as it is, so its values may be wrong");
+                    break;
+                }
             }
         }
+        None
     }
 }
 
@@ -78,6 +87,12 @@ impl Error {
             _ => BTreeSet::new(),
         }
     }
+}
+
+/// Where a Service was refused its cluster IP.
+fn is_of_an_address(id: &ObjectId, error: &Error) -> bool {
+    let fields = error.suspects();
+    id.group.is_empty() && id.kind == "Service" && fields.iter().eq(["spec.clusterIPs"])
 }
 
 fn suspects(status: &Status) -> BTreeSet<String> {
