@@ -99,6 +99,7 @@ mod behaviour {
     mod secrets_in_words;
     mod served_versions;
     mod shards;
+    mod signatures;
     mod subpacks;
     mod successor;
     mod templates;

@@ -29,9 +29,9 @@ pub use schema::{
     Crds, Dependency, Drift, DriftIgnore, DriftMode, DriftStatus, DriftTarget, DriftedObject, History,
     HistoryEntry, HistoryStorage, ImmutableFields, Install, InstallFailure, LIST_MAX, LargeRevision,
     LastHandled, Lock, NAME_MAX, OperationStatus, PackSource, PackStatus, PlanStatus, ReferenceKind,
-    ReleaseReference, SherpackRelease, SherpackReleaseSpec, SherpackReleaseStatus, StrictDrift, Test,
-    Uninstall, UninstallPolicy, Upgrade, UpgradeFailure, Values, ValuesReference, WaitingFor, Waves,
-    clip_all, crd, crd_yaml,
+    ReleaseReference, SherpackRelease, SherpackReleaseSpec, SherpackReleaseStatus, SignatureProvider,
+    StrictDrift, Test, Uninstall, UninstallPolicy, Upgrade, UpgradeFailure, Values, ValuesReference,
+    WaitingFor, Waves, clip_all, crd, crd_yaml,
 };
 pub use settings::sources;
 pub use settings::{

@@ -80,6 +80,11 @@ pub(super) struct Args {
     #[arg(long, env = "SHERPACK_TRUST_PACK_CRDS")]
     trust_pack_crds: bool,
 
+    /// Takes only packs that are signed: every release names keys in `spec.pack.verify`, or takes an artifact that Flux has
+    /// verified
+    #[arg(long, env = "SHERPACK_REQUIRE_SIGNATURES")]
+    require_signatures: bool,
+
     /// What others may change of any release, before what each says in `spec.drift.ignore`: a list of such rules as YAML or
     /// JSON, such as `[{target: {kind: Deployment}, paths: [/spec/replicas]}]` [default: nothing]
     #[arg(long, env = "SHERPACK_DRIFT_IGNORE", value_name = "RULES", value_parser = ignore_rules)]
@@ -193,6 +198,7 @@ fn config(
         default_service_account,
         tenancy,
         trust_pack_crds,
+        require_signatures,
         drift_ignore,
         memory_budget,
         lock_objects,
@@ -223,6 +229,7 @@ fn config(
         default_service_account: default_service_account.map(|account| account.0),
         tenancy,
         trust_pack_crds,
+        require_signatures,
         ignore: drift_ignore.map(|rules| rules.0).unwrap_or_default(),
         memory_budget,
         lock: api::LockPolicy { objects: lock_objects.get(), as_operator: allow_lock_as_operator },

@@ -33,6 +33,7 @@ fn every_flag_reaches_its_setting() {
         "--allow-lookup=*",
         "--default-service-account=deployer",
         "--tenancy=multi",
+        "--require-signatures",
         "--memory-budget=64Mi",
         "--lock-objects=7",
         "--allow-lock-as-operator",
@@ -63,6 +64,7 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(config.allow_lookup, ["shared", "infra", "*"]);
     assert_eq!(config.default_service_account.as_deref(), Some("deployer"));
     assert_eq!(config.tenancy, api::Tenancy::Multi);
+    assert!(config.require_signatures);
     assert_eq!(config.memory_budget, 64 << 20);
     assert_eq!(config.lock, api::LockPolicy { objects: 7, as_operator: true });
     assert_eq!(config.concurrency.get(), 3);
@@ -95,6 +97,7 @@ fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
     assert!(config.allow_lookup.is_empty());
     assert_eq!(config.default_service_account, None);
     assert_eq!(config.tenancy, api::Tenancy::Single);
+    assert!(!config.require_signatures);
     assert_eq!(config.memory_budget, 128 << 20);
     assert_eq!(config.lock, api::LockPolicy { objects: 1000, as_operator: false });
     assert_eq!(config.concurrency.get(), 10);

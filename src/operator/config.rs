@@ -40,6 +40,8 @@ pub struct Config {
     pub tenancy: Tenancy,
     /// Whether a pack alone may have definitions changed at any cost, or deleted.
     pub trust_pack_crds: bool,
+    /// Whether every pack has to be signed.
+    pub require_signatures: bool,
     /// What of all releases is left to others, before what each says itself.
     pub ignore: Vec<Arc<IgnoreRule>>,
     /// Bytes that running operations may use together for manifests and objects.
@@ -101,6 +103,7 @@ impl fmt::Debug for Config {
             default_service_account,
             tenancy,
             trust_pack_crds,
+            require_signatures,
             ignore,
             memory_budget,
             lock,
@@ -124,6 +127,7 @@ impl fmt::Debug for Config {
             .field("default_service_account", default_service_account)
             .field("tenancy", tenancy)
             .field("trust_pack_crds", trust_pack_crds)
+            .field("require_signatures", require_signatures)
             .field("ignore", ignore)
             .field("memory_budget", memory_budget)
             .field("lock", lock)

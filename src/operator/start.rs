@@ -154,6 +154,7 @@ fn policy(config: &Config) -> Policy {
         watch_labels: config.watch_labels.clone(),
         default_service_account: config.default_service_account.clone(),
         tenancy: config.tenancy,
+        require_signatures: config.require_signatures,
         trust_pack_crds: config.trust_pack_crds,
         ignore: config.ignore.clone(),
         lock: config.lock,

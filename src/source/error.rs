@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::signature::Refused;
 use crate::api::Class;
 use crate::pack;
 
@@ -155,6 +156,22 @@ pub enum Error {
         /// What came.
         found: String,
     },
+    /// No key that counts has signed the pack.
+    #[error("{what} is not taken: {why}")]
+    Signature {
+        /// Where it was looked for.
+        what: String,
+        /// What is there instead.
+        why: Refused,
+    },
+    /// Nothing shows that the pack is signed.
+    #[error("{what}: {why}")]
+    Unverified {
+        /// The field or the object.
+        what: String,
+        /// What is missing and what to do.
+        why: String,
+    },
     /// The server does not prove who it is, or we do not prove it to the server.
     #[error("{url} cannot be fetched over TLS: {message}")]
     Tls {
@@ -263,6 +280,8 @@ impl Error {
             | Self::Forbidden { .. }
             | Self::Redirect { .. }
             | Self::Artifact { .. }
+            | Self::Signature { .. }
+            | Self::Unverified { .. }
             | Self::DigestMismatch { .. } => Class::FixSpec,
             Self::Pack { error, .. } | Self::Values { error, .. } => error.class(),
         }
@@ -287,6 +306,7 @@ impl Error {
             Self::Index { .. } => "RepositoryIndexInvalid",
             Self::NoVersion { .. } => "VersionNotFound",
             Self::Corrupt { .. } => "SourceCorrupt",
+            Self::Signature { .. } | Self::Unverified { .. } => "SignatureInvalid",
             Self::Replaced { .. } => "ArtifactReplaced",
             Self::Tls { .. } => "SourceUntrusted",
             Self::Forbidden { .. } => "SourceForbidden",

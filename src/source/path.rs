@@ -4,18 +4,19 @@ use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::Path;
 
-use super::Error;
+use super::signature::{Keys, MAX_MINISIG_BYTES, Refused, check_minisig};
+use super::{Error, MINISIG};
 use crate::pack::{self, Files, Limits, Pack, clean};
 
-/// Reads `rel` below `pack_dir`.
+/// Reads `rel` below `pack_dir`. With keys it has to be an archive that one of them has signed, in a file beside it.
 ///
 /// No part of `rel`, and nothing in a pack directory, may be a link; names starting with a dot are
 /// left out of a directory (`.git`, `.helmignore`). Blocks on file IO.
 ///
 /// # Errors
 /// [`Error::Invalid`] when `rel` is absolute, leaves the directory or is a link; [`Error::NotFound`];
-/// [`Error::Pack`] with the limit or mistake.
-pub fn load(pack_dir: &Path, rel: &str, limits: &Limits) -> Result<Pack, Error> {
+/// [`Error::Pack`] with the limit or mistake; [`Error::Signature`] and [`Error::Unverified`].
+pub fn load(pack_dir: &Path, rel: &str, keys: Option<&Keys>, limits: &Limits) -> Result<Pack, Error> {
     let rel = rel.trim_end_matches('/');
     clean(rel, limits.path)
         .map_err(|error| Error::Invalid { what: "spec.pack.path".to_owned(), why: error.to_string() })?;
@@ -27,7 +28,7 @@ pub fn load(pack_dir: &Path, rel: &str, limits: &Limits) -> Result<Pack, Error> 
             return Err(Error::Invalid { what: format!("pack `{rel}`"), why: format!("`{part}` is a link") });
         }
     }
-    read(&path, &format!("pack `{rel}`"), limits)
+    read_signed(&path, &format!("pack `{rel}`"), keys, limits)
 }
 
 /// Reads a pack from a directory or archive that the user of the command line names.
@@ -35,10 +36,19 @@ pub fn load(pack_dir: &Path, rel: &str, limits: &Limits) -> Result<Pack, Error> 
 /// # Errors
 /// As [`load`], but the path itself may be anything.
 pub fn read(path: &Path, what: &str, limits: &Limits) -> Result<Pack, Error> {
+    read_signed(path, what, None, limits)
+}
+
+fn read_signed(path: &Path, what: &str, keys: Option<&Keys>, limits: &Limits) -> Result<Pack, Error> {
     let wrong = |error| Error::Pack { what: what.to_owned(), error };
     // Follows a link that the user typed; `load` has refused it before.
     let metadata = std::fs::metadata(path).map_err(|error| io(&error, what))?;
     if metadata.is_dir() {
+        if keys.is_some() {
+            let why =
+                "it is a directory, and only archives can be signed: put it there as `package` writes it";
+            return Err(Error::Unverified { what: what.to_owned(), why: why.to_owned() });
+        }
         return pack::from_files(files(path, what, limits)?, limits).map_err(wrong);
     }
     if !metadata.is_file() {
@@ -49,7 +59,24 @@ pub fn read(path: &Path, what: &str, limits: &Limits) -> Result<Pack, Error> {
     }
     let bytes = bounded(path, limits.compressed, what)?
         .ok_or(pack::Error::TooLarge { what: "archive", limit: limits.compressed });
-    pack::read_archive(&bytes.map_err(wrong)?, limits).map_err(wrong)
+    let bytes = bytes.map_err(wrong)?;
+    if let Some(keys) = keys {
+        let refused = |why| Error::Signature { what: what.to_owned(), why };
+        let minisig = beside(path, what)?.ok_or_else(|| refused(Refused::Unsigned))?;
+        check_minisig(keys, &bytes, &minisig).map_err(refused)?;
+    }
+    pack::read_archive(&bytes, limits).map_err(wrong)
+}
+
+/// The signature in the file beside an archive; `None`: there is none. A link is not followed.
+fn beside(path: &Path, what: &str) -> Result<Option<Vec<u8>>, Error> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(MINISIG);
+    let path = Path::new(&name);
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => bounded(path, MAX_MINISIG_BYTES as u64, what),
+        _ => Ok(None),
+    }
 }
 
 /// All files of a pack directory by their relative path.
@@ -146,7 +173,7 @@ mod tests {
     }
 
     fn reason(dir: &Path, rel: &str, limits: &Limits) -> &'static str {
-        load(dir, rel, limits).map_or_else(|error| error.reason(), |_| "fine")
+        load(dir, rel, None, limits).map_or_else(|error| error.reason(), |_| "fine")
     }
 
     #[test]
@@ -155,11 +182,11 @@ mod tests {
         std::fs::create_dir(dir.0.join("web/.git")).unwrap();
         std::fs::write(dir.0.join("web/.git/HEAD"), "x").unwrap();
         let limits = Limits::default();
-        let pack = load(&dir.0, "web", &limits).unwrap();
+        let pack = load(&dir.0, "web", None, &limits).unwrap();
         assert_eq!(pack.files.keys().collect::<Vec<_>>(), ["Pack.yaml", "templates/a.yaml"]);
         std::fs::write(dir.0.join("web.tgz"), pack::write_archive(&pack.files).unwrap()).unwrap();
-        assert_eq!(load(&dir.0, "web.tgz", &limits), Ok(pack.clone()));
-        assert_eq!(load(&dir.0, "web/", &limits), Ok(pack));
+        assert_eq!(load(&dir.0, "web.tgz", None, &limits), Ok(pack.clone()));
+        assert_eq!(load(&dir.0, "web/", None, &limits), Ok(pack));
     }
 
     #[test]
@@ -183,7 +210,10 @@ mod tests {
         assert_eq!(reason(&dir.0, "alias", &limits), "SourceInvalid");
         symlink("/etc/passwd", dir.0.join("web/templates/b.yaml")).unwrap();
         assert!(
-            load(&dir.0, "web", &limits).unwrap_err().to_string().contains("`templates/b.yaml` is a link")
+            load(&dir.0, "web", None, &limits)
+                .unwrap_err()
+                .to_string()
+                .contains("`templates/b.yaml` is a link")
         );
     }
 

@@ -49,6 +49,22 @@ async fn exactly_one_source_is_accepted() {
     refused(&h, "a", json!({"pack": {"configMap": {"name": "p"}, "path": "p"}}), one).await;
     refused(&h, "a", json!({"pack": {"secret": {"name": "p"}, "oci": {"repository": "oci://x/p"}}}), one)
         .await;
+    let signed = |provider: &str, source: Value| {
+        let mut pack = source;
+        pack["verify"] = json!({"provider": provider, "secretRef": {"name": "keys"}});
+        json!({"pack": pack})
+    };
+    let (oci, artifact) = (json!({"repository": "oci://x/p"}), json!({"kind": "Bucket", "name": "b"}));
+    for (provider, source) in [
+        ("cosign", pack()),
+        ("minisign", json!({"oci": oci})),
+        ("minisign", json!({"artifact": artifact})),
+        ("cosign", json!({"artifact": artifact})),
+    ] {
+        refused(&h, "a", signed(provider, source), "cosign verifies packs of oci, minisign").await;
+    }
+    refused(&h, "a", signed("pgp", pack()), "Unsupported value").await;
+    create(&h, "by-oci", signed("cosign", json!({"oci": oci}))).await.unwrap();
     create(&h, "by-config-map", json!({"pack": pack()})).await.unwrap();
     create(&h, "by-path", json!({"pack": {"path": "podinfo"}})).await.unwrap();
     create(&h, "by-lock", json!({"lock": lock})).await.unwrap();

@@ -192,6 +192,7 @@ fn settings(kubeconfig: PathBuf) -> Settings {
         default_service_account: None,
         tenancy: sherpack_operator::api::Tenancy::Single,
         trust_pack_crds: false,
+        require_signatures: false,
         concurrency: 4,
         drift_ignore: json!([]),
         memory_budget: 128 << 20,

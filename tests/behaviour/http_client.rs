@@ -11,7 +11,7 @@ use sherpack_operator::pack::Limits;
 use sherpack_operator::release::ReleaseKey;
 use sherpack_operator::source::Error;
 use sherpack_operator::source::cache::{self, Cache};
-use sherpack_operator::source::fetch::{Ask, Fetcher, Location, Look, SourceId};
+use sherpack_operator::source::fetch::{Access, Ask, Fetcher, Location, Look, SourceId};
 use sherpack_operator::source::http::{
     Answer, Client, Credentials, Options, Proxies, Timing, Url, Validators,
 };
@@ -342,8 +342,9 @@ async fn a_hundred_releases_of_one_source_cost_one_request_and_all_are_woken() {
     let id = SourceId {
         location: Location::Archive(Url::parse(&server.url("/a")).unwrap()),
         scope: String::new(),
+        signed: String::new(),
     };
-    let none = Arc::new(Credentials::default());
+    let none = Access::default();
     let releases: Vec<ReleaseKey> =
         (0..100).map(|index| ReleaseKey { namespace: "apps".into(), name: format!("r{index}") }).collect();
     let look = async |release: &ReleaseKey, digest: Option<&str>| {
@@ -366,5 +367,5 @@ async fn a_hundred_releases_of_one_source_cost_one_request_and_all_are_woken() {
     assert_eq!(server.answers("/a"), [200]);
     // With the last release the source is forgotten.
     releases.iter().for_each(|release| fetcher.leave(release));
-    assert!(fetcher.credentials(&id).is_none());
+    assert!(fetcher.access(&id).is_none());
 }

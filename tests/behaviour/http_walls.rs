@@ -9,8 +9,8 @@ use sherpack_operator::pack::Limits;
 use sherpack_operator::release::ReleaseKey;
 use sherpack_operator::source::Error;
 use sherpack_operator::source::cache::Cache;
-use sherpack_operator::source::fetch::{Ask, Fetcher, Location, Look, SourceId};
-use sherpack_operator::source::http::{Client, Credentials, Options, Proxies, Url};
+use sherpack_operator::source::fetch::{Access, Ask, Fetcher, Location, Look, SourceId};
+use sherpack_operator::source::http::{Client, Options, Proxies, Url};
 use sherpack_operator::source::oci::{Artifact, Wanted};
 use sherpack_operator::source::repository::Listed;
 
@@ -142,7 +142,8 @@ async fn looked_at(client: Client, location: Location) -> Look {
     let cache = Arc::new(Cache::open(None, 0, 100_000));
     let fetcher = Fetcher::new(client, cache, wake_tx, Arc::new(|_, _| {}));
     let release = &ReleaseKey { namespace: "apps".to_owned(), name: "web".to_owned() };
-    let (id, none) = (SourceId { location, scope: String::new() }, Arc::new(Credentials::default()));
+    let (scope, signed) = Default::default();
+    let (id, none) = (SourceId { location, scope, signed }, Access::default());
     let interval = Duration::from_mins(60);
     let ask = Ask { release, digest: None, interval, changed: false, request: None };
     assert!(matches!(fetcher.look(&id, &none, &ask).await, Look::Fetching { .. }));

@@ -303,6 +303,7 @@ fn settings(control_plane: &ControlPlane) -> Settings {
         default_service_account: None,
         tenancy: Tenancy::Multi,
         trust_pack_crds: false,
+        require_signatures: false,
         concurrency: 4,
         drift_ignore: json!([]),
         memory_budget: 128 << 20,

@@ -70,6 +70,7 @@ impl Harness {
             default_service_account: None,
             tenancy: Tenancy::Single,
             trust_pack_crds: false,
+            require_signatures: false,
             concurrency: 4,
             drift_ignore: json!([]),
             memory_budget: 128 << 20,

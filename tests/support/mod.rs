@@ -32,6 +32,7 @@ pub mod process;
 pub mod records;
 pub mod registry;
 pub mod replica;
+pub mod signing;
 pub mod sourced;
 pub mod wait;
 pub mod wire;

@@ -36,6 +36,7 @@ pub struct Settings {
     pub default_service_account: Option<String>,
     pub tenancy: Tenancy,
     pub trust_pack_crds: bool,
+    pub require_signatures: bool,
     /// How many releases are worked on at once.
     pub concurrency: usize,
     /// Rules of what is left to others, as in `spec.drift.ignore`.
@@ -79,6 +80,7 @@ impl Operator {
             default_service_account: settings.default_service_account.clone(),
             tenancy: settings.tenancy,
             trust_pack_crds: settings.trust_pack_crds,
+            require_signatures: settings.require_signatures,
             ignore: rules(&settings.drift_ignore),
             memory_budget: settings.memory_budget,
             concurrency: NonZeroUsize::new(settings.concurrency).unwrap(),

@@ -18,7 +18,8 @@ pub use operations::{
 };
 pub use release::{Approval, SherpackRelease, SherpackReleaseSpec};
 pub use source::{
-    ArtifactKind, Dependency, Lock, PackSource, ReferenceKind, ReleaseReference, Values, ValuesReference,
+    ArtifactKind, Dependency, Lock, PackSource, ReferenceKind, ReleaseReference, SignatureProvider, Values,
+    ValuesReference,
 };
 pub use status::{
     Contended, CrdStatus, DriftStatus, DriftedObject, HistoryEntry, LIST_MAX, LastHandled, NAME_MAX,

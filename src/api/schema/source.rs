@@ -19,6 +19,11 @@ pub(super) fn values_schema(_: &mut SchemaGenerator) -> Schema {
     "[has(self.configMap), has(self.secret), has(self.http), has(self.repository), has(self.oci), \
      has(self.artifact), has(self.path)].filter(set, set).size() == 1"
 ).message("exactly one source must be set: configMap, secret, http, repository, oci, artifact or path"))]
+#[x_kube(validation = Rule::new(
+    "!has(self.verify) || (self.verify.provider == 'cosign' ? has(self.oci) : !has(self.oci) && !has(self.artifact))"
+).message(
+    "cosign verifies packs of oci, minisign those of every other source but artifact, which Flux verifies"
+).field_path(".verify"))]
 #[serde(rename_all = "camelCase")]
 pub struct PackSource {
     /// A pack archive in `binaryData` of a ConfigMap in the release's namespace.
@@ -44,6 +49,30 @@ pub struct PackSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
+    /// Takes only packs that a key of the user's has signed. Unset: signatures are not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+}
+
+/// Whose signature a pack needs. No transparency log is asked, and no certificate is accepted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verify {
+    /// Who makes the signatures.
+    pub provider: SignatureProvider,
+    /// Public keys: each key of the Secret that ends in `.pub`. A signature of one of them is enough.
+    pub secret_ref: SecretReference,
+}
+
+/// Tools that sign packs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SignatureProvider {
+    /// `cosign sign --key`, for packs in OCI registries: the signature is in the registry.
+    #[default]
+    Cosign,
+    /// minisign, for all other sources: the signature is beside the archive, under its name and `.minisig`.
+    Minisign,
 }
 
 /// A ConfigMap or Secret, and a key in it.

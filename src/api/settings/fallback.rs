@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::drift::{ignore_rules, strict_managers};
 use super::policy::Policy;
 use super::resolved::{HISTORY_LIMIT, INTERVAL, RETRIES, Settings, TIMEOUT, TestSettings, WaveSettings};
-use super::sources::PackFrom;
+use super::sources::{PackFrom, Signatures};
 use super::validate::{crd_settings, requests, uninstall_settings};
 use super::{lock, tenancy};
 use crate::api::{Adopt, Compression, ImmutableFields, LargeRevision, SherpackRelease, UpgradeFailure};
@@ -22,6 +22,7 @@ impl Settings {
             target_namespace: release.target_namespace().to_owned(),
             create_namespace: false,
             pack: PackFrom::nowhere(),
+            signatures: Signatures::Unasked,
             lock: release.spec.lock.as_ref().and_then(|lock| lock::named(release, lock).ok()),
             values: Value::Null,
             values_from: Vec::new(),

@@ -52,6 +52,8 @@ pub struct Policy {
     pub default_service_account: Option<String>,
     /// Whether every release needs one, and none may refer to another namespace.
     pub tenancy: Tenancy,
+    /// Whether every pack has to be signed by a key that its release names, or be verified by Flux.
+    pub require_signatures: bool,
     /// Whether a pack alone may have definitions changed at any cost, or deleted.
     pub trust_pack_crds: bool,
     /// What of all releases is left to others, before what each says itself.

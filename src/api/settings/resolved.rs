@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::sources::PackFrom;
+use super::sources::{PackFrom, Signatures};
 use crate::api::{
     ActsAs, Adopt, Approval, Bounded, Compression, CrdUninstall, CrdUpgrade, DependsOn, DriftMode,
     HistoryStorage, IgnoreRule, ImmutableFields, LargeRevision, ReferenceKind, UninstallPolicy,
@@ -37,6 +37,8 @@ pub struct Settings {
     pub create_namespace: bool,
     /// Where the pack is; nowhere with `lock`.
     pub pack: PackFrom,
+    /// Whose signature the pack needs.
+    pub signatures: Signatures,
     /// What is locked instead of installing a pack.
     pub lock: Option<LockOf>,
     /// The user's values: always a JSON object. A null in it removes the pack's value.

@@ -5,7 +5,7 @@
 use super::policy::Policy;
 use crate::api::schema::source::{
     ArtifactKind, ArtifactSource, HttpSource, ObjectKey, OciSource, PackSource, RepositorySource,
-    SecretReference,
+    SecretReference, SignatureProvider, Verify,
 };
 use crate::api::{Invalid, ReferenceKind, is_digest};
 
@@ -18,6 +18,17 @@ pub enum PackFrom {
     Repository(FromRepository),
     Artifact(FromArtifact),
     Path(FromPath),
+}
+
+/// Whose signature a pack needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Signatures {
+    #[default]
+    Unasked,
+    /// That of a key of this Secret, in the release's own namespace.
+    By { provider: SignatureProvider, secret: String },
+    /// The operator wants one of every pack, and the spec names no keys.
+    Missing,
 }
 
 /// An archive in an object of the release's own namespace (not the target's).
@@ -110,6 +121,8 @@ fn set_of(pack: &PackSource, policy: &Policy) -> Vec<Result<PackFrom, Invalid>> 
         oci: artifact_of,
         artifact,
         path: relative,
+        // `signatures` reads it.
+        verify: _,
     } = pack;
     let lines = [
         config_map.as_ref().map(|of| object(ReferenceKind::ConfigMap, "spec.pack.configMap.name", of)),
@@ -123,17 +136,47 @@ fn set_of(pack: &PackSource, policy: &Policy) -> Vec<Result<PackFrom, Invalid>> 
     lines.into_iter().flatten().collect()
 }
 
-/// Where the one source that is set is.
-pub(super) fn checked(pack: &PackSource, policy: &Policy) -> Result<PackFrom, Invalid> {
+/// Where the one source that is set is, and whose signature its pack needs.
+pub(super) fn checked(pack: &PackSource, policy: &Policy) -> Result<(PackFrom, Signatures), Invalid> {
     let mut set = set_of(pack, policy);
-    match (set.pop(), set.len()) {
-        (None, _) => Err(Invalid::spec("spec.pack", "no source is set: set one, such as configMap")),
-        (Some(only), 0) => only,
+    let from = match (set.pop(), set.len()) {
+        (None, _) => return Err(Invalid::spec("spec.pack", "no source is set: set one, such as configMap")),
+        (Some(only), 0) => only?,
         (Some(_), others) => {
             let message = format!("{} sources are set: exactly one must be", others + 1);
-            Err(Invalid::spec("spec.pack", message))
+            return Err(Invalid::spec("spec.pack", message));
         }
+    };
+    let signatures = signatures(pack.verify.as_ref(), &from, policy)?;
+    Ok((from, signatures))
+}
+
+/// Whose signature a pack needs.
+fn signatures(verify: Option<&Verify>, from: &PackFrom, policy: &Policy) -> Result<Signatures, Invalid> {
+    let Some(Verify { provider, secret_ref }) = verify else {
+        return Ok(if policy.require_signatures { Signatures::Missing } else { Signatures::Unasked });
+    };
+    let why = match (from, provider) {
+        (PackFrom::Artifact(_), _) => {
+            "is set, and Flux verifies what its sources take: set spec.verify of the source"
+        }
+        (PackFrom::Oci(_), SignatureProvider::Minisign) => {
+            "is minisign, and packs of a registry are signed by cosign"
+        }
+        (PackFrom::Oci(_), SignatureProvider::Cosign) => "",
+        (_, SignatureProvider::Cosign) => {
+            "is cosign, and only packs of spec.pack.oci have signatures of it: use minisign"
+        }
+        (_, SignatureProvider::Minisign) => "",
+    };
+    if !why.is_empty() {
+        return Err(Invalid::spec("spec.pack.verify.provider", why));
     }
+    let SecretReference { name } = secret_ref;
+    if name.is_empty() {
+        return Err(Invalid::spec("spec.pack.verify.secretRef.name", "is empty: name the Secret"));
+    }
+    Ok(Signatures::By { provider: *provider, secret: name.clone() })
 }
 
 /// The archive in a ConfigMap or Secret. `field` is where its name stands.

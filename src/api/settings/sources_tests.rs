@@ -123,3 +123,47 @@ fn a_flux_source_is_named_with_a_plain_path() {
     }
     assert_eq!(refusal(&spec(of(json!({"name": ""}))), &NO_DIR).field, "spec.pack.artifact.name");
 }
+
+#[test]
+fn a_signature_is_asked_of_a_source_whose_tool_makes_it() {
+    let required = Policy { require_signatures: true, ..DIR };
+    let by = |provider| Signatures::By { provider, secret: "signers".into() };
+    let http = json!({"http": {"url": "https://example.com/web.tgz"}});
+    let oci = json!({"oci": {"repository": "oci://r/web"}});
+    let artifact = json!({"artifact": {"kind": "Bucket", "name": "b"}});
+    let pack = |source: &Value, provider: Option<&str>| {
+        let mut pack = source.clone();
+        pack["configMap"] = json!(null);
+        if let Some(provider) = provider {
+            pack["verify"] = json!({"provider": provider, "secretRef": {"name": "signers"}});
+        }
+        spec(json!({"pack": pack}))
+    };
+    for (source, provider, policy, expected) in [
+        (&http, None, &DIR, Ok(Signatures::Unasked)),
+        (&http, None, &required, Ok(Signatures::Missing)),
+        (&http, Some("minisign"), &DIR, Ok(by(SignatureProvider::Minisign))),
+        (&http, Some("minisign"), &required, Ok(by(SignatureProvider::Minisign))),
+        (&http, Some("cosign"), &DIR, Err("only packs of spec.pack.oci")),
+        (&json!({"path": "web"}), Some("minisign"), &DIR, Ok(by(SignatureProvider::Minisign))),
+        (&oci, Some("cosign"), &DIR, Ok(by(SignatureProvider::Cosign))),
+        (&oci, Some("minisign"), &DIR, Err("signed by cosign")),
+        (&artifact, None, &required, Ok(Signatures::Missing)),
+        (&artifact, Some("cosign"), &DIR, Err("Flux verifies")),
+        (&artifact, Some("minisign"), &DIR, Err("Flux verifies")),
+    ] {
+        match (validate(&pack(source, provider), policy), expected) {
+            (Ok(settings), Ok(expected)) => {
+                assert_eq!(settings.signatures, expected, "{source} {provider:?}");
+            }
+            (Err(invalid), Err(said)) => {
+                assert_eq!(invalid.field, "spec.pack.verify.provider");
+                assert!(invalid.message.contains(said), "{invalid}");
+            }
+            (found, expected) => panic!("{source} {provider:?}: {found:?}, not {expected:?}"),
+        }
+    }
+    let mut unnamed = pack(&http, Some("minisign"));
+    unnamed.spec.pack.as_mut().unwrap().verify.as_mut().unwrap().secret_ref.name.clear();
+    assert_eq!(refusal(&unnamed, &DIR).field, "spec.pack.verify.secretRef.name");
+}

@@ -16,7 +16,7 @@ use super::resolved::{
     CrdSettings, INTERVAL, Requests, Settings, TIMEOUT, TestSettings, UninstallSettings, WAVE_TIMEOUT,
     WaveSettings,
 };
-use super::sources::{self, PackFrom};
+use super::sources::{self, PackFrom, Signatures};
 use super::values::values_sources;
 use super::{dependencies, lock, tenancy};
 use crate::api::bounds::Bounds;
@@ -67,7 +67,11 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     if pack.is_some() == lock.is_some() {
         return Err(Invalid::spec("spec.pack", "set exactly one of spec.pack and spec.lock"));
     }
-    let pack = pack.as_ref().map(|pack| sources::checked(pack, policy)).transpose()?;
+    let (pack, signatures) = match pack {
+        Some(pack) => sources::checked(pack, policy)?,
+        // Beside a lock there is no pack.
+        None => (PackFrom::nowhere(), Signatures::Unasked),
+    };
     let lock = lock.as_ref().map(|lock| lock::checked(release, lock)).transpose()?;
     let values_from = values_sources(values_from.as_deref().unwrap_or_default())?;
     let release_name = checked_release_name(release)?;
@@ -86,13 +90,12 @@ pub fn validate(release: &SherpackRelease, policy: &Policy) -> Result<Settings, 
     let crds = checked_crds(crds.as_ref(), &mut bounds)?;
     let acts_as = tenancy::checked(release, policy)?;
     let drift = Guarded::of(release, policy)?;
-    // Beside a lock there is no pack.
-    let pack = pack.unwrap_or_else(PackFrom::nowhere);
     Ok(Settings {
         release_name,
         target_namespace,
         create_namespace: create_namespace.unwrap_or(false),
         pack,
+        signatures,
         lock,
         values: Value::Object(values.clone().unwrap_or_default()),
         values_from,

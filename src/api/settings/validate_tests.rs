@@ -22,6 +22,7 @@ const fn policy(pack_dir_enabled: bool) -> Policy {
         watch_labels: None,
         default_service_account: None,
         tenancy: Tenancy::Single,
+        require_signatures: false,
         trust_pack_crds: false,
         ignore: Vec::new(),
         lock: LockPolicy { objects: 1000, as_operator: false },
@@ -60,6 +61,7 @@ pub(in crate::api::settings) fn in_object(kind: ReferenceKind, name: &str, key: 
 fn a_minimal_release_gets_the_documented_defaults() {
     let expected = Settings {
         lock: None,
+        signatures: Signatures::Unasked,
         release_name: "web".into(),
         target_namespace: "apps".into(),
         create_namespace: false,
@@ -184,6 +186,7 @@ fn everything_supported_is_taken_over() {
     release.spec.values = json!({"a": null, "b": {"c": [1]}}).as_object().cloned();
     let expected = Settings {
         lock: None,
+        signatures: Signatures::Unasked,
         release_name: "shop".into(),
         target_namespace: "prod".into(),
         create_namespace: true,

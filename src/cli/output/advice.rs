@@ -153,6 +153,7 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         | "SourceCorrupt"
         | "SourceForbidden"
         | "SourceRedirectRefused"
+        | "SignatureInvalid"
         | "SourceThrottled"
         | "SourceUnauthorized"
         | "SourceUnavailable"

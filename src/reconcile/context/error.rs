@@ -109,12 +109,12 @@ pub enum Error {
     /// What the fetcher says; it tries again by itself.
     #[error(transparent)]
     Fetch(source::Error),
-    #[error("the {reference} of the pack's secretRef does not exist: create it, or correct the name")]
-    CredentialsNotFound { reference: Reference },
-    #[error("the {reference} of the pack's secretRef cannot be read: {message}")]
-    CredentialsUnreadable { reference: Reference, message: String },
-    #[error("the {reference} of the pack's secretRef cannot be used: {message}")]
-    CredentialsInvalid { reference: Reference, message: String },
+    #[error("the {reference} of {field} does not exist: create it, or correct the name")]
+    CredentialsNotFound { reference: Reference, field: &'static str },
+    #[error("the {reference} of {field} cannot be read: {message}")]
+    CredentialsUnreadable { reference: Reference, field: &'static str, message: String },
+    #[error("the {reference} of {field} cannot be used: {message}")]
+    CredentialsInvalid { reference: Reference, field: &'static str, message: String },
     /// A record below another tool's newest one.
     #[error(
         "{message}; another tool wrote a newer revision, but what this release had made stands in that record: restore it or the key of the records, or delete it to go on without what it says"

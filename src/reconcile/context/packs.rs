@@ -26,9 +26,10 @@ const TURNS: Shares = Shares { capacity: 2, each: 1, patience: Duration::from_se
 /// Where a pack was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::reconcile) enum Place {
-    /// Read as an account, `None` as the operator: what one may read is not another one's to use.
-    Object(Option<Account>, Reference, Option<String>),
-    Path(String),
+    /// Read as an account, `None` as the operator: what one may read is not another one's to use. The last text, there and below,
+    /// is for the keys of which one has signed it; empty: signatures were not looked at.
+    Object(Option<Account>, Reference, Option<String>, String),
+    Path(String, String),
     /// An archive, by the digest of its bytes, and the directory in it.
     Archive(String, Option<String>),
 }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     fn place(name: &str) -> Place {
-        Place::Path(name.to_owned())
+        Place::Path(name.to_owned(), String::new())
     }
 
     fn packs() -> Packs {

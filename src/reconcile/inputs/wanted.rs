@@ -75,11 +75,8 @@ impl Inputs<'_> {
             changed: self.scope.generation_changed(),
             request: self.scope.settings.requests.reconcile_at.clone().filter(|_| asked),
         };
-        let pack = self
-            .scope
-            .ctx
-            .pack(&self.scope.settings.pack, self.scope.cluster, self.scope.key, &fresh)
-            .await?;
+        let pack =
+            self.scope.ctx.pack(self.scope.settings, self.scope.cluster, self.scope.key, &fresh).await?;
         let layers = self.layers(asked).await?;
         let user = user_values(&layers)?;
         // A null may be there to remove a default of a pack inside, so it is an input too.

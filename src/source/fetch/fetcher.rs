@@ -12,12 +12,13 @@ use futures::channel::mpsc::UnboundedSender;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::access::Access;
 use super::location::{Location, Shared};
 use super::state::{Ask, Ended, Look, Next, Source, SourceId};
 use crate::release::ReleaseKey;
 use crate::source::Error;
 use crate::source::cache::{Cache, Known};
-use crate::source::http::{Answer, Client, Credentials, Fair, Validators};
+use crate::source::http::{Answer, Client, Fair, Validators};
 
 /// Attempts at a time. One that waits for a connection takes a socket and little else.
 const ATTEMPTS: u32 = 256;
@@ -93,25 +94,25 @@ impl Fetcher {
         Arc::clone(&self.inner.cache)
     }
 
-    /// The credentials with which a source is looked at.
+    /// With what a source is looked at.
     #[must_use]
-    pub fn credentials(&self, id: &SourceId) -> Option<Arc<Credentials>> {
-        self.inner.lock().sources.get(id).map(|entry| Arc::clone(&entry.source.credentials))
+    pub fn access(&self, id: &SourceId) -> Option<Access> {
+        self.inner.lock().sources.get(id).map(|entry| entry.source.access.clone())
     }
 
     /// What is known of a source. Starts an attempt when that is too old.
     ///
     /// From now on the release uses this source and no other, and is woken when something of it changes.
-    pub async fn look(&self, id: &SourceId, credentials: &Arc<Credentials>, ask: &Ask<'_>) -> Look {
+    pub async fn look(&self, id: &SourceId, access: &Access, ask: &Ask<'_>) -> Look {
         if !self.inner.lock().sources.contains_key(id) {
             let (cache, text) = (self.cache(), id.text());
             let known = tokio::task::spawn_blocking(move || cache.source(&text)).await.unwrap_or_default();
-            self.inner.lock().enter(id, credentials, known);
+            self.inner.lock().enter(id, access, known);
         }
         let mut state = self.inner.lock();
         state.moves(ask.release, Some(id));
         // Its last user may have left meanwhile.
-        state.enter(id, credentials, Known::default());
+        state.enter(id, access, Known::default());
         let Some(entry) = state.sources.get_mut(id) else { return Look::Fetching { since: Instant::now() } };
         let (look, start) = entry.source.ask(ask, Instant::now());
         if start {
@@ -165,10 +166,10 @@ impl Drop for Fetcher {
 }
 
 impl State {
-    fn enter(&mut self, id: &SourceId, credentials: &Arc<Credentials>, known: Known) {
+    fn enter(&mut self, id: &SourceId, access: &Access, known: Known) {
         if !self.sources.contains_key(id) {
             self.made += 1;
-            let source = Source::new(Arc::clone(credentials), known);
+            let source = Source::new(access.clone(), known);
             self.sources.insert(id.clone(), Entry { number: self.made, source, task: None });
         }
     }
@@ -228,9 +229,9 @@ impl Inner {
             }
             let slot = self.attempts.acquire(namespace, 1).await;
             let began = Instant::now();
-            let Some((credentials, validators)) = self.lock().wanted(id, number, began) else { return };
+            let Some((access, validators)) = self.lock().wanted(id, number, began) else { return };
             let shared = (&self.shared, &*id.scope);
-            let asked = id.location.ask(&self.client, namespace, &credentials, &validators, shared);
+            let asked = id.location.ask(&self.client, namespace, &access, &validators, shared);
             let answer = asked.await;
             let ended = self.keep(answer).await;
             drop(slot);
@@ -308,9 +309,9 @@ impl State {
     }
 
     /// What an attempt needs; `None`: nobody wants it any more.
-    fn wanted(&mut self, id: &SourceId, number: u64, now: Instant) -> Option<(Arc<Credentials>, Validators)> {
+    fn wanted(&mut self, id: &SourceId, number: u64, now: Instant) -> Option<(Access, Validators)> {
         let entry = self.sources.get_mut(id).filter(|entry| entry.number == number)?;
         entry.source.begins(now);
-        Some((Arc::clone(&entry.source.credentials), entry.source.known.validators.clone()))
+        Some((entry.source.access.clone(), entry.source.known.validators.clone()))
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use super::access::Access;
 use crate::source::Error;
-use crate::source::http::{Answer, Client, Credentials, Url, Validators};
+use crate::source::http::{Answer, Client, Url, Validators};
+use crate::source::minisig::Beside;
 use crate::source::oci::{Artifact, Tokens, pull};
 use crate::source::repository::{Indexes, Listed, fetch};
 
@@ -53,20 +55,26 @@ impl Location {
         &self,
         client: &Client,
         namespace: &str,
-        credentials: &Credentials,
+        access: &Access,
         known: &Validators,
         (shared, scope): (&Shared, &str),
     ) -> Result<Answer, Error> {
         let Shared { tokens, indexes } = shared;
+        let Access { credentials, keys } = access;
         match self {
-            Self::Archive(url) => client.get(namespace, url, credentials, known).await,
+            Self::Archive(url) => {
+                let answer = client.get(namespace, url, credentials, known).await?;
+                let Some(keys) = keys else { return Ok(answer) };
+                let beside = Beside { client, namespace, url, credentials };
+                beside.checked(keys, "spec.pack.http.secretRef", answer, &mut false).await
+            }
             Self::Flux(url, of) => client.get_artifact(namespace, url, of).await,
             Self::Oci(artifact) => {
                 let id = format!("{scope}\n{}", artifact.text());
-                pull(client, namespace, artifact, credentials, known, (tokens, &id)).await
+                pull(client, namespace, artifact, (credentials, keys.as_deref()), known, (tokens, &id)).await
             }
             Self::Repository(listed) => {
-                fetch(client, namespace, listed, credentials, known, (indexes, scope)).await
+                fetch(client, namespace, listed, (credentials, keys.as_ref()), known, (indexes, scope)).await
             }
         }
     }

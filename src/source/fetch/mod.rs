@@ -2,10 +2,12 @@
 //!
 //! [`Fetcher`] makes the attempts and wakes the releases that wait for them; [`Location`] knows how each kind of source is asked.
 
+mod access;
 mod fetcher;
 mod location;
 mod state;
 
+pub use access::Access;
 pub use fetcher::{Fetcher, OnFetch};
 pub use location::Location;
 pub use state::{Ask, Look, SourceId};

@@ -1,15 +1,15 @@
 //! What is known of one source and who uses it; when it has to be looked at. Decides, and does no IO.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::access::Access;
 use super::location::Location;
 use crate::api::{Class, INTERVAL_MIN};
 use crate::release::{ReleaseKey, backoff};
 use crate::source::Error;
 use crate::source::cache::Known;
-use crate::source::http::{Credentials, Validators};
+use crate::source::http::Validators;
 
 /// A source that worked may fail so many times in a row before anybody is told: most trouble is over by then.
 const TOLERATED: u32 = 3;
@@ -27,12 +27,17 @@ pub struct SourceId {
     pub location: Location,
     /// The Secret and its version; empty when there is none.
     pub scope: String,
+    /// Tool, Secret and its version with the keys of which one has to have signed; empty when signatures are not looked at. What
+    /// a source has given was signed so.
+    pub signed: String,
 }
 
 impl SourceId {
     /// One text for it.
     pub(super) fn text(&self) -> String {
-        format!("{}\n{}", self.scope, self.location.text())
+        let Self { location, scope, signed } = self;
+        let signed = if signed.is_empty() { String::new() } else { format!("signed by {signed}\n") };
+        format!("{scope}\n{signed}{}", location.text())
     }
 }
 
@@ -78,7 +83,7 @@ pub(super) struct Next {
 }
 
 pub(super) struct Source {
-    pub credentials: Arc<Credentials>,
+    pub access: Access,
     pub known: Known,
     pub users: HashMap<ReleaseKey, User>,
     /// When the last attempt that succeeded began; `None`: not in this process.
@@ -112,9 +117,9 @@ pub(super) struct User {
 }
 
 impl Source {
-    pub(super) fn new(credentials: Arc<Credentials>, known: Known) -> Self {
+    pub(super) fn new(access: Access, known: Known) -> Self {
         let (users, looked_at) = (HashMap::new(), None);
-        Self { credentials, known, users, looked_at, began: None, failure: None, in_vain: 0 }
+        Self { access, known, users, looked_at, began: None, failure: None, in_vain: 0 }
     }
 
     /// How long the next attempt still has to wait, so that the gap is kept; `None`: it may begin. An attempt that a release has

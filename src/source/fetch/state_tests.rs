@@ -16,7 +16,7 @@ const NEW: Wants<'_> = (None, true, None);
 
 impl Scene {
     fn new() -> Self {
-        Self { source: Source::new(Arc::default(), Known::default()), now: Instant::now() }
+        Self { source: Source::new(Access::default(), Known::default()), now: Instant::now() }
     }
 
     /// As after a restart: an earlier process was given `digest`.

@@ -63,6 +63,15 @@ impl Url {
         Self::parse(&text)
     }
 
+    /// What lies beside it, under the same path with an ending. The query stays: it may be what lets one in.
+    ///
+    /// # Errors
+    /// As [`Url::parse`].
+    pub(in crate::source) fn beside(&self, ending: &str) -> Result<Self, String> {
+        let query = self.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        Self::parse(&format!("{}://{}{}{ending}{query}", self.scheme(), self.authority(), self.uri.path()))
+    }
+
     /// As it was written.
     #[must_use]
     pub fn uri(&self) -> &Uri {

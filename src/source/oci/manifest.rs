@@ -4,7 +4,7 @@ use http::header::{CONTENT_TYPE, HeaderMap};
 use oci_spec::image::{Descriptor, ImageIndex, ImageManifest, MediaType};
 use serde::Deserialize;
 
-use super::blob::Blob;
+use crate::source::blob::Blob;
 
 /// Media types of what a manifest is: OCI's and Docker's.
 pub(super) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \

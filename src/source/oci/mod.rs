@@ -5,15 +5,14 @@
 //! credentials go to the registry and to the token server that it names, never from HTTPS to HTTP.
 
 mod artifact;
-mod blob;
 mod challenge;
 mod docker_config;
 mod manifest;
 mod pull;
+mod signatures;
 mod tokens;
 
 pub use artifact::{Artifact, Wanted};
-pub use blob::Blob;
 pub use docker_config::credentials;
 pub(in crate::source) use pull::pull;
 pub(in crate::source) use tokens::Tokens;

@@ -7,15 +7,16 @@ use http::{HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 
 use super::artifact::{Artifact, Wanted};
-use super::blob::Blob;
 use super::challenge::{Challenge, challenge, token_url};
 use super::manifest::{self, Found};
 use super::tokens::{self, Tokens};
 use crate::api::is_digest;
 use crate::pack;
 use crate::source::Error;
+use crate::source::blob::Blob;
 use crate::source::cache::digest;
 use crate::source::http::{Answer, Call, Client, Credentials, Reply, Url, Validators, withhold};
+use crate::source::signature::Keys;
 use crate::source::versions;
 
 /// Where a release names the Secret.
@@ -33,7 +34,8 @@ const TAG: usize = 128;
 const DIGEST: &str = "docker-content-digest";
 
 /// Pulls the archive of an artifact, on behalf of a release in `namespace`; `Unchanged` if its manifest is the known one, whose
-/// digest is the `ETag` of the validators. `tokens` are kept for the source that is called `id`.
+/// digest is the `ETag` of the validators. With keys one of them has to have signed that manifest, as it had when it became the
+/// known one. `tokens` are kept for the source that is called `id`.
 ///
 /// # Errors
 /// See the variants of [`Error`].
@@ -41,7 +43,7 @@ pub(in crate::source) async fn pull(
     client: &Client,
     namespace: &str,
     artifact: &Artifact,
-    credentials: &Credentials,
+    (credentials, keys): (&Credentials, Option<&Keys>),
     known: &Validators,
     (tokens, id): (&Tokens, &str),
 ) -> Result<Answer, Error> {
@@ -51,7 +53,7 @@ pub(in crate::source) async fn pull(
     }
     let authorization = tokens.get(id, Instant::now());
     let mut pull =
-        Pull { client, namespace, artifact, credentials, tokens, id, authorization, inside: false };
+        Pull { client, namespace, artifact, credentials, keys, tokens, id, authorization, inside: false };
     let answer = client.within(artifact, pull.answer(known)).await;
     if pull.inside { withhold(artifact, answer) } else { answer }
 }
@@ -63,11 +65,13 @@ struct Page {
     tags: Option<Vec<String>>,
 }
 
-struct Pull<'a> {
+pub(super) struct Pull<'a> {
     client: &'a Client,
     namespace: &'a str,
-    artifact: &'a Artifact,
+    pub(super) artifact: &'a Artifact,
     credentials: &'a Credentials,
+    /// One of them has to have signed the manifest.
+    keys: Option<&'a Keys>,
     tokens: &'a Tokens,
     id: &'a str,
     /// What the registry was shown last, and wants to see again.
@@ -82,7 +86,12 @@ impl Pull<'_> {
         if known == Some(&*digest) {
             return Ok(Answer::Unchanged);
         }
-        let blob = match self.manifest(&digest).await? {
+        let manifest = self.manifest(&digest).await?;
+        if let Some(keys) = self.keys {
+            // Everything else is named by a digest in it, or in what it names.
+            self.signed(keys, &digest, &manifest.bytes).await?;
+        }
+        let blob = match self.found(&manifest)? {
             Found::Blob(blob) => blob,
             Found::AnyOf(some) => self.first_of(&some).await?,
         };
@@ -156,18 +165,23 @@ impl Pull<'_> {
         Err(too_many)
     }
 
-    async fn manifest(&mut self, wanted: &str) -> Result<Found, Error> {
+    async fn manifest(&mut self, wanted: &str) -> Result<Reply, Error> {
         let url = self.url(&format!("manifests/{wanted}"))?;
         let reply = self.ask(Method::GET, &url, manifest::ACCEPTED, "manifest", MANIFEST).await?;
         let reply = reply.checked(&url, self.credentials, SECRET)?;
         same(&url, wanted, &reply.bytes)?;
-        manifest::read(&reply.headers, &reply.bytes).map_err(|why| self.unsupported(why))
+        Ok(reply)
+    }
+
+    fn found(&self, manifest: &Reply) -> Result<Found, Error> {
+        manifest::read(&manifest.headers, &manifest.bytes).map_err(|why| self.unsupported(why))
     }
 
     /// The archive of the first manifest that has one.
     async fn first_of(&mut self, manifests: &[Blob]) -> Result<Blob, Error> {
         for manifest in manifests {
-            match self.manifest(&manifest.digest).await {
+            let manifest = self.manifest(&manifest.digest).await?;
+            match self.found(&manifest) {
                 Ok(Found::Blob(blob)) => return Ok(blob),
                 Ok(Found::AnyOf(_)) | Err(Error::Artifact { .. }) => {}
                 Err(error) => return Err(error),
@@ -200,7 +214,7 @@ impl Pull<'_> {
     }
 
     /// One request, once more with a token if the registry wants one.
-    async fn ask(
+    pub(super) async fn ask(
         &mut self,
         method: Method,
         url: &Url,
@@ -285,7 +299,7 @@ impl Pull<'_> {
         Ok(token.authorization)
     }
 
-    fn checked(&self, reply: Reply) -> Result<Reply, Error> {
+    pub(super) fn checked(&self, reply: Reply) -> Result<Reply, Error> {
         reply.checked(self.artifact, self.credentials, SECRET)
     }
 
@@ -293,14 +307,14 @@ impl Pull<'_> {
         Error::Artifact { what: self.artifact.to_string(), why }
     }
 
-    fn url(&self, rest: &str) -> Result<Url, Error> {
+    pub(super) fn url(&self, rest: &str) -> Result<Url, Error> {
         let invalid = |why| Error::Invalid { what: "spec.pack.oci".to_owned(), why };
         self.artifact.url(rest).map_err(invalid)
     }
 }
 
 /// Whether bytes are what their digest stands for.
-fn same(url: &Url, wanted: &str, bytes: &[u8]) -> Result<(), Error> {
+pub(super) fn same(url: &Url, wanted: &str, bytes: &[u8]) -> Result<(), Error> {
     let found = digest(bytes);
     if found == wanted {
         return Ok(());

@@ -12,6 +12,8 @@ use crate::source::Error;
 use crate::source::cache::digest;
 use crate::source::http::{Answer, Call, Client, Credentials, Fair, Url, Validators, withhold};
 use crate::source::lru::WeightedLru;
+use crate::source::minisig::Beside;
+use crate::source::signature::Keys;
 
 /// Where a release names the Secret.
 const SECRET: &str = "spec.pack.repository.secretRef";
@@ -86,11 +88,11 @@ pub(in crate::source) async fn fetch(
     client: &Client,
     namespace: &str,
     listed: &Listed,
-    credentials: &Credentials,
+    (credentials, keys): (&Credentials, Option<&Arc<Keys>>),
     known: &Validators,
     (indexes, scope): (&Indexes, &str),
 ) -> Result<Answer, Error> {
-    let mut look = Look { client, namespace, listed, credentials, inside: false };
+    let mut look = Look { client, namespace, listed, credentials, keys, inside: false };
     let answer = client.within(listed, look.answer(known, (indexes, scope))).await;
     if look.inside { withhold(listed, answer) } else { answer }
 }
@@ -100,6 +102,8 @@ struct Look<'a> {
     namespace: &'a str,
     listed: &'a Listed,
     credentials: &'a Credentials,
+    /// One of them has to have signed the archive.
+    keys: Option<&'a Arc<Keys>>,
     /// A private address was asked.
     inside: bool,
 }
@@ -147,7 +151,10 @@ impl Look<'_> {
                 Validators { etag: Some(wanted), last_modified: None, of: Some(IN_INDEX.to_owned()) }
             }
         };
-        Ok(Answer::Fetched { bytes: reply.bytes, validators })
+        let answer = Answer::Fetched { bytes: reply.bytes, validators };
+        let Some(keys) = self.keys else { return Ok(answer) };
+        let beside = Beside { client: self.client, namespace: self.namespace, url: &url, credentials };
+        beside.checked(keys, SECRET, answer, &mut self.inside).await
     }
 
     /// The index as a look shows it that began after this one did: this one's own, or that of another one.

@@ -15,19 +15,13 @@ use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
 use super::MAX_SIGNATURES;
+use crate::api::SignatureProvider;
 
 /// Keys of a Secret with another ending are not looked at: it may hold passwords as well. Flux has the same ending.
 const ENDING: &str = ".pub";
 /// Bytes of one public key, with comments.
 const MAX_KEY_BYTES: usize = 16 << 10;
 const COMMENT: &str = "untrusted comment:";
-
-/// Who has made a signature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provider {
-    Cosign,
-    Minisign,
-}
 
 /// The keys that may have signed, all for one provider. A signature of the other one is by none of them.
 #[derive(Clone, Debug)]
@@ -44,7 +38,7 @@ impl Keys {
     ///
     /// # Errors
     /// Names the key of the Secret and never what stands under it.
-    pub fn read(provider: Provider, data: &BTreeMap<String, ByteString>) -> Result<Self, String> {
+    pub fn read(provider: SignatureProvider, data: &BTreeMap<String, ByteString>) -> Result<Self, String> {
         let public: Vec<_> = data.iter().filter(|(name, _)| name.ends_with(ENDING)).collect();
         if public.is_empty() {
             return Err(format!("it has no key that ends in `{ENDING}`: put the public key there"));
@@ -53,8 +47,8 @@ impl Keys {
             return Err(format!("it has more than {MAX_SIGNATURES} keys that end in `{ENDING}`"));
         }
         Ok(Self(match provider {
-            Provider::Cosign => Kind::Cosign(each(&public, cosign_key)?),
-            Provider::Minisign => Kind::Minisign(each(&public, minisign_key)?),
+            SignatureProvider::Cosign => Kind::Cosign(each(&public, cosign_key)?),
+            SignatureProvider::Minisign => Kind::Minisign(each(&public, minisign_key)?),
         }))
     }
 

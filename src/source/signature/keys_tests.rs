@@ -12,7 +12,7 @@ qfMYPpF1ToqE1hk9iwIDAQAB
 -----END PUBLIC KEY-----
 ";
 
-fn read(provider: Provider, data: &[(&str, &str)]) -> Result<Keys, String> {
+fn read(provider: SignatureProvider, data: &[(&str, &str)]) -> Result<Keys, String> {
     Keys::read(provider, &secret(data))
 }
 
@@ -21,7 +21,7 @@ fn every_key_of_a_secret_that_ends_in_pub_is_read() {
     let (one, two) = (Pair::p256().pem(), Pair::p384().pem());
     let data =
         [("cosign.pub", &*one), ("old.pub", &*two), ("cosign.key", "-----BEGIN"), ("cosign.password", "x")];
-    let keys = read(Provider::Cosign, &data).unwrap();
+    let keys = read(SignatureProvider::Cosign, &data).unwrap();
     assert_eq!((keys.cosign().len(), keys.minisign().len()), (2, 0));
 
     let bare = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
@@ -31,7 +31,7 @@ fn every_key_of_a_secret_that_ends_in_pub_is_read() {
         ("c.pub", &format!("\r\n {bare} \r\n")),
         ("minisign.key", "x"),
     ];
-    let keys = read(Provider::Minisign, &data).unwrap();
+    let keys = read(SignatureProvider::Minisign, &data).unwrap();
     assert_eq!((keys.cosign().len(), keys.minisign().len()), (0, 3));
 }
 
@@ -60,7 +60,7 @@ fn each_kind_of_key_knows_its_own_signatures() {
 fn a_key_with_p384_may_have_signed_with_sha_256() {
     let key = include_str!("fixtures/cosign/p384.pub");
     let signature = "MGUCMQDYEGyVmtk2+/wH6EpadJ76YlYTBdVXAT76uITR75OAMyjAXRarWSOXj3ZUCkA5FHwCMEzrBapjbwOJRzsGHIh8+6SvIR8a2eeuv4iAMY0RO6K5izA98MDkJ3fMoTHvZOWCLA==";
-    let keys = read(Provider::Cosign, &[("p384.pub", key)]).unwrap();
+    let keys = read(SignatureProvider::Cosign, &[("p384.pub", key)]).unwrap();
     assert!(keys.cosign()[0].has_signed(b"content", &STANDARD.decode(signature).unwrap()));
 }
 
@@ -75,23 +75,27 @@ fn what_is_no_public_key_is_refused_by_its_name() {
     let both = format!("{private}\n{}", good.pem());
     let huge = format!("{}{}", "#\n".repeat(MAX_KEY_BYTES / 2), good.pem());
     for (provider, text, said) in [
-        (Provider::Cosign, "", "no public key in PEM"),
-        (Provider::Cosign, MINISIGN, "no public key in PEM"),
-        (Provider::Cosign, "-----BEGIN PUBLIC KEY-----\n*\n-----END PUBLIC KEY-----\n", "damaged PEM"),
-        (Provider::Cosign, "-----BEGIN PUBLIC KEY-----\nMFkw", "damaged PEM"),
-        (Provider::Cosign, RSA, "no key of a kind"),
-        (Provider::Cosign, &longer, "no key of a kind"),
-        (Provider::Cosign, &shorter, "no key of a kind"),
-        (Provider::Cosign, &compressed, "no key of a kind"),
-        (Provider::Cosign, &twice, "more than one"),
-        (Provider::Cosign, private, "private key"),
-        (Provider::Cosign, &both, "private key"),
-        (Provider::Cosign, &huge, "longer than"),
-        (Provider::Minisign, "", "no public key of minisign"),
-        (Provider::Minisign, "untrusted comment: x", "no public key of minisign"),
-        (Provider::Minisign, &good.pem(), "lines after"),
-        (Provider::Minisign, "RWQf6LRCGA9i", "no public key of minisign"),
-        (Provider::Minisign, &MINISIGN.repeat(2), "lines after"),
+        (SignatureProvider::Cosign, "", "no public key in PEM"),
+        (SignatureProvider::Cosign, MINISIGN, "no public key in PEM"),
+        (
+            SignatureProvider::Cosign,
+            "-----BEGIN PUBLIC KEY-----\n*\n-----END PUBLIC KEY-----\n",
+            "damaged PEM",
+        ),
+        (SignatureProvider::Cosign, "-----BEGIN PUBLIC KEY-----\nMFkw", "damaged PEM"),
+        (SignatureProvider::Cosign, RSA, "no key of a kind"),
+        (SignatureProvider::Cosign, &longer, "no key of a kind"),
+        (SignatureProvider::Cosign, &shorter, "no key of a kind"),
+        (SignatureProvider::Cosign, &compressed, "no key of a kind"),
+        (SignatureProvider::Cosign, &twice, "more than one"),
+        (SignatureProvider::Cosign, private, "private key"),
+        (SignatureProvider::Cosign, &both, "private key"),
+        (SignatureProvider::Cosign, &huge, "longer than"),
+        (SignatureProvider::Minisign, "", "no public key of minisign"),
+        (SignatureProvider::Minisign, "untrusted comment: x", "no public key of minisign"),
+        (SignatureProvider::Minisign, &good.pem(), "lines after"),
+        (SignatureProvider::Minisign, "RWQf6LRCGA9i", "no public key of minisign"),
+        (SignatureProvider::Minisign, &MINISIGN.repeat(2), "lines after"),
     ] {
         let why = read(provider, &[("my.pub", text), ("z.pub", "SECRET")]).unwrap_err();
         assert!(
@@ -100,16 +104,16 @@ fn what_is_no_public_key_is_refused_by_its_name() {
         );
     }
     let bytes = BTreeMap::from([("b.pub".to_owned(), ByteString(vec![0xff, 0xfe]))]);
-    assert_eq!(Keys::read(Provider::Cosign, &bytes).unwrap_err(), "`b.pub` is no text");
+    assert_eq!(Keys::read(SignatureProvider::Cosign, &bytes).unwrap_err(), "`b.pub` is no text");
 }
 
 #[test]
 fn a_secret_has_at_least_one_key_and_not_too_many() {
-    for provider in [Provider::Cosign, Provider::Minisign] {
+    for provider in [SignatureProvider::Cosign, SignatureProvider::Minisign] {
         let why = read(provider, &[("cosign.key", "SECRET")]).unwrap_err();
         assert!(why.contains("no key that ends in `.pub`"), "{why}");
         let pem = Pair::p256().pem();
-        let text = if provider == Provider::Cosign { &*pem } else { MINISIGN };
+        let text = if provider == SignatureProvider::Cosign { &*pem } else { MINISIGN };
         let some = |count: usize| {
             (0..count).map(|i| (format!("{i}.pub"), ByteString(text.as_bytes().to_vec()))).collect()
         };

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::super::stand::{Pair, secret};
 use super::*;
-use crate::source::signature::Provider;
+use crate::api::SignatureProvider;
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
@@ -85,7 +85,8 @@ fn a_payload_counts_if_a_key_has_signed_it_and_it_names_the_digest() {
 fn one_of_several_keys_is_enough() {
     let (one, two) = (Pair::p256(), Pair::p384());
     let keys =
-        Keys::read(Provider::Cosign, &secret(&[("a.pub", &one.pem()), ("b.pub", &two.pem())])).unwrap();
+        Keys::read(SignatureProvider::Cosign, &secret(&[("a.pub", &one.pem()), ("b.pub", &two.pem())]))
+            .unwrap();
     let bytes = payload(DIGEST).to_string().into_bytes();
     for pair in [one, two] {
         assert_eq!(check_legacy(&keys, DIGEST, &bytes, &signed(&pair, &bytes)), Ok(()));
@@ -145,6 +146,6 @@ fn what_cannot_be_checked_is_told_apart() {
     let why = check_legacy(&pair.keys(), DIGEST, &large, &signed(&pair, &large)).unwrap_err().to_string();
     assert!(why.contains("larger"), "{why}");
     let minisign = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
-    let minisign = Keys::read(Provider::Minisign, &secret(&[("a.pub", minisign)])).unwrap();
+    let minisign = Keys::read(SignatureProvider::Minisign, &secret(&[("a.pub", minisign)])).unwrap();
     assert_eq!(check_legacy(&minisign, DIGEST, &bytes, &good), Err(Refused::OtherKey));
 }

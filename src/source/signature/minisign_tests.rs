@@ -1,13 +1,13 @@
 use super::super::stand::{Pair, secret};
 use super::*;
-use crate::source::signature::Provider;
+use crate::api::SignatureProvider;
 
 /// From the tests of minisign-verify.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 const SIGNATURE: &str = "untrusted comment: signature from minisign secret key\nRUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylDOocrCo8KLzZwo=\ntrusted comment: timestamp:1556193335\tfile:test\ny/rUw2y8/hOUYjZU71eHp/Wo1KZ40fGy2VJEDl34XMJM+TX48Ss/17u3IvIfbVR1FkZZSNCisQbuQY+bHwhEBg==";
 
 fn keys() -> Keys {
-    Keys::read(Provider::Minisign, &secret(&[("minisign.pub", KEY)])).unwrap()
+    Keys::read(SignatureProvider::Minisign, &secret(&[("minisign.pub", KEY)])).unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use oci_spec::image::{Descriptor, ImageIndex, ImageManifest};
 
 use super::bundle::{MAX_BUNDLE_BYTES, MEDIA_TYPE};
 use super::{MAX_SIGNATURES, bundle};
-use crate::source::oci::Blob;
+use crate::source::blob::Blob;
 
 /// Bytes of a manifest or an index with signatures.
 pub const MAX_MANIFEST_BYTES: u64 = 1 << 20;

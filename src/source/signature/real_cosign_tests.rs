@@ -2,9 +2,10 @@
 
 use super::stand::{changed, secret};
 use super::{
-    Keys, Provider, Refused, SignedPayload, check_bundle, check_legacy, in_bundle_manifest,
-    in_legacy_manifest, in_referrers, verdict,
+    Keys, Refused, SignedPayload, check_bundle, check_legacy, in_bundle_manifest, in_legacy_manifest,
+    in_referrers, verdict,
 };
+use crate::api::SignatureProvider;
 use crate::manifest::digest_of;
 
 macro_rules! fixture {
@@ -58,7 +59,7 @@ fn keys(texts: &[&[u8]]) -> Keys {
     let named: Vec<_> =
         texts.iter().enumerate().map(|(at, bytes)| (format!("{at}.pub"), text(bytes))).collect();
     let data: Vec<_> = named.iter().map(|(name, text)| (name.as_str(), *text)).collect();
-    Keys::read(Provider::Cosign, &secret(&data)).unwrap()
+    Keys::read(SignatureProvider::Cosign, &secret(&data)).unwrap()
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn both_forms_are_accepted_with_each_kind_of_key() {
 #[test]
 fn a_key_whose_signatures_cosign_itself_refuses_is_refused() {
     let data = secret(&[("ed25519.pub", std::str::from_utf8(ED25519).unwrap())]);
-    let why = Keys::read(Provider::Cosign, &data).unwrap_err();
+    let why = Keys::read(SignatureProvider::Cosign, &data).unwrap_err();
     assert!(why.contains("`ed25519.pub` is no key of a kind that is supported"), "{why}");
 }
 
@@ -203,7 +204,8 @@ fn no_byte_of_what_is_signed_in_a_bundle_can_be_changed() {
 fn no_byte_of_a_key_can_be_changed() {
     for signer in SIGNERS {
         let read = |text: &[u8]| {
-            Keys::read(Provider::Cosign, &secret(&[("a.pub", std::str::from_utf8(text).unwrap())])).ok()
+            Keys::read(SignatureProvider::Cosign, &secret(&[("a.pub", std::str::from_utf8(text).unwrap())]))
+                .ok()
         };
         for (at, changed) in changed(signer.key) {
             let Some(keys) = read(&changed) else { continue };

@@ -1,7 +1,8 @@
 //! What minisign 0.11 and the published Sherpack 0.4.0 wrote; `fixtures/README.md` has the commands.
 
 use super::stand::{changed, secret};
-use super::{Keys, Provider, Refused, check_minisig};
+use super::{Keys, Refused, check_minisig};
+use crate::api::SignatureProvider;
 use crate::pack::{Limits, read_archive};
 
 const ARCHIVE: &[u8] = include_bytes!("fixtures/minisign/demo-1.0.0.tar.gz");
@@ -20,7 +21,7 @@ const SHERPACK: [&[u8]; 2] = [
 const SHERPACK_KEY: &str = include_str!("fixtures/sherpack/sherpack.pub");
 
 fn keys(texts: &[(&str, &str)]) -> Keys {
-    Keys::read(Provider::Minisign, &secret(texts)).unwrap()
+    Keys::read(SignatureProvider::Minisign, &secret(texts)).unwrap()
 }
 
 fn lines(bytes: &[u8]) -> Vec<&str> {

@@ -11,7 +11,8 @@ use ring::signature::{
     KeyPair as _,
 };
 
-use super::keys::{Keys, Provider};
+use super::keys::Keys;
+use crate::api::SignatureProvider;
 
 pub(super) struct Pair(EcdsaKeyPair, &'static [u8]);
 
@@ -50,7 +51,7 @@ impl Pair {
 
     /// The keys of a Secret with this one.
     pub(super) fn keys(&self) -> Keys {
-        Keys::read(Provider::Cosign, &secret(&[("cosign.pub", &self.pem())])).unwrap()
+        Keys::read(SignatureProvider::Cosign, &secret(&[("cosign.pub", &self.pem())])).unwrap()
     }
 }
 

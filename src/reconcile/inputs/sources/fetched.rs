@@ -33,7 +33,7 @@ pub(super) async fn look_up(from: Fetched<'_>, using: &LookUp<'_>) -> Result<Loo
         Ok(location) => identified(location, secret, field, read, using).await,
         Err(error) => Err(error.into()),
     };
-    let (id, credentials) = match identified {
+    let (id, access) = match identified {
         Ok(found) => found,
         Err(error) => {
             // What location and credentials were is not to be used any more.
@@ -49,7 +49,7 @@ pub(super) async fn look_up(from: Fetched<'_>, using: &LookUp<'_>) -> Result<Loo
         request: using.fresh.request.as_deref(),
     };
     loop {
-        let archive = match using.fetcher.look(&id, &credentials, &ask).await {
+        let archive = match using.fetcher.look(&id, &access, &ask).await {
             Look::At(archive) => archive,
             Look::Fetching { since } => return Err(Error::Fetching { url: id.location.to_string(), since }),
             Look::Failed(error) => return Err(Error::Fetch(error)),

@@ -2,7 +2,7 @@
 //!
 //! A source says which objects its release refers to, and looks the pack up. It decodes what it reads with
 //! [`decoded`](crate::reconcile::context::packs::decoded), and keeps it in [`Packs`] by its place.
-//! Invariant: outside of its own folder a source has one line here, in [`source`].
+//! Invariant: outside of its own folder a source has one line here, in [`source()`].
 
 mod artifact;
 mod credentials;
@@ -12,6 +12,7 @@ mod object;
 mod oci;
 mod path;
 mod repository;
+mod signers;
 #[cfg(test)]
 mod stand;
 
@@ -21,13 +22,15 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-use crate::api::PackFrom;
+use crate::api::sources::Signatures;
+use crate::api::{PackFrom, Settings};
 use crate::cluster::{Cluster, Contents, Reference, Unread};
 use crate::pack::Pack;
 use crate::reconcile::context::packs::Packs;
 use crate::reconcile::inputs::referenced_objects;
 use crate::reconcile::{Context, Error};
 use crate::release::ReleaseKey;
+use crate::source;
 use crate::source::fetch::Fetcher;
 use crate::watch::ReferenceWatch;
 
@@ -52,6 +55,8 @@ pub(in crate::reconcile) trait Source: Send + Sync {
     fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>>;
 }
 
+pub(in crate::reconcile::inputs) use signers::reference as signers;
+
 /// One line for each source.
 pub(in crate::reconcile) fn source(from: &PackFrom) -> &dyn Source {
     match from {
@@ -74,6 +79,8 @@ pub(in crate::reconcile) struct LookUp<'a> {
     pub references: &'a ReferenceWatch,
     pub fetcher: &'a Fetcher,
     pub pack_dir: Option<&'a Path>,
+    /// Whose signature the pack needs.
+    pub signatures: &'a Signatures,
 }
 
 impl LookUp<'_> {
@@ -119,24 +126,38 @@ impl Context {
     /// The pack of a release, whose references are watched already.
     pub(in crate::reconcile) async fn pack(
         &self,
-        from: &PackFrom,
+        settings: &Settings,
         reader: &Cluster,
         key: &ReleaseKey,
         fresh: &Freshness,
     ) -> Result<Arc<Pack>, Error> {
+        let Settings { pack: from, signatures, .. } = settings;
         let source = source(from);
         if !source.uses_fetcher() {
             self.fetcher.leave(key);
         }
         let Self { packs, references, fetcher, pack_dir, .. } = self;
         let pack_dir = pack_dir.as_deref();
-        let using = LookUp { key, reader, fresh, packs, references, fetcher, pack_dir };
-        let result = source.look_up(&using).await;
+        let using = LookUp { key, reader, fresh, packs, references, fetcher, pack_dir, signatures };
+        let result = match (signatures, from) {
+            // What Flux has verified needs no key of the release.
+            (Signatures::Missing, from) if !matches!(from, PackFrom::Artifact(_)) => Err(unsigned()),
+            _ => source.look_up(&using).await,
+        };
         if let Some(succeeded) = counts(source, &result) {
             self.report.fetched(source.kind(), succeeded);
         }
         result.map(|found| found.pack)
     }
+}
+
+/// The operator wants a signature, and the release does not say whose.
+fn unsigned() -> Error {
+    let what =
+        "spec.pack.verify is not set, and this operator takes only signed packs (--require-signatures)"
+            .to_owned();
+    let why = "sign the pack, and name the public key there".to_owned();
+    source::Error::Unverified { what, why }.into()
 }
 
 /// Whether a look-up counts as a fetch that succeeded or failed; `None`: it made none, or the fetcher counts it.

@@ -12,6 +12,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::{Freshness, LookUp, LookedUp, source};
+use crate::api::sources::Signatures;
 use crate::api::{PackFrom, Policy, SherpackRelease, validate};
 use crate::cluster::Cluster;
 use crate::pack::{Files, Limits, write_archive};
@@ -30,6 +31,7 @@ pub(super) struct Stand {
     pub references: ReferenceWatch,
     pub fetcher: Fetcher,
     pub pack_dir: Option<PathBuf>,
+    pub signatures: Signatures,
     reads: Arc<AtomicUsize>,
 }
 
@@ -71,6 +73,7 @@ impl Stand {
             references: ReferenceWatch::new(Client::new(silent, "apps"), wake_tx.clone(), Arc::new(|_| {})),
             fetcher: Fetcher::new(client, cache, wake_tx, Arc::new(|_, _| {})),
             pack_dir: None,
+            signatures: Signatures::Unasked,
             reads,
         }
     }
@@ -90,9 +93,9 @@ impl Stand {
             changed: false,
             request: request.map(str::to_owned),
         };
-        let Self { key, reader, packs, references, fetcher, pack_dir, reads: _ } = self;
-        let pack_dir = pack_dir.as_deref();
-        source.look_up(&LookUp { key, reader, fresh: &fresh, packs, references, fetcher, pack_dir }).await
+        let Self { key, reader, packs, references, fetcher, pack_dir, signatures, reads: _ } = self;
+        let (fresh, pack_dir) = (&fresh, pack_dir.as_deref());
+        source.look_up(&LookUp { key, reader, fresh, packs, references, fetcher, pack_dir, signatures }).await
     }
 }
 

@@ -160,6 +160,8 @@ pub(in crate::source) fn withhold(url: &dyn Display, answer: Result<Answer, Erro
             (format!("{url} cannot be fetched: the server answers with what is no archive"), None)
         }
         Ok(answer) => return Ok(answer),
+        // It tells of what was an archive or the manifest of one.
+        Err(error @ Error::Signature { .. }) => return Err(error),
         Err(error) => (error.to_string(), error.pause()),
     };
     Err(Error::Withheld { url: url.to_string(), cause, wait })

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use self::standing::{NoArtifact, artifact};
+use self::standing::{NoArtifact, artifact, is_verified};
 use super::fetched::{self, Fetched};
 use super::{LookUp, LookedUp, Source, unread};
 use crate::api::is_digest;
-use crate::api::sources::FromArtifact;
+use crate::api::sources::{FromArtifact, Signatures};
 use crate::cluster::{FluxArtifact, FluxSource, NoFluxSource, Reference, Referent};
 use crate::pack::Pack;
 use crate::reconcile::Error;
@@ -50,7 +50,8 @@ impl FromArtifact {
     async fn in_artifact(&self, using: &LookUp<'_>) -> Result<LookedUp, Error> {
         let reference = self.reference(&using.key.namespace);
         let account = using.reader.account().cloned();
-        let place = Place::Object(account, reference.clone(), self.path.clone());
+        // Whether Flux has to have verified it is the same for the whole process.
+        let place = Place::Object(account, reference.clone(), self.path.clone(), String::new());
         let before = using.references.seen(&reference);
         if let (Seen::At(version), None) = (before, &using.fresh.request)
             && let Some(pack) = using.packs.get(&place, |found| found.version == version)
@@ -92,12 +93,17 @@ impl FromArtifact {
         using: &LookUp<'_>,
     ) -> Result<Chosen, Error> {
         let reference = || reference.clone();
-        let source = source.map_err(|why| match why {
+        let flux = source.map_err(|why| match why {
             NoFluxSource::Missing => Error::PackObjectNotFound { reference: reference() },
             NoFluxSource::NotServed => Error::FluxNotInstalled { reference: reference() },
             NoFluxSource::Unread(why) => unread(reference(), "spec.pack.artifact", why),
         })?;
-        match artifact(&source, self.kind) {
+        match artifact(&flux, self.kind) {
+            Ok(_) if *using.signatures == Signatures::Missing && !is_verified(&flux, self.kind) => {
+                let what = format!("the {}", reference());
+                let why = "Flux has not verified its artifact, and this operator takes only signed packs (--require-signatures): set its spec.verify".to_owned();
+                Err(source::Error::Unverified { what, why }.into())
+            }
             Ok(artifact) => Ok(Chosen::Artifact(artifact.clone())),
             Err(NoArtifact::NotYet(why)) => match using.packs.get(place, |_| true) {
                 // It gave one before: that is good until it gives the next.
@@ -156,6 +162,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::stand::{Stand, pack_from};
+    use super::Signatures;
     use crate::reconcile::Error;
 
     fn source(status: &Value) -> Stand {
@@ -215,6 +222,23 @@ mod tests {
             let error: Error = stand.look_up(&from, None).await.err().unwrap();
             assert_eq!(error.reason(), reason, "{error}");
             assert!(error.to_string().contains("Bucket"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn where_signatures_are_required_flux_has_to_have_verified_the_artifact() {
+        let from = pack_from(
+            &json!({"artifact": {"kind": "GitRepository", "name": "app", "namespace": "flux-system"}}),
+        );
+        let artifact =
+            json!({"url": "http://127.0.0.1:1/a.tgz", "digest": format!("sha256:{}", "0a".repeat(32))});
+        for (verified, reason) in [("True", "Fetching"), ("Unknown", "SignatureInvalid")] {
+            let conditions = json!([{"type": "SourceVerified", "status": verified, "message": ""}]);
+            let mut stand =
+                source(&json!({"observedGeneration": 2, "artifact": artifact, "conditions": conditions}));
+            stand.signatures = Signatures::Missing;
+            let error = stand.look_up(&from, None).await.err().unwrap();
+            assert_eq!(error.reason(), reason, "{error}");
         }
     }
 }

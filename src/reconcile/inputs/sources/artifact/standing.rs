@@ -36,11 +36,37 @@ pub(super) fn artifact(source: &FluxSource, kind: ArtifactKind) -> Result<&FluxA
     }
 }
 
+/// Whether Flux says that it has verified the artifact, which is that of the spec. It takes the condition away with `spec.verify`, and
+/// a verification that fails makes the source fail. Nothing verifies an ExternalArtifact.
+pub(super) fn is_verified(source: &FluxSource, kind: ArtifactKind) -> bool {
+    let says = |of: &FluxCondition| of.kind == "SourceVerified" && of.status == "True";
+    kind != ArtifactKind::ExternalArtifact && source.status.conditions.iter().any(says)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn flux_says_by_a_condition_that_it_has_verified_an_artifact() {
+        let (git, external) = (ArtifactKind::GitRepository, ArtifactKind::ExternalArtifact);
+        for (kind, conditions, verified) in [
+            (
+                git,
+                json!([{"type": "Ready", "status": "True"}, {"type": "SourceVerified", "status": "True"}]),
+                true,
+            ),
+            (git, json!([{"type": "SourceVerified", "status": "False"}]), false),
+            (git, json!([{"type": "Ready", "status": "True"}]), false),
+            (external, json!([{"type": "SourceVerified", "status": "True"}]), false),
+        ] {
+            let status = serde_json::from_value(json!({"conditions": conditions})).unwrap();
+            let source = FluxSource { version: 1, generation: 1, status };
+            assert_eq!(is_verified(&source, kind), verified, "{conditions}");
+        }
+    }
 
     #[test]
     fn an_artifact_is_taken_when_it_is_that_of_the_spec_and_the_source_has_not_failed() {

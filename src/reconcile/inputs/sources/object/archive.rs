@@ -2,7 +2,8 @@
 
 use crate::cluster::{Contents, Reference, Referent};
 use crate::pack::{Limits, Pack, read_archive};
-use crate::source::{Error, HIDDEN};
+use crate::source::signature::{Keys, Refused, check_minisig};
+use crate::source::{Error, HIDDEN, MINISIG};
 
 /// The archive in an object and the key under which it stands.
 ///
@@ -25,7 +26,7 @@ fn archive<'c>(
     if contents.is_record {
         return invalid(HIDDEN.to_owned());
     }
-    let mut entries = contents.bytes.iter();
+    let mut entries = contents.bytes.iter().filter(|(name, _)| key.is_some() || !name.ends_with(MINISIG));
     if let Some(key) = key {
         return match entries.find(|(name, _)| *name == key) {
             Some((name, bytes)) => Ok((name, &bytes.0)),
@@ -42,17 +43,26 @@ fn archive<'c>(
     }
 }
 
-/// The pack in an object.
+/// The pack in an object. With keys one of them has to have signed it: the signature is under the key of the archive and `.minisig`, as
+/// text or as bytes.
 ///
 /// # Errors
-/// Those of [`archive`], and [`Error::Pack`] when the bytes are not a pack.
+/// Those of [`archive`], [`Error::Pack`] when the bytes are not a pack, and [`Error::Signature`].
 pub(super) fn pack_from(
     reference: &Reference,
     contents: &Contents,
     key: Option<&str>,
+    keys: Option<&Keys>,
     limits: &Limits,
 ) -> Result<Pack, Error> {
     let (key, bytes) = archive(reference, contents, key)?;
+    if let Some(keys) = keys {
+        let beside = format!("{key}{MINISIG}");
+        let text = contents.texts.get(&beside).map(|text| text.as_bytes());
+        let minisig = text.or_else(|| contents.bytes.get(&beside).map(|bytes| &*bytes.0));
+        let verdict = minisig.map_or(Err(Refused::Unsigned), |minisig| check_minisig(keys, bytes, minisig));
+        verdict.map_err(|why| Error::Signature { what: format!("key `{key}` of {reference}"), why })?;
+    }
     read_archive(bytes, limits)
         .map_err(|error| Error::Pack { what: format!("key `{key}` of {reference}"), error })
 }
@@ -90,7 +100,7 @@ mod tests {
         for kind in BOTH {
             let contents = contents(kind, &[("web.tgz", &archive_bytes())]);
             for key in [None, Some("web.tgz")] {
-                let pack = pack_from(&reference(kind), &contents, key, &Limits::default()).unwrap();
+                let pack = pack_from(&reference(kind), &contents, key, None, &Limits::default()).unwrap();
                 assert_eq!(pack.metadata.name, "web");
             }
         }
@@ -116,7 +126,7 @@ mod tests {
                 (&bad, None, "PackNotAnArchive", "key `a`"),
                 (&record, None, "SourceInvalid", "sherpack.io/storage-driver"),
             ] {
-                let error = pack_from(&reference(kind), contents, key, &Limits::default()).unwrap_err();
+                let error = pack_from(&reference(kind), contents, key, None, &Limits::default()).unwrap_err();
                 assert_eq!(error.reason(), reason, "{error}");
                 let name = format!("{} apps/web-pack", kind.as_str());
                 assert!(error.to_string().contains(&name), "{error}");
@@ -125,7 +135,7 @@ mod tests {
         }
         let texts = contents(ReferenceKind::ConfigMap, &[("web.tgz", &bytes)]);
         let reference = reference(ReferenceKind::ConfigMap);
-        let error = pack_from(&reference, &texts, Some("notes"), &Limits::default()).unwrap_err();
+        let error = pack_from(&reference, &texts, Some("notes"), None, &Limits::default()).unwrap_err();
         assert_eq!(error.reason(), "SourceInvalid");
         assert!(error.to_string().contains("binaryData"), "{error}");
     }

@@ -5,6 +5,7 @@ mod archive;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::signers::Signed;
 use super::{LookUp, LookedUp, Source, unread};
 use crate::api::sources::FromObject;
 use crate::cluster::Reference;
@@ -36,8 +37,8 @@ impl FromObject {
     /// The object is read again when the watch says that it is another one, or when that is asked for.
     async fn in_object(&self, using: &LookUp<'_>) -> Result<LookedUp, Error> {
         let reference = self.reference(&using.key.namespace);
-        let account = using.reader.account().cloned();
-        let place = Place::Object(account, reference.clone(), self.key.clone());
+        let signed = Signed::of(using).await?;
+        let place = self.place(&reference, &signed, using);
         let known = || match using.references.seen(&reference) {
             Seen::At(version) => {
                 let pack = using.packs.get(&place, |found| found.version == version)?;
@@ -47,14 +48,14 @@ impl FromObject {
         };
         if using.fresh.request.is_some() {
             // Mostly it is as it was, and needs no turn.
-            return self.read(using, &reference, &place, None).await;
+            return self.read(using, &reference, signed, None).await;
         }
         if let Some(known) = known() {
             return Ok(known);
         }
         // Before it is read, so that no read is in vain.
         let turn = Some(using.packs.turn(using.key).await?);
-        let read = self.read(using, &reference, &place, turn);
+        let read = self.read(using, &reference, signed, turn);
         using.packs.reading.once(&place, known, read).await
     }
 
@@ -62,7 +63,7 @@ impl FromObject {
         &self,
         using: &LookUp<'_>,
         reference: &Reference,
-        place: &Place,
+        signed: Signed,
         turn: Option<Turn>,
     ) -> Result<LookedUp, Error> {
         let contents = match using.read(reference).await {
@@ -72,7 +73,8 @@ impl FromObject {
         };
         let version = contents.version;
         if !contents.is_record
-            && let Some(pack) = using.packs.get(place, |found| found.version == version)
+            && let Some(pack) =
+                using.packs.get(&self.place(reference, &signed, using), |found| found.version == version)
         {
             return Ok(LookedUp { pack, fetched: true });
         }
@@ -80,10 +82,19 @@ impl FromObject {
             Some(turn) => turn,
             None => using.packs.turn(using.key).await?,
         };
+        let (signed, keys) = signed.with_keys(using).await?;
         let (from, wanted) = (reference.clone(), self.key.clone());
-        let decode = move || archive::pack_from(&from, &contents, wanted.as_deref(), &Limits::default());
+        let decode = move || {
+            archive::pack_from(&from, &contents, wanted.as_deref(), keys.as_deref(), &Limits::default())
+        };
         let pack = decoded(turn, decode).await??;
-        Ok(LookedUp { pack: using.packs.put(place.clone(), version, pack), fetched: true })
+        let place = self.place(reference, &signed, using);
+        Ok(LookedUp { pack: using.packs.put(place, version, pack), fetched: true })
+    }
+
+    fn place(&self, reference: &Reference, signed: &Signed, using: &LookUp<'_>) -> Place {
+        let account = using.reader.account().cloned();
+        Place::Object(account, reference.clone(), self.key.clone(), signed.by.clone())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::signers::Signed;
 use super::{LookUp, LookedUp, Source};
 use crate::api::sources::FromPath;
 use crate::cluster::Reference;
@@ -29,15 +30,18 @@ impl Source for FromPath {
 
 /// Files are not watched, so they are read again when what is known is too old.
 async fn below_pack_dir(path: &str, using: &LookUp<'_>) -> Result<LookedUp, Error> {
-    let place = Place::Path(path.to_owned());
+    let signed = Signed::of(using).await?;
+    let place = Place::Path(path.to_owned(), signed.by.clone());
     let max_age = using.fresh.max_age();
     if let Some(pack) = using.packs.get(&place, |found| found.read_at.elapsed() < max_age) {
         return Ok(LookedUp { pack, fetched: false });
     }
     let turn = using.packs.turn(using.key).await?;
+    let (signed, keys) = signed.with_keys(using).await?;
+    let place = Place::Path(path.to_owned(), signed.by);
     let dir = using.pack_dir.map(Path::to_path_buf).unwrap_or_default();
     let relative = path.to_owned();
-    let pack = decoded(turn, move || load(&dir, &relative, &Limits::default())).await??;
+    let pack = decoded(turn, move || load(&dir, &relative, keys.as_deref(), &Limits::default())).await??;
     Ok(LookedUp { pack: using.packs.put(place, 0, pack), fetched: true })
 }
 
