@@ -115,7 +115,9 @@ async fn take(h: &Harness, object: &Value) -> Result<(), String> {
     if kind == "SherpackRelease" {
         let answer = serde_json::to_value(answer).map_err(|error| error.to_string())?;
         let release: SherpackRelease = serde_json::from_value(answer).map_err(|error| error.to_string())?;
-        validate(&release, &Policy::default())
+        // The page says which flag a block needs.
+        let policy = Policy { pack_dir_enabled: true, ..Policy::default() };
+        validate(&release, &policy)
             .map_err(|error| format!("{}: {}", error.field, error.message))?;
     }
     Ok(())
