@@ -117,8 +117,7 @@ async fn take(h: &Harness, object: &Value) -> Result<(), String> {
         let release: SherpackRelease = serde_json::from_value(answer).map_err(|error| error.to_string())?;
         // The page says which flag a block needs.
         let policy = Policy { pack_dir_enabled: true, ..Policy::default() };
-        validate(&release, &policy)
-            .map_err(|error| format!("{}: {}", error.field, error.message))?;
+        validate(&release, &policy).map_err(|error| format!("{}: {}", error.field, error.message))?;
     }
     Ok(())
 }
