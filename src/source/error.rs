@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::signature::Refused;
@@ -231,6 +232,11 @@ impl Error {
             Self::Withheld { cause, .. } => cause.clone(),
             other => other.to_string(),
         }
+    }
+
+    /// What is told of it when it happened at a private address.
+    pub(in crate::source) fn withheld(&self, url: &dyn Display) -> Self {
+        Self::Withheld { url: url.to_string(), cause: self.to_string(), wait: self.pause() }
     }
 
     /// How long the server wants to be left alone, if it says so.

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::Error;
 use super::http::{Answer, Call, Client, Credentials, Url};
-use super::signature::{Keys, MAX_MINISIG_BYTES, Refused, check_minisig};
+use super::signature::{Keys, MAX_MINISIG_BYTES, check_beside};
 
 /// What the name of an archive gets for that of its signature.
 pub const ENDING: &str = ".minisig";
@@ -37,10 +37,7 @@ impl Beside<'_> {
         let minisig = self.minisig(field, inside).await?;
         let keys = Arc::clone(keys);
         let check = move || {
-            let verdict = match &minisig {
-                Some(minisig) => check_minisig(&keys, &bytes, minisig),
-                None => Err(Refused::Unsigned),
-            };
+            let verdict = check_beside(&keys, &bytes, minisig.as_deref());
             verdict.map(|()| Answer::Fetched { bytes, validators })
         };
         // It hashes the whole archive.
@@ -71,11 +68,7 @@ impl Beside<'_> {
         };
         match reply {
             Ok(reply) => Ok(Some(reply.bytes)),
-            Err(error) if private => {
-                let (cause, wait) = (error.to_string(), error.pause());
-                Err(Error::Withheld { url: at.to_string(), cause, wait })
-            }
-            Err(error) => Err(error),
+            Err(error) => Err(if private { error.withheld(&at) } else { error }),
         }
     }
 }

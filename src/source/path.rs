@@ -4,7 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::Path;
 
-use super::signature::{Keys, MAX_MINISIG_BYTES, Refused, check_minisig};
+use super::signature::{Keys, MAX_MINISIG_BYTES, check_beside};
 use super::{Error, MINISIG};
 use crate::pack::{self, Files, Limits, Pack, clean};
 
@@ -61,9 +61,8 @@ fn read_signed(path: &Path, what: &str, keys: Option<&Keys>, limits: &Limits) ->
         .ok_or(pack::Error::TooLarge { what: "archive", limit: limits.compressed });
     let bytes = bytes.map_err(wrong)?;
     if let Some(keys) = keys {
-        let refused = |why| Error::Signature { what: what.to_owned(), why };
-        let minisig = beside(path, what)?.ok_or_else(|| refused(Refused::Unsigned))?;
-        check_minisig(keys, &bytes, &minisig).map_err(refused)?;
+        let verdict = check_beside(keys, &bytes, beside(path, what)?.as_deref());
+        verdict.map_err(|why| Error::Signature { what: what.to_owned(), why })?;
     }
     pack::read_archive(&bytes, limits).map_err(wrong)
 }

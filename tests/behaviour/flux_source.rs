@@ -118,13 +118,8 @@ async fn an_artifact_of_a_registry_is_taken_as_flux_gives_it() {
     let h = harness("flux-oci").await;
     let flux = Flux::start(h.control_plane, &h.namespace).await;
     let registry = Registry::start(Options::default()).await;
-    let push = async |color: &str| {
-        let layer = ("application/vnd.sherpack.pack.v1.tar+gzip".to_owned(), pack(color).archive());
-        let config_media_type = "application/vnd.sherpack.pack.config.v1+json".to_owned();
-        let artifact =
-            Artifact { artifact_type: None, config_media_type, config: b"{}".to_vec(), layers: vec![layer] };
-        registry.push("web", "latest", &artifact).await
-    };
+    let push =
+        async |color: &str| registry.push("web", "latest", &Artifact::of_pack(pack(color).archive())).await;
     push("blue").await;
     let url = format!("oci://{}/web", registry.address);
     let source = json!({"spec": {"url": url, "insecure": true, "interval": "1h", "ref": {"tag": "latest"}}});

@@ -14,7 +14,6 @@ use crate::support::registry::{
 use crate::support::sourced::{assert_locked, colored, harness, message};
 use crate::support::wait::eventually;
 
-const PACK: &str = "application/vnd.sherpack.pack.v1.tar+gzip";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
 fn pack(version: &str, color: &str) -> Pack {
@@ -22,16 +21,11 @@ fn pack(version: &str, color: &str) -> Pack {
 }
 
 fn artifact_of(kind: &str, bytes: Vec<u8>) -> Artifact {
-    Artifact {
-        artifact_type: None,
-        config_media_type: "application/vnd.sherpack.pack.config.v1+json".to_owned(),
-        config: b"{}".to_vec(),
-        layers: vec![(kind.to_owned(), bytes)],
-    }
+    Artifact { layers: vec![(kind.to_owned(), bytes)], ..Artifact::of_pack(Vec::new()) }
 }
 
 fn artifact(version: &str, color: &str) -> Artifact {
-    artifact_of(PACK, pack(version, color).archive())
+    Artifact::of_pack(pack(version, color).archive())
 }
 
 /// An archive with a Helm chart.
@@ -137,7 +131,7 @@ async fn a_digest_is_pulled_once_and_a_content_that_is_not_its_own_is_refused() 
     let liar = HttpServer::start().await;
     let good = pack("1.1.0", "green").archive();
     let manifest = |size: usize| {
-        let mut manifest = artifact_of(PACK, good.clone()).manifest();
+        let mut manifest = Artifact::of_pack(good.clone()).manifest();
         manifest["layers"][0]["size"] = json!(size);
         manifest.to_string().into_bytes()
     };
@@ -361,7 +355,7 @@ async fn many_releases_of_one_artifact_pull_it_once() {
         "settings.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ release.name }}\"}\n",
     );
-    registry.push("web", "1.0.0", &artifact_of(PACK, pack.archive())).await;
+    registry.push("web", "1.0.0", &Artifact::of_pack(pack.archive())).await;
     for number in 0..8 {
         h.release(&format!("web-{number}"), oci(&registry, "web", json!({"tag": "1.0.0"}))).await;
     }

@@ -15,12 +15,7 @@ fn pack(color: &str) -> Pack {
 }
 
 fn artifact(color: &str) -> Artifact {
-    Artifact {
-        artifact_type: None,
-        config_media_type: "application/vnd.sherpack.pack.config.v1+json".to_owned(),
-        config: b"{}".to_vec(),
-        layers: vec![("application/vnd.sherpack.pack.v1.tar+gzip".to_owned(), pack(color).archive())],
-    }
+    Artifact::of_pack(pack(color).archive())
 }
 
 /// A spec with this source, whose packs a key of the Secret `signers` has to have signed.
@@ -56,15 +51,10 @@ async fn signers(h: &Harness, keys: &[&str]) {
     h.objects.create("kubectl-create", secret("signers", data)).await;
 }
 
-/// The message with which the pack of `web` is refused.
-async fn refused(h: &Harness) -> String {
-    message(&h.condition("web", "Ready", "False", Some("SignatureInvalid")).await)
-}
-
-/// As [`refused`], with this in the message.
+/// The pack of `web` is refused, with this in the message.
 async fn refused_for(h: &Harness, said: &str) {
     h.sees("SherpackRelease/web", |release| message(release).contains(said)).await;
-    let message = refused(h).await;
+    let message = message(&h.condition("web", "Ready", "False", Some("SignatureInvalid")).await);
     assert!(message.contains(said), "{said}: {message}");
 }
 

@@ -35,6 +35,9 @@ pub const PASSWORD: &str = "open:sesame";
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
+/// An archive with a pack.
+const PACK: &str = "application/vnd.sherpack.pack.v1.tar+gzip";
+
 /// Says to the registry that the test itself asks.
 const SETUP: &str = "Devcluster-Setup";
 
@@ -70,6 +73,17 @@ pub struct Artifact {
 }
 
 impl Artifact {
+    /// A pack as this project pushes it.
+    #[must_use]
+    pub fn of_pack(archive: Vec<u8>) -> Self {
+        Self {
+            artifact_type: None,
+            config_media_type: "application/vnd.sherpack.pack.config.v1+json".to_owned(),
+            config: b"{}".to_vec(),
+            layers: vec![(PACK.to_owned(), archive)],
+        }
+    }
+
     /// Its manifest; a test may change it and push it by [`Registry::push_manifest`].
     #[must_use]
     pub fn manifest(&self) -> Value {

@@ -75,6 +75,17 @@ pub enum SignatureProvider {
     Minisign,
 }
 
+impl SignatureProvider {
+    /// The tool as it is written in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cosign => "cosign",
+            Self::Minisign => "minisign",
+        }
+    }
+}
+
 /// A ConfigMap or Secret, and a key in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -156,27 +156,23 @@ fn signatures(verify: Option<&Verify>, from: &PackFrom, policy: &Policy) -> Resu
     let Some(Verify { provider, secret_ref }) = verify else {
         return Ok(if policy.require_signatures { Signatures::Missing } else { Signatures::Unasked });
     };
-    let why = match (from, provider) {
+    let refused = match (from, provider) {
         (PackFrom::Artifact(_), _) => {
-            "is set, and Flux verifies what its sources take: set spec.verify of the source"
+            Some("is set, and Flux verifies what its sources take: set spec.verify of the source")
         }
         (PackFrom::Oci(_), SignatureProvider::Minisign) => {
-            "is minisign, and packs of a registry are signed by cosign"
+            Some("is minisign, and packs of a registry are signed by cosign")
         }
-        (PackFrom::Oci(_), SignatureProvider::Cosign) => "",
+        (PackFrom::Oci(_), SignatureProvider::Cosign) | (_, SignatureProvider::Minisign) => None,
         (_, SignatureProvider::Cosign) => {
-            "is cosign, and only packs of spec.pack.oci have signatures of it: use minisign"
+            Some("is cosign, and only packs of spec.pack.oci have signatures of it: use minisign")
         }
-        (_, SignatureProvider::Minisign) => "",
     };
-    if !why.is_empty() {
+    if let Some(why) = refused {
         return Err(Invalid::spec("spec.pack.verify.provider", why));
     }
-    let SecretReference { name } = secret_ref;
-    if name.is_empty() {
-        return Err(Invalid::spec("spec.pack.verify.secretRef.name", "is empty: name the Secret"));
-    }
-    Ok(Signatures::By { provider: *provider, secret: name.clone() })
+    let secret = secret_name("spec.pack.verify.secretRef.name", secret_ref)?;
+    Ok(Signatures::By { provider: *provider, secret })
 }
 
 /// The archive in a ConfigMap or Secret. `field` is where its name stands.
@@ -284,11 +280,14 @@ fn checked_digest(field: &str, digest: &str) -> Result<(), Invalid> {
 
 /// The name of the Secret with credentials.
 fn secret(field: &str, reference: Option<&SecretReference>) -> Result<Option<String>, Invalid> {
-    let name = reference.map(|secret| secret.name.clone());
-    if name.as_ref().is_some_and(String::is_empty) {
+    reference.map(|reference| secret_name(field, reference)).transpose()
+}
+
+fn secret_name(field: &str, SecretReference { name }: &SecretReference) -> Result<String, Invalid> {
+    if name.is_empty() {
         return Err(Invalid::spec(field, "is empty: name the Secret"));
     }
-    Ok(name)
+    Ok(name.clone())
 }
 
 /// The artifact of a Flux source.

@@ -58,20 +58,28 @@ impl Cluster {
         if fields.is_empty() || fields.iter().any(port) {
             return None;
         }
-        let asked = without_what_is_held(id, body, &live.value());
-        for left in (0..ADDRESS_TRIES).rev() {
-            match self.post(api_version, id, asked.clone(), Mode::DryRun).await {
-                Ok(_) => return Some(fields.into_iter().collect()),
-                Err(error) if error.is_already_there() => return Some(fields.into_iter().collect()),
-                Err(error) if left > 0 && is_of_an_address(id, &error) => {}
-                Err(error) => {
-                    // What is said of a body may quote a Secret.
-                    tracing::debug!(%id, reason = error.reason(), "the object would not be created as it is, so its values may be wrong");
-                    break;
-                }
+        match self.would_create(api_version, id, &without_what_is_held(id, body, &live.value())).await {
+            Ok(_) => Some(fields.into_iter().collect()),
+            Err(error) if error.is_already_there() => Some(fields.into_iter().collect()),
+            Err(error) => {
+                // What is said of a body may quote a Secret.
+                tracing::debug!(%id, reason = error.reason(), "the object would not be created as it is, so its values may be wrong");
+                None
             }
         }
-        None
+    }
+
+    /// What the API server says to a dry run of the object's creation.
+    async fn would_create(&self, api_version: &str, id: &ObjectId, body: &Value) -> Result<(), Error> {
+        let mut answer = self.post(api_version, id, body.clone(), Mode::DryRun).await;
+        for _ in 1..ADDRESS_TRIES {
+            match &answer {
+                Err(error) if is_of_an_address(id, error) => {}
+                _ => break,
+            }
+            answer = self.post(api_version, id, body.clone(), Mode::DryRun).await;
+        }
+        answer.map(drop)
     }
 }
 

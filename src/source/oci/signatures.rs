@@ -7,14 +7,11 @@ use crate::source::Error;
 use crate::source::blob::Blob;
 use crate::source::signature::{
     Keys, MAX_BUNDLE_BYTES, MAX_MANIFEST_BYTES, MAX_PAYLOAD_BYTES, Refused, check_bundle, check_legacy,
-    in_bundle_manifest, in_legacy_manifest, in_referrers, legacy_tag, referrers_tag, verdict,
+    in_bundle_manifest, in_legacy_manifest, in_referrers, legacy_tag, of_bundles, referrers_tag, verdict,
 };
 
 /// The media types of manifests with signatures, and of indexes of them.
 const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json";
-
-/// What the API for referrers is asked for: the media type of bundles, as a URL has it. Not all registries heed it.
-const OF_BUNDLES: &str = "artifactType=application%2Fvnd.dev.sigstore.bundle.v0.3%2Bjson";
 
 type Verdict = Result<(), Refused>;
 
@@ -30,7 +27,8 @@ impl Pull<'_> {
 
     /// Verdicts about the bundles that refer to the manifest, up to the first good one.
     async fn bundles(&mut self, keys: &Keys, digest: &str, manifest: &[u8]) -> Result<Vec<Verdict>, Error> {
-        let mut index = self.optional(&format!("referrers/{digest}?{OF_BUNDLES}"), is_missing_api).await?;
+        let mut index =
+            self.optional(&format!("referrers/{digest}?{}", of_bundles()), is_missing_api).await?;
         if index.is_none() {
             index = self.optional(&format!("manifests/{}", referrers_tag(digest)), is_missing).await?;
         }
@@ -41,10 +39,8 @@ impl Pull<'_> {
         };
         let mut each = Vec::new();
         for of in referring {
-            let one = self.bundle(&of, keys, manifest).await?;
-            let good = one.is_ok();
-            each.push(one);
-            if good {
+            each.push(self.bundle(&of, keys, manifest).await?);
+            if each.last().is_some_and(Verdict::is_ok) {
                 break;
             }
         }
@@ -75,10 +71,8 @@ impl Pull<'_> {
         for signature in signatures {
             let path = format!("blobs/{}", signature.digest);
             let payload = self.content(&path, &signature.digest, MAX_PAYLOAD_BYTES).await?;
-            let one = check_legacy(keys, digest, &payload, &signature);
-            let good = one.is_ok();
-            each.push(one);
-            if good {
+            each.push(check_legacy(keys, digest, &payload, &signature));
+            if each.last().is_some_and(Verdict::is_ok) {
                 break;
             }
         }

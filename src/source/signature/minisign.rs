@@ -33,6 +33,14 @@ pub fn check_minisig(keys: &Keys, archive: &[u8], minisig: &[u8]) -> Result<(), 
     Err(refused)
 }
 
+/// [`check_minisig`] for the signature that was found beside an archive, if any was.
+///
+/// # Errors
+/// See [`Refused`].
+pub fn check_beside(keys: &Keys, archive: &[u8], minisig: Option<&[u8]>) -> Result<(), Refused> {
+    check_minisig(keys, archive, minisig.ok_or(Refused::Unsigned)?)
+}
+
 #[cfg(test)]
 #[path = "minisign_tests.rs"]
 mod tests;

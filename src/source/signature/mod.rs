@@ -23,8 +23,10 @@ mod refused;
 pub use bundle::{MAX_BUNDLE_BYTES, check_bundle};
 pub use keys::Keys;
 pub use legacy::{MAX_PAYLOAD_BYTES, SignedPayload, check_legacy, in_legacy_manifest};
-pub use minisign::{MAX_MINISIG_BYTES, check_minisig};
-pub use places::{MAX_MANIFEST_BYTES, in_bundle_manifest, in_referrers, legacy_tag, referrers_tag};
+pub use minisign::{MAX_MINISIG_BYTES, check_beside, check_minisig};
+pub use places::{
+    MAX_MANIFEST_BYTES, in_bundle_manifest, in_referrers, legacy_tag, of_bundles, referrers_tag,
+};
 pub use refused::{Refused, verdict};
 
 /// Signatures of one pack that are looked at, and keys of one Secret.

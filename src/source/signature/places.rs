@@ -23,6 +23,12 @@ pub fn referrers_tag(digest: &str) -> String {
     digest.replacen(':', "-", 1)
 }
 
+/// The query that asks the API for referrers for bundles only. Not all registries heed it.
+#[must_use]
+pub fn of_bundles() -> String {
+    format!("artifactType={}", MEDIA_TYPE.replace('/', "%2F").replace('+', "%2B"))
+}
+
 /// The manifests with a bundle, out of an index of what refers to the signed manifest. Those that say to be another
 /// attestation are left out.
 ///

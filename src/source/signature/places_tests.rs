@@ -78,3 +78,8 @@ fn a_manifest_has_one_bundle() {
         assert!(why.contains(said), "{why}");
     }
 }
+
+#[test]
+fn bundles_are_asked_for_as_a_url_has_their_media_type() {
+    assert_eq!(of_bundles(), "artifactType=application%2Fvnd.dev.sigstore.bundle.v0.3%2Bjson");
+}

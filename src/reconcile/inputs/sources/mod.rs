@@ -12,6 +12,7 @@ mod object;
 mod oci;
 mod path;
 mod repository;
+mod secret;
 mod signers;
 #[cfg(test)]
 mod stand;

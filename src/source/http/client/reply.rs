@@ -155,16 +155,15 @@ const ARCHIVE: [u8; 2] = [0x1f, 0x8b];
 /// What is told of an answer from inside of the network: an archive, or that there is none. Everything else would make the
 /// operator a scanner of what its releases' authors cannot reach.
 pub(in crate::source) fn withhold(url: &dyn Display, answer: Result<Answer, Error>) -> Result<Answer, Error> {
-    let (cause, wait) = match answer {
+    match answer {
         Ok(Answer::Fetched { bytes, .. }) if !bytes.starts_with(&ARCHIVE) => {
-            (format!("{url} cannot be fetched: the server answers with what is no archive"), None)
+            let cause = format!("{url} cannot be fetched: the server answers with what is no archive");
+            Err(Error::Withheld { url: url.to_string(), cause, wait: None })
         }
-        Ok(answer) => return Ok(answer),
         // It tells of what was an archive or the manifest of one.
-        Err(error @ Error::Signature { .. }) => return Err(error),
-        Err(error) => (error.to_string(), error.pause()),
-    };
-    Err(Error::Withheld { url: url.to_string(), cause, wait })
+        Ok(_) | Err(Error::Signature { .. }) => answer,
+        Err(error) => Err(error.withheld(url)),
+    }
 }
 
 #[cfg(test)]

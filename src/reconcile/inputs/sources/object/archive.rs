@@ -2,7 +2,7 @@
 
 use crate::cluster::{Contents, Reference, Referent};
 use crate::pack::{Limits, Pack, read_archive};
-use crate::source::signature::{Keys, Refused, check_minisig};
+use crate::source::signature::{Keys, check_beside};
 use crate::source::{Error, HIDDEN, MINISIG};
 
 /// The archive in an object and the key under which it stands.
@@ -60,8 +60,8 @@ pub(super) fn pack_from(
         let beside = format!("{key}{MINISIG}");
         let text = contents.texts.get(&beside).map(|text| text.as_bytes());
         let minisig = text.or_else(|| contents.bytes.get(&beside).map(|bytes| &*bytes.0));
-        let verdict = minisig.map_or(Err(Refused::Unsigned), |minisig| check_minisig(keys, bytes, minisig));
-        verdict.map_err(|why| Error::Signature { what: format!("key `{key}` of {reference}"), why })?;
+        check_beside(keys, bytes, minisig)
+            .map_err(|why| Error::Signature { what: format!("key `{key}` of {reference}"), why })?;
     }
     read_archive(bytes, limits)
         .map_err(|error| Error::Pack { what: format!("key `{key}` of {reference}"), error })

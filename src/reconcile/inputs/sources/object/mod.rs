@@ -82,13 +82,13 @@ impl FromObject {
             Some(turn) => turn,
             None => using.packs.turn(using.key).await?,
         };
-        let (signed, keys) = signed.with_keys(using).await?;
-        let (from, wanted) = (reference.clone(), self.key.clone());
+        let signed = signed.with_keys(using).await?;
+        let place = self.place(reference, &signed, using);
+        let (from, wanted, keys) = (reference.clone(), self.key.clone(), signed.keys);
         let decode = move || {
             archive::pack_from(&from, &contents, wanted.as_deref(), keys.as_deref(), &Limits::default())
         };
         let pack = decoded(turn, decode).await??;
-        let place = self.place(reference, &signed, using);
         Ok(LookedUp { pack: using.packs.put(place, version, pack), fetched: true })
     }
 

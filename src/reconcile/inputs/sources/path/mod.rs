@@ -37,8 +37,8 @@ async fn below_pack_dir(path: &str, using: &LookUp<'_>) -> Result<LookedUp, Erro
         return Ok(LookedUp { pack, fetched: false });
     }
     let turn = using.packs.turn(using.key).await?;
-    let (signed, keys) = signed.with_keys(using).await?;
-    let place = Place::Path(path.to_owned(), signed.by);
+    let Signed { by, keys } = signed.with_keys(using).await?;
+    let place = Place::Path(path.to_owned(), by);
     let dir = using.pack_dir.map(Path::to_path_buf).unwrap_or_default();
     let relative = path.to_owned();
     let pack = decoded(turn, move || load(&dir, &relative, keys.as_deref(), &Limits::default())).await??;
