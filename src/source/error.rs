@@ -236,7 +236,10 @@ impl Error {
 
     /// What is told of it when it happened at a private address.
     pub(in crate::source) fn withheld(&self, url: &dyn Display) -> Self {
-        Self::Withheld { url: url.to_string(), cause: self.to_string(), wait: self.pause() }
+        match self {
+            Self::Withheld { .. } => self.clone(),
+            _ => Self::Withheld { url: url.to_string(), cause: self.to_string(), wait: self.pause() },
+        }
     }
 
     /// How long the server wants to be left alone, if it says so.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use super::Error;
-use super::http::{Answer, Call, Client, Credentials, Url};
+use super::http::{Answer, Call, Client, Credentials, HTTP_SECRET, Url, Validators, withhold};
 use super::signature::{Keys, MAX_MINISIG_BYTES, check_beside};
 
 /// What the name of an archive gets for that of its signature.
@@ -21,8 +21,30 @@ pub(in crate::source) struct Beside<'a> {
 }
 
 impl Beside<'_> {
+    /// Fetches the archive, which one of the keys has to have signed.
+    ///
+    /// # Errors
+    /// [`Error::Signature`], and those of a fetch.
+    pub(in crate::source) async fn fetch(
+        &self,
+        keys: &Arc<Keys>,
+        known: &Validators,
+    ) -> Result<Answer, Error> {
+        let Self { client, namespace, url, credentials } = self;
+        let authorization = credentials.authorization.as_ref();
+        let call = Call { authorization, known, ..client.call(namespace, url, credentials) };
+        let mut inside = false;
+        let checked = async {
+            // The archive takes its share of memory as long as the server lets its signature be waited for.
+            let (answer, _room) = client.answer(&call, &mut inside).await?;
+            self.checked(keys, HTTP_SECRET, answer, &mut inside).await
+        };
+        let answer = checked.await;
+        if inside { withhold(url, answer) } else { answer }
+    }
+
     /// The answer, if one of the keys has signed the archive in it. What is unchanged was signed before. `field` is where a release
-    /// names the Secret with credentials; `inside` is set when a private address is asked.
+    /// names the Secret with credentials; `inside`: a private address was asked, which is also set here.
     ///
     /// # Errors
     /// [`Error::Signature`], and those of a fetch.
@@ -33,6 +55,8 @@ impl Beside<'_> {
         answer: Answer,
         inside: &mut bool,
     ) -> Result<Answer, Error> {
+        // What the server has beside it is only looked at and told of if it is an archive.
+        let answer = if *inside { withhold(self.url, Ok(answer))? } else { answer };
         let Answer::Fetched { bytes, validators } = answer else { return Ok(answer) };
         let minisig = self.minisig(field, inside).await?;
         let keys = Arc::clone(keys);
@@ -54,6 +78,8 @@ impl Beside<'_> {
         let at = url.beside(ENDING).map_err(invalid)?;
         let call = Call {
             authorization: credentials.authorization.as_ref(),
+            // By what a stranger would find there, it would be told what is inside.
+            onward: Some(url),
             what: "signature",
             limit: MAX_MINISIG_BYTES as u64,
             ..client.call(namespace, &at, credentials)

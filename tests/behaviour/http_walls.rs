@@ -8,7 +8,7 @@ use sherpack_operator::api::Class;
 use sherpack_operator::pack::Limits;
 use sherpack_operator::release::ReleaseKey;
 use sherpack_operator::source::Error;
-use sherpack_operator::source::cache::Cache;
+use sherpack_operator::source::cache::{Cache, digest};
 use sherpack_operator::source::fetch::{Access, Ask, Fetcher, Location, Look, SourceId};
 use sherpack_operator::source::http::{Client, Options, Proxies, Url};
 use sherpack_operator::source::oci::{Artifact, Wanted};
@@ -17,6 +17,7 @@ use sherpack_operator::source::repository::Listed;
 use super::http_client::{BYTES, credentials, free_address, get, get_with, impatient, refused, through};
 use crate::support::http_proxy::HttpProxy;
 use crate::support::http_server::{Authority, HttpServer, Route};
+use crate::support::signing::{Cosign, Minisign};
 
 /// Names of 203.0.113.7 and 10.0.0.7 that the system resolves without asking a server.
 const WORLD: &str = "0xcb007107";
@@ -137,18 +138,18 @@ async fn private_addresses_and_services_are_not_asked_where_they_are_denied() {
 }
 
 /// How the first look at a source ends.
-async fn looked_at(client: Client, location: Location) -> Look {
+async fn looked_at(client: Client, location: Location, access: &Access) -> Look {
     let (wake_tx, mut wake_rx) = futures::channel::mpsc::unbounded();
     let cache = Arc::new(Cache::open(None, 0, 100_000));
     let fetcher = Fetcher::new(client, cache, wake_tx, Arc::new(|_, _| {}));
     let release = &ReleaseKey { namespace: "apps".to_owned(), name: "web".to_owned() };
     let (scope, signed) = Default::default();
-    let (id, none) = (SourceId { location, scope, signed }, Access::default());
+    let id = SourceId { location, scope, signed };
     let interval = Duration::from_mins(60);
     let ask = Ask { release, digest: None, interval, changed: false, request: None };
-    assert!(matches!(fetcher.look(&id, &none, &ask).await, Look::Fetching { .. }));
+    assert!(matches!(fetcher.look(&id, access, &ask).await, Look::Fetching { .. }));
     wake_rx.next().await;
-    fetcher.look(&id, &none, &ask).await
+    fetcher.look(&id, access, &ask).await
 }
 
 #[tokio::test]
@@ -180,9 +181,48 @@ async fn what_is_inside_is_not_asked_on_the_word_of_a_server_that_would_see_the_
         let proxies = Proxies { all: format!("http://{}", forward.address), ..Proxies::default() };
         let options = Options { proxies, ..Options::default() };
         let client = Client::new(&options, impatient(), &Limits::default());
-        let Look::Failed(error) = looked_at(client, location.clone()).await else { panic!("{location}") };
+        let Look::Failed(error) = looked_at(client, location.clone(), &Access::default()).await else {
+            panic!("{location}")
+        };
         assert_eq!(error.reason(), "SourceUnreachable", "{error}");
         assert!(error.in_full().contains("another server leads there"), "{}", error.in_full());
         assert!(!forward.asked().iter().any(|line| line.contains("secret")), "{:?}", forward.asked());
+    }
+}
+
+/// A signature that is missing, or there and wrong, must not tell what a private address answers.
+#[tokio::test]
+async fn signatures_are_only_looked_for_beside_what_may_be_told() {
+    let plain = HttpServer::start().await;
+    plain.serve("/web", Route::File(b"<html>".to_vec()));
+    plain.serve("/v2/web/manifests/stable", Route::File(b"{}".to_vec()));
+    let hex = digest(b"{}");
+    plain.serve(&format!("/v2/web/manifests/{hex}"), Route::File(b"{}".to_vec()));
+    plain.serve("/a", Route::File([&[0x1f, 0x8b][..], BYTES].concat()));
+    plain.serve("/a.minisig", Route::Redirect(302, format!("http://{INSIDE}/secret")));
+    plain.serve("/secret", Route::File(b"secret".to_vec()));
+    let archive =
+        |host: &str, path: &str| Location::Archive(Url::parse(&format!("http://{host}{path}")).unwrap());
+    let oci = format!("oci://{INSIDE}/web");
+    let oci = Location::Oci(Artifact::parse(&oci, Wanted::Tag("stable".to_owned()), true).unwrap());
+    for (location, keys) in [
+        (archive(INSIDE, "/web"), Minisign::default().keys()),
+        (archive(WORLD, "/a"), Minisign::default().keys()),
+        (oci, Cosign::default().keys()),
+    ] {
+        let forward = HttpProxy::start(plain.address, None).await;
+        let proxies = Proxies { all: format!("http://{}", forward.address), ..Proxies::default() };
+        let options = Options { proxies, ..Options::default() };
+        let client = Client::new(&options, impatient(), &Limits::default());
+        let access = Access { keys: Some(Arc::new(keys)), ..Access::default() };
+        let Look::Failed(error) = looked_at(client, location.clone(), &access).await else {
+            panic!("{location}")
+        };
+        assert_eq!(error.reason(), "SourceUnreachable", "{error}");
+        let asked = forward.asked();
+        let told = |line: &String| {
+            ["secret", "web.minisig", "sha256-", "referrers"].iter().any(|at| line.contains(at))
+        };
+        assert!(!asked.iter().any(told), "{asked:?}");
     }
 }

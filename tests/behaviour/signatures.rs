@@ -6,7 +6,7 @@ use crate::support::http_server::{HttpServer, Route};
 use crate::support::packs::{config_map, secret};
 use crate::support::process::{Process, command};
 use crate::support::registry::{Artifact, Options, Registry};
-use crate::support::signing::{Cosign, Minisign, refer};
+use crate::support::signing::{Cosign, Minisign, refer, refer_all};
 use crate::support::sourced::{assert_locked, colored, harness, message};
 use crate::support::{Harness, Pack};
 
@@ -127,6 +127,23 @@ async fn a_signature_of_another_manifest_or_one_that_was_changed_is_refused() {
     h.pass("web").await;
     refused_for(&h, &format!("it names {red}, and the digest is {blue}")).await;
     assert!(h.objects.find("ConfigMap/settings").await.is_none());
+}
+
+/// Who may push may leave what cannot be read beside a good signature.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_good_signature_counts_whatever_lies_beside_it() {
+    let h = harness("signatures-many").await;
+    let registry = Registry::start(Options::default()).await;
+    let ours = Cosign::default();
+    signers(&h, &[&ours.public()]).await;
+    let blue = registry.push("web", "stable", &artifact("blue")).await;
+    let (strange, good) = (Cosign::default().bundle(&blue), ours.bundle(&blue));
+    let large = json!({"note": "x".repeat(2 << 20)});
+    let all = [(&strange[..], large), (b"{", json!({})), (&strange, json!({})), (&good, json!({}))];
+    refer_all(&registry, "web", &blue, &all).await;
+    h.release("web", cosign(oci(&registry))).await;
+    h.ready("web").await;
+    colored(&h, "blue").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,10 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::ByteString;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
+use sherpack_operator::api::SignatureProvider;
 use sherpack_operator::source::cache::digest;
+use sherpack_operator::source::signature::Keys;
 
 use super::registry::{INDEX, MANIFEST, Registry, descriptor};
 
@@ -15,6 +18,10 @@ const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// What DER puts before a point of P-256.
 const BEFORE: &[u8] =
     b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
+
+fn keys(provider: SignatureProvider, public: String) -> Keys {
+    Keys::read(provider, &[("signer.pub".to_owned(), ByteString(public.into_bytes()))].into()).unwrap()
+}
 
 /// A key of cosign.
 pub struct Cosign(EcdsaKeyPair);
@@ -33,6 +40,12 @@ impl Cosign {
     pub fn public(&self) -> String {
         let der = [BEFORE, self.0.public_key().as_ref()].concat();
         format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der))
+    }
+
+    /// The public key, as it is read from a Secret.
+    #[must_use]
+    pub fn keys(&self) -> Keys {
+        keys(SignatureProvider::Cosign, self.public())
     }
 
     fn sign(&self, message: &[u8]) -> String {
@@ -79,18 +92,26 @@ impl Cosign {
 
 /// Puts a bundle where cosign does.
 pub async fn refer(registry: &Registry, repository: &str, manifest: &str, bundle: &[u8]) {
-    for blob in [bundle, b"{}"] {
-        registry.push_blob(repository, blob).await;
+    refer_all(registry, repository, manifest, &[(bundle, json!({}))]).await;
+}
+
+/// Puts bundles where cosign does, each in a manifest with these annotations.
+pub async fn refer_all(registry: &Registry, repository: &str, manifest: &str, bundles: &[(&[u8], Value)]) {
+    let mut all = Vec::new();
+    for (bundle, annotations) in bundles {
+        for blob in [bundle, &b"{}"[..]] {
+            registry.push_blob(repository, blob).await;
+        }
+        let referring = json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE,
+            "config": descriptor("application/vnd.oci.empty.v1+json", b"{}"), "layers": [descriptor(BUNDLE, bundle)],
+            "subject": {"mediaType": MANIFEST, "digest": manifest, "size": 1}, "annotations": annotations});
+        let referring = serde_json::to_vec(&referring).unwrap();
+        registry.push_manifest(repository, &digest(&referring), MANIFEST, &referring).await;
+        let mut described = descriptor(MANIFEST, &referring);
+        described["artifactType"] = json!(BUNDLE);
+        all.push(described);
     }
-    let referring = json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE,
-        "config": descriptor("application/vnd.oci.empty.v1+json", b"{}"), "layers": [descriptor(BUNDLE, bundle)],
-        "subject": {"mediaType": MANIFEST, "digest": manifest, "size": 1}});
-    let referring = serde_json::to_vec(&referring).unwrap();
-    let own = digest(&referring);
-    registry.push_manifest(repository, &own, MANIFEST, &referring).await;
-    let mut described = descriptor(MANIFEST, &referring);
-    described["artifactType"] = json!(BUNDLE);
-    let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [described]});
+    let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": all});
     let index = serde_json::to_vec(&index).unwrap();
     registry.push_manifest(repository, &manifest.replacen(':', "-", 1), INDEX, &index).await;
 }
@@ -116,6 +137,12 @@ impl Minisign {
     pub fn public(&self) -> String {
         let key = [b"Ed", self.id(), self.0.public_key().as_ref()].concat();
         format!("untrusted comment: minisign public key\n{}\n", STANDARD.encode(key))
+    }
+
+    /// The public key, as it is read from a Secret.
+    #[must_use]
+    pub fn keys(&self) -> Keys {
+        keys(SignatureProvider::Minisign, self.public())
     }
 
     /// The signature of an archive, as `minisign -S -l` writes it.

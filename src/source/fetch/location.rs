@@ -63,15 +63,14 @@ impl Location {
         let Access { credentials, keys } = access;
         match self {
             Self::Archive(url) => {
-                let answer = client.get(namespace, url, credentials, known).await?;
-                let Some(keys) = keys else { return Ok(answer) };
+                let Some(keys) = keys else { return client.get(namespace, url, credentials, known).await };
                 let beside = Beside { client, namespace, url, credentials };
-                beside.checked(keys, "spec.pack.http.secretRef", answer, &mut false).await
+                beside.fetch(keys, known).await
             }
             Self::Flux(url, of) => client.get_artifact(namespace, url, of).await,
             Self::Oci(artifact) => {
                 let id = format!("{scope}\n{}", artifact.text());
-                pull(client, namespace, artifact, (credentials, keys.as_deref()), known, (tokens, &id)).await
+                pull(client, namespace, artifact, (credentials, keys.as_ref()), known, (tokens, &id)).await
             }
             Self::Repository(listed) => {
                 fetch(client, namespace, listed, (credentials, keys.as_ref()), known, (indexes, scope)).await

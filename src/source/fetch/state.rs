@@ -202,7 +202,7 @@ impl Source {
             // While the server wants to be left alone, no newer look can be had.
             (Some(failure), looked) if counts(failure.began) || !self.pause(now).is_zero() => {
                 let worked = looked.is_some() || any;
-                let tolerated = worked && failure.count < TOLERATED && failure.error.class() == Class::Retry;
+                let tolerated = worked && failure.count < TOLERATED && passes(&failure.error);
                 let seen = self.seen(want).filter(|seen| tolerated && matches!(seen, Look::At(_)));
                 (Some(seen.unwrap_or_else(|| Look::Failed(failure.error.clone()))), false)
             }
@@ -293,6 +293,11 @@ impl Source {
             user.rejected = Some(digest.to_owned());
         }
     }
+}
+
+/// Trouble that may be over soon. A pack is signed a moment after it was pushed.
+fn passes(error: &Error) -> bool {
+    error.class() == Class::Retry || matches!(error, Error::Signature { .. })
 }
 
 #[cfg(test)]

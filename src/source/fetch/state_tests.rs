@@ -1,4 +1,5 @@
 use super::*;
+use crate::source::signature::Refused;
 
 const HOUR: Duration = Duration::from_mins(60);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -212,6 +213,24 @@ fn short_trouble_of_a_source_that_worked_is_told_to_nobody_but_who_asked() {
     assert_eq!(scene.asks("web", ANY), (Look::Failed(missing()), false));
     // And to a digest that is at hand all of it is nothing.
     assert_eq!(scene.asks("pinned", (Some("a"), true, None)), (at("a"), false));
+}
+
+#[test]
+fn a_look_between_a_push_and_its_signature_is_told_only_when_no_signature_comes() {
+    let unsigned = Error::Signature { what: "web".to_owned(), why: Refused::Unsigned };
+    let mut scene = Scene::restarted("a");
+    scene.asks("web", ANY);
+    for _ in 1..TOLERATED {
+        scene.fails(&unsigned);
+        assert_eq!(scene.asks("web", ANY), (at("a"), false));
+    }
+    scene.fails(&unsigned);
+    assert_eq!(scene.asks("web", ANY), (Look::Failed(unsigned.clone()), false));
+    // Without a pack that was signed there is nothing to go on with.
+    let mut scene = Scene::new();
+    scene.asks("web", NEW);
+    scene.fails(&unsigned);
+    assert_eq!(scene.asks("web", NEW), (Look::Failed(unsigned), false));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 
 pub(super) use self::connect::Wire;
 use self::connect::{Connected, Forwarding, Place};
-pub(in crate::source) use self::reply::{Reply, withhold};
+pub(in crate::source) use self::reply::{Reply, Room, withhold};
 use super::Options;
 use super::address::Allowed;
 use super::credentials::Credentials;
@@ -42,6 +42,9 @@ const HEAD: usize = 64 << 10;
 const PIECE: usize = 128 << 10;
 const PIECES: u32 = 768;
 const PIECES_EACH: u32 = 416;
+
+/// Where a release names the Secret for an archive behind a URL.
+pub(in crate::source) const HTTP_SECRET: &str = "spec.pack.http.secretRef";
 
 /// How long each part of a fetch may take.
 #[derive(Clone, Copy, Debug)]
@@ -187,20 +190,29 @@ impl Client {
     }
 
     async fn get_by(&self, call: &Call<'_>) -> Result<Answer, Error> {
-        let Call { url, known, credentials, .. } = *call;
         let mut inside = false;
-        let answer = self.within(url, async {
-            let reply = self.send(call, &mut inside).await?;
+        let answer = self.answer(call, &mut inside).await.map(|(answer, _)| answer);
+        if inside { withhold(call.url, answer) } else { answer }
+    }
+
+    /// One request for an archive, and the share of memory that it takes.
+    pub(in crate::source) async fn answer(
+        &self,
+        call: &Call<'_>,
+        inside: &mut bool,
+    ) -> Result<(Answer, Room), Error> {
+        let Call { url, known, credentials, .. } = *call;
+        let asked = async {
+            let reply = self.send(call, inside).await?;
             if reply.status == StatusCode::NOT_MODIFIED && *known != Validators::default() {
-                return Ok(Answer::Unchanged);
+                return Ok((Answer::Unchanged, reply.room));
             }
-            let field = if call.flux { "spec.pack.artifact" } else { "spec.pack.http.secretRef" };
+            let field = if call.flux { "spec.pack.artifact" } else { HTTP_SECRET };
             let reply = reply.checked(url, credentials, field)?;
             let validators = reply.validators();
-            Ok(Answer::Fetched { bytes: reply.bytes, validators })
-        });
-        let answer = answer.await;
-        if inside { withhold(url, answer) } else { answer }
+            Ok((Answer::Fetched { bytes: reply.bytes, validators }, reply.room))
+        };
+        self.within(url, asked).await
     }
 
     /// Bytes that an archive may have.

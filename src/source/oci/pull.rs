@@ -1,5 +1,6 @@
 //! One pull: from a reference to the bytes of its archive.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::header::{HeaderMap, LINK};
@@ -43,7 +44,7 @@ pub(in crate::source) async fn pull(
     client: &Client,
     namespace: &str,
     artifact: &Artifact,
-    (credentials, keys): (&Credentials, Option<&Keys>),
+    (credentials, keys): (&Credentials, Option<&Arc<Keys>>),
     known: &Validators,
     (tokens, id): (&Tokens, &str),
 ) -> Result<Answer, Error> {
@@ -71,7 +72,7 @@ pub(super) struct Pull<'a> {
     pub(super) artifact: &'a Artifact,
     credentials: &'a Credentials,
     /// One of them has to have signed the manifest.
-    keys: Option<&'a Keys>,
+    keys: Option<&'a Arc<Keys>>,
     tokens: &'a Tokens,
     id: &'a str,
     /// What the registry was shown last, and wants to see again.
@@ -87,11 +88,13 @@ impl Pull<'_> {
             return Ok(Answer::Unchanged);
         }
         let manifest = self.manifest(&digest).await?;
+        // What the server has beside it is only looked at and told of if it is a registry with a pack.
+        let found = self.found(&manifest)?;
         if let Some(keys) = self.keys {
             // Everything else is named by a digest in it, or in what it names.
             self.signed(keys, &digest, &manifest.bytes).await?;
         }
-        let blob = match self.found(&manifest)? {
+        let blob = match found {
             Found::Blob(blob) => blob,
             Found::AnyOf(some) => self.first_of(&some).await?,
         };
@@ -323,7 +326,7 @@ pub(super) fn same(url: &Url, wanted: &str, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Where a list goes on: `Link: <…>; rel="next"`, on the same host.
-fn next_page(url: &Url, headers: &HeaderMap) -> Result<Option<Url>, Error> {
+pub(super) fn next_page(url: &Url, headers: &HeaderMap) -> Result<Option<Url>, Error> {
     let texts = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
     let links = texts.flat_map(|text| text.split(',')).filter_map(|link| link.trim().split_once('>'));
     let is_next = |parameter: &str| {
@@ -335,12 +338,12 @@ fn next_page(url: &Url, headers: &HeaderMap) -> Result<Option<Url>, Error> {
     let refused = |why: String| Error::Redirect { url: url.to_string(), why };
     let found = url
         .join(target.trim_start_matches('<'))
-        .map_err(|why| refused(format!("its list of tags goes on at a URL that is refused: {why}")))?;
+        .map_err(|why| refused(format!("its list goes on at a URL that is refused: {why}")))?;
     if url.trusts(&found) {
         Ok(Some(found))
     } else {
         // Credentials are not for there.
-        Err(refused(format!("its list of tags goes on at {found}: another host, port or scheme")))
+        Err(refused(format!("its list goes on at {found}: another host, port or scheme")))
     }
 }
 

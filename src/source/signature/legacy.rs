@@ -5,8 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use oci_spec::image::Descriptor;
 use serde::Deserialize;
 
+use super::MAX_SIGNATURES;
 use super::keys::Keys;
-use super::places::{countable, read_manifest};
+use super::places::read_manifest;
 use super::refused::Refused;
 use crate::manifest::digest_of;
 
@@ -52,17 +53,21 @@ impl SignedPayload {
     }
 }
 
-/// The signatures in the manifest under [`legacy_tag`](super::legacy_tag).
+/// The signatures in the manifest under [`legacy_tag`](super::legacy_tag) that are looked at: the last ones, for cosign adds at the
+/// end. A payload that is too large is left out.
 ///
 /// # Errors
-/// Says what is wrong with the manifest; there are more signatures than are looked at, or a payload is too large.
+/// Says what is wrong with the manifest; no payload is small enough.
 pub fn in_legacy_manifest(manifest: &[u8]) -> Result<Vec<SignedPayload>, String> {
     let manifest = read_manifest(manifest)?;
     let layers = manifest.layers().iter().filter(|layer| layer.media_type().to_string() == MEDIA_TYPE);
-    let found = countable(layers.filter_map(SignedPayload::from_layer).collect())?;
-    if found.iter().any(|one| one.size > MAX_PAYLOAD_BYTES) {
+    let (mut found, large): (Vec<_>, Vec<_>) =
+        layers.filter_map(SignedPayload::from_layer).partition(|one| one.size <= MAX_PAYLOAD_BYTES);
+    if found.is_empty() && !large.is_empty() {
         return Err(format!("the payload of a signature is larger than {MAX_PAYLOAD_BYTES} bytes"));
     }
+    found.reverse();
+    found.truncate(MAX_SIGNATURES);
     Ok(found)
 }
 

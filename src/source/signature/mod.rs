@@ -25,7 +25,7 @@ pub use keys::Keys;
 pub use legacy::{MAX_PAYLOAD_BYTES, SignedPayload, check_legacy, in_legacy_manifest};
 pub use minisign::{MAX_MINISIG_BYTES, check_beside, check_minisig};
 pub use places::{
-    MAX_MANIFEST_BYTES, in_bundle_manifest, in_referrers, legacy_tag, of_bundles, referrers_tag,
+    MAX_MANIFEST_BYTES, in_bundle_manifest, in_referrers, legacy_tag, newest, of_bundles, referrers_tag,
 };
 pub use refused::{Refused, verdict};
 

@@ -1,6 +1,6 @@
 //! Where cosign leaves signatures in a registry.
 
-use oci_spec::image::{Descriptor, ImageIndex, ImageManifest};
+use oci_spec::image::{ANNOTATION_CREATED, Descriptor, ImageIndex, ImageManifest};
 
 use super::bundle::{MAX_BUNDLE_BYTES, MEDIA_TYPE};
 use super::{MAX_SIGNATURES, bundle};
@@ -29,19 +29,43 @@ pub fn of_bundles() -> String {
     format!("artifactType={}", MEDIA_TYPE.replace('/', "%2F").replace('+', "%2B"))
 }
 
-/// The manifests with a bundle, out of an index of what refers to the signed manifest. Those that say to be another
+/// The manifests with a bundle, out of one page of the index of what refers to the signed manifest. Those that say to be another
 /// attestation are left out.
 ///
 /// # Errors
-/// Says what is wrong with the index; there are more signatures than are looked at.
-pub fn in_referrers(index: &[u8]) -> Result<Vec<Blob>, String> {
+/// Says what is wrong with the index.
+pub fn in_referrers(index: &[u8]) -> Result<Vec<Referrer>, String> {
     let bytes = bounded(index, "its index of referrers")?;
     let index: ImageIndex = serde_json::from_slice(bytes)
         .map_err(|error| format!("its index of referrers is damaged: {error}"))?;
     let is_bundle =
         |of: &&Descriptor| of.artifact_type().as_ref().is_some_and(|of| of.to_string() == MEDIA_TYPE);
     let found = index.manifests().iter().filter(is_bundle).filter(|of| may_sign(of));
-    countable(found.map(Blob::from).collect())
+    Ok(found.map(Referrer::from).collect())
+}
+
+/// A manifest with a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Referrer {
+    pub blob: Blob,
+    /// When it was made, as it says itself; empty when it does not.
+    made: String,
+}
+
+impl From<&Descriptor> for Referrer {
+    fn from(of: &Descriptor) -> Self {
+        let annotations = of.annotations().as_ref();
+        let made = annotations.and_then(|all| all.get(ANNOTATION_CREATED)).cloned().unwrap_or_default();
+        Self { blob: of.into(), made }
+    }
+}
+
+/// Those of all pages that are looked at: the newest. Their times are no more than a hint, for no key has signed them.
+#[must_use]
+pub fn newest(mut found: Vec<Referrer>) -> Vec<Blob> {
+    // Times in UTC stand in the order of their texts.
+    found.sort_by(|a, b| b.made.cmp(&a.made));
+    found.into_iter().take(MAX_SIGNATURES).map(|referrer| referrer.blob).collect()
 }
 
 /// No key signs the annotation: it only spares requests.
@@ -68,16 +92,6 @@ pub fn in_bundle_manifest(manifest: &[u8]) -> Result<Blob, String> {
 pub(super) fn read_manifest(bytes: &[u8]) -> Result<ImageManifest, String> {
     let bytes = bounded(bytes, "a manifest with signatures")?;
     serde_json::from_slice(bytes).map_err(|error| format!("a manifest with signatures is damaged: {error}"))
-}
-
-pub(super) fn countable<T>(found: Vec<T>) -> Result<Vec<T>, String> {
-    if found.len() > MAX_SIGNATURES {
-        return Err(format!(
-            "it has {} signatures, and no more than {MAX_SIGNATURES} are looked at: remove the old ones",
-            found.len()
-        ));
-    }
-    Ok(found)
 }
 
 fn bounded<'b>(bytes: &'b [u8], what: &str) -> Result<&'b [u8], String> {

@@ -43,16 +43,26 @@ fn only_what_may_be_a_signature_is_taken_of_the_referrers() {
         referrer(MEDIA_TYPE, '4', None),
         blob("application/vnd.oci.image.manifest.v1+json", '5', 7),
     ]);
-    let found: Vec<String> = in_referrers(&bytes).unwrap().into_iter().map(|blob| blob.digest).collect();
+    let found: Vec<String> =
+        in_referrers(&bytes).unwrap().into_iter().map(|referrer| referrer.blob.digest).collect();
     assert_eq!(found, [digest('2'), digest('4')]);
     assert_eq!(in_referrers(&index(&[])), Ok(vec![]));
 }
 
 #[test]
-fn the_signatures_are_counted_and_the_bytes_are_bounded() {
-    let all = |count| index(&vec![referrer(MEDIA_TYPE, '1', None); count]);
-    assert_eq!(in_referrers(&all(MAX_SIGNATURES)).unwrap().len(), MAX_SIGNATURES);
-    assert!(in_referrers(&all(MAX_SIGNATURES + 1)).unwrap_err().contains("it has 17 signatures"));
+fn the_newest_signatures_are_looked_at_and_the_bytes_are_bounded() {
+    let made = |digit, made: &str| {
+        let mut of = referrer(MEDIA_TYPE, digit, None);
+        of["annotations"] = json!({"org.opencontainers.image.created": made});
+        of
+    };
+    let mut all = vec![referrer(MEDIA_TYPE, '1', None); MAX_SIGNATURES];
+    all.push(made('2', "2026-01-02T00:00:00Z"));
+    all.push(made('3', "2026-03-04T00:00:00Z"));
+    let found = newest(in_referrers(&index(&all)).unwrap());
+    assert_eq!(found.len(), MAX_SIGNATURES);
+    let digests: Vec<&str> = found.iter().take(3).map(|blob| blob.digest.as_str()).collect();
+    assert_eq!(digests, [&*digest('3'), &*digest('2'), &*digest('1')]);
     let large = vec![b' '; usize::try_from(MAX_MANIFEST_BYTES).unwrap() + 1];
     assert!(in_referrers(&large).unwrap_err().contains("larger"));
     assert!(in_bundle_manifest(&large).unwrap_err().contains("larger"));

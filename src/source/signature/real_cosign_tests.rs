@@ -95,7 +95,7 @@ fn a_bundle_is_found_by_the_index_of_referrers() {
     let found = in_referrers(fixture!("referrers.json")).unwrap();
     let manifest = fixture!("p256-bundle-manifest.json");
     assert_eq!(found.len(), 1);
-    assert_eq!((&found[0].digest, found[0].size), (&digest_of(manifest), manifest.len() as u64));
+    assert_eq!((&found[0].blob.digest, found[0].blob.size), (&digest_of(manifest), manifest.len() as u64));
     let bundle = in_bundle_manifest(manifest).unwrap();
     assert_eq!((&bundle.digest, bundle.size), (&digest_of(P256.bundle), P256.bundle.len() as u64));
 }

@@ -2,7 +2,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// There is nothing that could be checked.
-    #[error("it has no signature: sign it, or take spec.pack.verify away")]
+    #[error("it has no signature: sign it with a key of the Secret that spec.pack.verify.secretRef names")]
     Unsigned,
     /// What is there cannot be checked with a public key.
     #[error("its signature is not supported: {why}")]

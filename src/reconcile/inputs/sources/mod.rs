@@ -142,7 +142,10 @@ impl Context {
         let using = LookUp { key, reader, fresh, packs, references, fetcher, pack_dir, signatures };
         let result = match (signatures, from) {
             // What Flux has verified needs no key of the release.
-            (Signatures::Missing, from) if !matches!(from, PackFrom::Artifact(_)) => Err(unsigned()),
+            (Signatures::Missing, from) if !matches!(from, PackFrom::Artifact(_)) => {
+                self.fetcher.leave(key);
+                Err(unsigned())
+            }
             _ => source.look_up(&using).await,
         };
         if let Some(succeeded) = counts(source, &result) {

@@ -20,8 +20,11 @@ const VALIDATOR: usize = 1024;
 /// A server may not ask for a longer pause than this.
 const PAUSE_MAX: Duration = Duration::from_mins(60);
 
+/// The share of memory that a body takes, as long as this is held.
+pub(in crate::source) type Room = Vec<Option<Permit>>;
+
 /// The bytes of a body, and their share of memory.
-type Body = (Vec<u8>, Vec<Option<Permit>>);
+type Body = (Vec<u8>, Room);
 
 /// An answer.
 pub(in crate::source) struct Reply {
@@ -32,8 +35,7 @@ pub(in crate::source) struct Reply {
     /// It comes from where the request was sent, and not from where a redirect led.
     pub own: bool,
     /// The share of memory that the body takes.
-    #[expect(dead_code, reason = "it is held, not read")]
-    pub room: Vec<Option<Permit>>,
+    pub room: Room,
 }
 
 impl Reply {
