@@ -118,4 +118,5 @@ mod behaviour {
     mod waits;
     mod watches;
     mod waves;
+    mod webhooks;
 }

@@ -5,6 +5,7 @@ mod lease;
 mod metrics;
 mod sources;
 mod values;
+mod webhook;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -119,6 +120,9 @@ pub(super) struct Args {
     #[command(flatten)]
     metrics: metrics::Flags,
 
+    #[command(flatten)]
+    webhook: webhook::Flags,
+
     /// Look of the log lines
     #[arg(long, env = "SHERPACK_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: telemetry::Format,
@@ -206,6 +210,7 @@ fn config(
         concurrency,
         listen,
         metrics,
+        webhook,
         log_format: _,
         log_level: _,
         kubeconfig,
@@ -236,6 +241,7 @@ fn config(
         concurrency,
         listen,
         metrics_auth: metrics.auth(),
+        webhook: webhook.config(),
         holder: holder.unwrap_or_else(default_holder),
         through: None,
     })

@@ -1,7 +1,7 @@
 use clap::Parser;
 
 use super::*;
-use crate::operator::config::MetricsAuth;
+use crate::operator::config::{MetricsAuth, Webhook};
 
 #[derive(Debug, clap::Parser)]
 struct Line {
@@ -42,6 +42,8 @@ fn every_flag_reaches_its_setting() {
         "--metrics-auth=token",
         "--metrics-listen=127.0.0.1:8444",
         "--metrics-cert-dir=/certs",
+        "--webhook-listen=127.0.0.1:9292",
+        "--webhook-tokens=/tokens",
         "--kubeconfig=/kube",
         "--context=prod",
         "--leader-elect",
@@ -72,6 +74,8 @@ fn every_flag_reaches_its_setting() {
     let certificates = Some(PathBuf::from("/certs"));
     let token = MetricsAuth::Token { listen: "127.0.0.1:8444".parse().unwrap(), certificates };
     assert_eq!(config.metrics_auth, token);
+    let (listen, tokens) = ("127.0.0.1:9292".parse().unwrap(), PathBuf::from("/tokens"));
+    assert_eq!(config.webhook, Some(Webhook { listen, tokens }));
     assert!(config.sources.deny_private);
     assert_eq!(config.cluster.kubeconfig, Some(PathBuf::from("/kube")));
     assert_eq!(config.cluster.context.as_deref(), Some("prod"));
@@ -103,6 +107,7 @@ fn without_flags_all_namespaces_are_watched_and_local_packs_are_off() {
     assert_eq!(config.concurrency.get(), 10);
     assert_eq!(config.listen, "0.0.0.0:8080".parse().unwrap());
     assert_eq!(config.metrics_auth, MetricsAuth::None);
+    assert_eq!(config.webhook, None);
     assert!(!config.sources.deny_private);
     assert_eq!(config.leader_election, None);
     assert_eq!(config.holder, "me");

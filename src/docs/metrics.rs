@@ -12,6 +12,7 @@ pub(super) fn page() -> String {
     metrics.reconciled("Upgrade", Duration::from_millis(20));
     metrics.reconcile_failed("PackInvalid");
     metrics.source_fetched("ConfigMap", "success");
+    metrics.webhook("accepted");
     metrics.watch_restarted("apps/Deployment");
     metrics.record("get", 200, 0.004);
     let text = metrics.encode();

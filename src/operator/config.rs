@@ -54,12 +54,23 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Who may read `/metrics`.
     pub metrics_auth: MetricsAuth,
+    /// Where webhooks are received; `None`: nowhere.
+    pub webhook: Option<Webhook>,
     /// Several processes run and only the holder of the lease acts; `None`: this is the only one.
     pub leader_election: Option<Timing>,
     /// This process, told apart from every other one, also from its own predecessor in the same pod.
     pub holder: String,
     /// Put between the client and the API server. Only tests do.
     pub through: Option<Wrap>,
+}
+
+/// Where webhooks are received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Port 0: any free one; the log tells.
+    pub listen: SocketAddr,
+    /// Its files are the tokens, each for the namespace that it is called after, or `_all`.
+    pub tokens: PathBuf,
 }
 
 /// Who may read `/metrics`.
@@ -110,6 +121,7 @@ impl fmt::Debug for Config {
             concurrency,
             listen,
             metrics_auth,
+            webhook,
             leader_election,
             holder,
             through,
@@ -134,6 +146,7 @@ impl fmt::Debug for Config {
             .field("concurrency", concurrency)
             .field("listen", listen)
             .field("metrics_auth", metrics_auth)
+            .field("webhook", webhook)
             .field("leader_election", leader_election)
             .field("holder", holder)
             .field("through", &through.is_some())

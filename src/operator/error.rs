@@ -29,6 +29,9 @@ pub enum Error {
     /// The certificate of the metrics.
     #[error("the metrics cannot be served over https: {0}; see --metrics-cert-dir in --help")]
     Certificate(String),
+    /// The directory with the tokens of webhooks.
+    #[error("webhooks cannot be received: {0}; see --webhook-tokens in --help")]
+    WebhookTokens(String),
     /// The metrics registry refuses a metric.
     #[error("cannot set up the metrics: {0}")]
     Metrics(#[from] prometheus::Error),
@@ -72,6 +75,7 @@ impl Error {
             | Self::ShutdownOverdue { .. } => Class::Retry,
             Self::Listen { .. }
             | Self::Certificate(_)
+            | Self::WebhookTokens(_)
             | Self::Metrics(_)
             | Self::NoCluster(_)
             | Self::LeaseTiming(_) => Class::FixCluster,
@@ -85,6 +89,7 @@ impl Error {
             Self::System { .. } => "SystemRefused",
             Self::Listen { .. } => "ListenFailed",
             Self::Certificate(_) => "CertificateInvalid",
+            Self::WebhookTokens(_) => "WebhookTokensUnreadable",
             Self::Metrics(_) => "MetricsFailed",
             Self::NoCluster(_) => "NoCluster",
             Self::Unreachable { .. } => "ApiServerUnreachable",

@@ -37,6 +37,7 @@ pub struct Metrics {
     api_requests_total: IntCounterVec,
     api_request_seconds: HistogramVec,
     source_fetch_total: IntCounterVec,
+    webhooks_total: IntCounterVec,
     watch_restarts_total: IntCounterVec,
     leader: IntGauge,
 }
@@ -121,6 +122,11 @@ impl Metrics {
                 "Packs looked up at their source.",
                 &["kind", "outcome"],
             )?,
+            webhooks_total: register.counter(
+                "sherpack_webhooks_total",
+                "Webhooks received, by what became of them.",
+                &["outcome"],
+            )?,
             watch_restarts_total: register.counter(
                 "sherpack_watch_restarts_total",
                 "Watches that had to list again.",
@@ -204,6 +210,11 @@ impl Metrics {
     /// A pack was looked up at a source of this kind (`ConfigMap`, `path`, …).
     pub fn source_fetched(&self, kind: &'static str, outcome: &'static str) {
         self.source_fetch_total.with_label_values(&[kind, outcome]).inc();
+    }
+
+    /// A webhook came: `accepted`, or why it has no effect.
+    pub fn webhook(&self, outcome: &'static str) {
+        self.webhooks_total.with_label_values(&[outcome]).inc();
     }
 
     /// The watch of a kind (`apps/Deployment`) lost its place and listed again.
@@ -338,6 +349,7 @@ mod tests {
         metrics.reconcile_failed("PackInvalid");
         metrics.queue(3, Duration::from_millis(1500));
         metrics.source_fetched("ConfigMap", "success");
+        metrics.webhook("accepted");
         metrics.watch_restarted("apps/Deployment");
         metrics.leader(true);
         let text = metrics.encode();
@@ -347,6 +359,7 @@ mod tests {
             "sherpack_queue_depth 3",
             "sherpack_queue_age_seconds 1.5",
             r#"sherpack_source_fetch_total{kind="ConfigMap",outcome="success"} 1"#,
+            r#"sherpack_webhooks_total{outcome="accepted"} 1"#,
             r#"sherpack_watch_restarts_total{kind="apps/Deployment"} 1"#,
             "sherpack_leader 1",
         ] {

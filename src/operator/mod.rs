@@ -15,6 +15,7 @@ pub mod shutdown;
 mod start;
 pub mod telemetry;
 mod threads;
+mod webhook;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use lease::{Lease, Timing};
 use metrics::Metrics;
 use server::{Certificate, Gate, Metered, Readiness, Scrapers, Server};
 pub use threads::runtime;
+use webhook::{Tokens, Webhook};
 
 use crate::cluster::client::{self, ApiObserver, Permission};
 
@@ -53,12 +55,13 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Erro
         None => Metered::Here(Arc::clone(&metrics)),
     };
     let serving = tokio::spawn(server.serve(metered, readiness.clone(), shutdown.clone()));
+    let webhook = receiver(config.webhook.as_ref(), &metrics, &shutdown).await?;
 
     let config::Cluster { kubeconfig, context, proxies } = &config.cluster;
     let cluster = client::load_config(kubeconfig.as_deref(), context.as_deref(), proxies)
         .await
         .map_err(|error| Error::NoCluster(Box::new(error)))?;
-    let process = Process { config: &config, cluster, metrics, readiness, shutdown };
+    let process = Process { config: &config, cluster, metrics, readiness, shutdown, webhook };
     if let Some((server, certificate)) = guarded {
         // A client of its own: the metrics of a process that stands by, or has lost its lease, are read as well.
         let scrapers = Scrapers::new(process.client(None)?);
@@ -87,6 +90,21 @@ async fn guarded(auth: &MetricsAuth) -> Result<Option<(Server, Certificate)>, Er
     Ok(Some((server, certificate)))
 }
 
+/// What receives webhooks; none when they are not wanted.
+async fn receiver(
+    config: Option<&config::Webhook>,
+    metrics: &Arc<Metrics>,
+    shutdown: &CancellationToken,
+) -> Result<Option<Arc<Webhook>>, Error> {
+    let Some(config::Webhook { listen, tokens }) = config else { return Ok(None) };
+    let tokens = Tokens::of(tokens).map_err(Error::WebhookTokens)?;
+    let webhook = Webhook::new(tokens, Arc::clone(metrics));
+    let server = bind(*listen, "--webhook-listen").await?;
+    tracing::info!(webhooks = %server.address(), "webhooks are received");
+    tokio::spawn(server.serve_webhooks(Arc::clone(&webhook).routes(), shutdown.clone()));
+    Ok(Some(webhook))
+}
+
 /// What does not change while the process runs.
 struct Process<'a> {
     config: &'a Config,
@@ -94,6 +112,7 @@ struct Process<'a> {
     metrics: Arc<Metrics>,
     readiness: Readiness,
     shutdown: CancellationToken,
+    webhook: Option<Arc<Webhook>>,
 }
 
 impl Process<'_> {
@@ -140,7 +159,7 @@ impl Process<'_> {
 
     /// Works until the end is asked for, and until what was begun has ended.
     async fn work(&self, client: Client, begun: Gate) -> Result<(), Error> {
-        let Self { config, metrics, readiness, shutdown, cluster } = self;
+        let Self { config, metrics, readiness, shutdown, cluster, webhook } = self;
         metrics.leader(true);
         let gates = start::Gates::new(readiness);
         drop(begun);
@@ -152,7 +171,8 @@ impl Process<'_> {
         };
         let (url, version) = (cluster.cluster_url.to_string(), &capabilities.kube_version);
         tracing::info!(url, version, holder = config.holder, "connected");
-        let working = start::work(config, client, capabilities, metrics, gates, shutdown.clone());
+        let of = (metrics, webhook.as_ref());
+        let working = start::work(config, client, capabilities, of, gates, shutdown.clone());
         tokio::select! {
             ended = working => ended,
             // While it starts nothing of ours is half done; once it runs, `working` ends by itself.

@@ -141,6 +141,13 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Answers these routes, and nothing else.
+    pub async fn serve_webhooks(self, routes: Router, shutdown: CancellationToken) {
+        connections::answer(self.listener, None, routes, shutdown, LAST_ANSWERS).await;
+    }
+}
+
 /// Where the metrics are.
 #[derive(Clone, Debug)]
 pub enum Metered {

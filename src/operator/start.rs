@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::metrics::Metrics;
 use super::report::Outside;
 use super::server::{Gate, Readiness};
+use super::webhook::{Target, Webhook};
 use super::{Config, Error, controller, keys};
 use crate::api::{HistoryStorage, Policy, SherpackRelease};
 use crate::cluster::{Cluster, describe, service_networks};
@@ -66,7 +67,7 @@ pub(super) async fn work(
     config: &Config,
     client: Client,
     capabilities: Capabilities,
-    metrics: &Arc<Metrics>,
+    (metrics, webhook): (&Arc<Metrics>, Option<&Arc<Webhook>>),
     gates: Gates,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
@@ -109,7 +110,7 @@ pub(super) async fn work(
         budget: Budget::new(config.memory_budget, wake_tx.clone()),
         fetcher: fetcher(config, &client, metrics, wake_tx.clone()).await,
         prober: Prober::new(StatusClient::new(&config.sources.allow), wake_tx.clone()),
-        references: ReferenceWatch::new(client, wake_tx, on_restart),
+        references: ReferenceWatch::new(client, wake_tx.clone(), on_restart),
         pack_dir: config.pack_dir.clone(),
         releases: releases.clone(),
         dependencies,
@@ -123,6 +124,7 @@ pub(super) async fn work(
         holder: config.holder.clone(),
         report: Arc::new(report),
     };
+    let _reached = webhook.map(|webhook| webhook.reaches(Target::of(&ctx, wake_tx)));
     tokio::select! {
         () = controller::run(runs, ctx, wake_rx, Arc::clone(metrics), shutdown) => Ok(()),
         () = announce(releases, gates.releases) => Ok(()),

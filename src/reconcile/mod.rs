@@ -26,7 +26,7 @@ pub use context::budget::Budget;
 pub use context::error::Error;
 pub use context::let_go::LetGo;
 pub use context::name_claims::NameClaims;
-pub use context::packs::Packs;
+pub use context::packs::{Packs, PathLooks};
 pub use context::review_cache::Rights;
 pub use context::sharing::Sharing;
 pub use context::throttle::Calm;

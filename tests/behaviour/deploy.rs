@@ -319,7 +319,7 @@ fn switches_give_what_they_say(control_plane: &ControlPlane, template: &dyn Fn(&
                  tenancy=multi,defaultServiceAccount=tenant,rbac.impersonate=false,\
                  nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=pull,\
                  allowSources[0]=charts.local:8080,sourceController=source.flux:80,denyPrivateSources=false,\
-                 metrics.auth=token,metrics.certSecret=cert,networkPolicy.enabled=true,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\
+                 metrics.auth=token,metrics.certSecret=cert,webhook.tokenSecret=tokens,networkPolicy.enabled=true,extraEnv[0].name=NO_PROXY,extraEnv[0].value=x,\
                  volumes[0].name=v,volumeMounts[0].name=v,volumeMounts[0].mountPath=/v";
     let dry = [&apply[..], &["--dry-run=server"]].concat();
     let all = template(&["--set", other]);
@@ -329,10 +329,13 @@ fn switches_give_what_they_say(control_plane: &ControlPlane, template: &dyn Fn(&
         "--deny-private-sources=false",
         "--metrics-auth=token",
         "--metrics-cert-dir=/metrics-certs",
+        "--webhook-listen=0.0.0.0:9292",
+        "--webhook-tokens=/webhook-tokens",
+        "targetPort: webhook",
     ] {
         assert!(all.contains(said), "{said}: {all}");
     }
-    for unasked in ["tokenreviews", "NetworkPolicy", "--deny-private", "--metrics"] {
+    for unasked in ["tokenreviews", "NetworkPolicy", "--deny-private", "--metrics", "webhook"] {
         assert!(!template(&[]).contains(unasked), "{unasked}");
     }
     let open = template(&["--set", "networkPolicy.enabled=true"]);

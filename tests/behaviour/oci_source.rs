@@ -262,7 +262,7 @@ async fn tokens_are_asked_for_with_the_credentials_of_the_secret() {
 async fn a_token_that_is_refused_is_asked_for_anew() {
     let h = harness("oci-token-ended").await;
     let options = Options { auth: Auth::Tokens(300), ..Options::default() };
-    let registry = Registry::start(options).await;
+    let registry = Registry::start(options.clone()).await;
     registry.push("web", "1.0.0", &artifact("1.0.0", "blue")).await;
     let login = secret("login", json!({"username": USER, "password": PASSWORD}));
     h.objects.create("test-person", login).await;

@@ -87,6 +87,7 @@ impl Operator {
             lock: settings.lock,
             listen: address,
             metrics_auth: config::MetricsAuth::None,
+            webhook: None,
             leader_election: settings.leader_election,
             holder: settings.holder.clone(),
             through: Some(wire.wrap(lives.clone())),

@@ -53,13 +53,15 @@ pub enum Auth {
     Tokens(u32),
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     pub auth: Auth,
     /// With a certificate for `localhost` and 127.0.0.1.
     pub tls: bool,
     /// An address that another one has left.
     pub address: Option<SocketAddr>,
+    /// URL that is told of each push and pull.
+    pub notify: Option<String>,
 }
 
 /// What is pushed as one manifest and its blobs.
@@ -139,6 +141,9 @@ impl Registry {
         }
         if let Some(address) = options.address {
             command.args(["-listen", &address.to_string()]);
+        }
+        if let Some(url) = options.notify {
+            command.args(["-notify", &url]);
         }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

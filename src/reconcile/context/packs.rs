@@ -34,12 +34,29 @@ pub(in crate::reconcile) enum Place {
     Archive(String, Option<String>),
 }
 
+/// Says since when directories and files of the pack directory have to be read anew.
+#[derive(Clone, Default)]
+pub struct PathLooks(Arc<Mutex<Option<Instant>>>);
+
+impl PathLooks {
+    /// What was read before `now` may have changed.
+    pub fn look_again(&self, now: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    /// Whether what was read then is new enough.
+    pub(in crate::reconcile) fn holds(&self, read_at: Instant) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none_or(|since| read_at >= since)
+    }
+}
+
 /// Decoded packs: one for each content, wherever and however often it was read.
 pub struct Packs {
     kept: Mutex<Kept>,
     /// Reads a place once for all who ask for it at the same moment.
     pub(in crate::reconcile) reading: Turns<Place>,
     pub(in crate::reconcile) turns: FairTurns,
+    pub(in crate::reconcile) paths: PathLooks,
 }
 
 struct Kept {
@@ -68,7 +85,13 @@ impl Packs {
     #[must_use]
     pub fn new(workers: usize, wake_tx: UnboundedSender<ReleaseKey>) -> Self {
         let turns = FairTurns::new(TURNS, workers, wake_tx);
-        Self { kept: Mutex::default(), reading: Turns::default(), turns }
+        Self { kept: Mutex::default(), reading: Turns::default(), turns, paths: PathLooks::default() }
+    }
+
+    /// Has the pack directory looked at.
+    #[must_use]
+    pub fn paths(&self) -> PathLooks {
+        self.paths.clone()
     }
 
     pub(in crate::reconcile) fn get(

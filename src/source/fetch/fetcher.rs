@@ -32,7 +32,7 @@ pub struct Fetcher {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(super) struct Inner {
     client: Client,
     shared: Shared,
     cache: Arc<Cache>,
@@ -86,6 +86,10 @@ impl Fetcher {
                 stop,
             }),
         }
+    }
+
+    pub(super) fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.inner)
     }
 
     /// Where the archives are that [`Look::At`] names.
@@ -195,6 +199,26 @@ impl State {
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has each source looked at that is meant and that a release of the namespace uses; gives how many. See [`Source::hinted`].
+    pub(super) fn hint(
+        self: &Arc<Self>,
+        namespace: Option<&str>,
+        is_meant: impl Fn(&Location) -> bool,
+        (now, is_named): (Instant, bool),
+    ) -> usize {
+        let mut state = self.lock();
+        let mut looks = 0;
+        for (id, entry) in state.sources.iter_mut().filter(|(id, _)| is_meant(&id.location)) {
+            let mut users = entry.source.users.keys().map(|release| &release.namespace);
+            let user = users.find(|user| namespace.is_none_or(|namespace| namespace == **user)).cloned();
+            let Some(user) = user else { continue };
+            entry.source.hinted(now, is_named);
+            self.start(id, entry, &user, None);
+            looks += 1;
+        }
+        looks
     }
 
     /// Makes an attempt, now or after `wait`. One that is due later is made now; one under way is enough.

@@ -4,10 +4,12 @@
 
 mod access;
 mod fetcher;
+mod hint;
 mod location;
 mod state;
 
 pub use access::Access;
 pub use fetcher::{Fetcher, OnFetch};
+pub use hint::{About, Hints};
 pub use location::Location;
 pub use state::{Ask, Look, SourceId};

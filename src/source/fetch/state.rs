@@ -90,6 +90,8 @@ pub(super) struct Source {
     looked_at: Option<Instant>,
     /// When the last attempt began, however it ended.
     began: Option<Instant>,
+    /// When it was last said that it may give something else by now, and whether it alone was named.
+    hint: Option<(Instant, bool)>,
     /// The last attempt, if it failed.
     failure: Option<Failure>,
     /// Looks in a row that showed what somebody cannot use.
@@ -119,7 +121,7 @@ pub(super) struct User {
 impl Source {
     pub(super) fn new(access: Access, known: Known) -> Self {
         let (users, looked_at) = (HashMap::new(), None);
-        Self { access, known, users, looked_at, began: None, failure: None, in_vain: 0 }
+        Self { access, known, users, looked_at, began: None, hint: None, failure: None, in_vain: 0 }
     }
 
     /// How long the next attempt still has to wait, so that the gap is kept; `None`: it may begin. An attempt that a release has
@@ -128,9 +130,16 @@ impl Source {
     pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
         let began = self.began?;
         let asked = self.users.values().any(|user| user.since.is_some_and(|since| since > began));
+        let asked = asked || self.hint.is_some_and(|(at, is_named)| is_named && at > began);
         let gap = if asked { GAP_ASKED } else { GAP };
         let left = gap.saturating_sub(now.saturating_duration_since(began)).max(self.pause(now));
         (!left.is_zero()).then_some(left)
+    }
+
+    /// Something outside says that it may give something else by now. A look that is under way may have missed that. Who names many
+    /// sources at once has to wait for the larger gap.
+    pub(super) fn hinted(&mut self, now: Instant, is_named: bool) {
+        self.hint = Some((now, is_named));
     }
 
     /// How long the server still wants to be left alone.
@@ -225,11 +234,15 @@ impl Source {
 
     /// An attempt that began at `began` has ended now.
     pub(super) fn ended(&mut self, ended: Ended, began: Instant, now: Instant) -> Next {
-        match ended {
+        let mut next = match ended {
             Ended::Failed(error) => self.failed(error, began, now),
             Ended::Unchanged => self.looked(None, began),
             Ended::Fetched { digest, validators } => self.looked(Some((digest, validators)), began),
+        };
+        if self.hint.is_some_and(|(at, _)| at > began) {
+            next.again = Some(Duration::ZERO);
         }
+        next
     }
 
     fn looked(&mut self, gave: Option<(String, Validators)>, began: Instant) -> Next {

@@ -345,3 +345,21 @@ fn who_hears_elsewhere_that_the_content_is_another_one_has_it_looked_for() {
     scene.gives("b");
     assert_eq!(scene.asks("web", wants("b")), (at("b"), false));
 }
+
+#[test]
+fn a_hint_has_the_source_looked_at_once_more_even_while_a_look_is_under_way() {
+    let mut scene = Scene::new();
+    scene.asks("web", NEW);
+    scene.source.begins(scene.now);
+    scene.later(Duration::from_millis(1));
+    scene.source.hinted(scene.now, true);
+    let began = scene.now - Duration::from_millis(1);
+    let next = scene.source.ended(Ended::Unchanged, began, scene.now);
+    assert_eq!(next.again, Some(Duration::ZERO), "the look may have missed it");
+    assert_eq!(scene.source.rests(scene.now), Some(GAP_ASKED - Duration::from_millis(1)));
+    scene.source.hinted(scene.now, false);
+    assert_eq!(scene.source.rests(scene.now), Some(GAP - Duration::from_millis(1)), "many were named");
+    scene.later(GAP);
+    scene.source.begins(scene.now);
+    assert_eq!(scene.gives("a").1, None);
+}

@@ -31,6 +31,7 @@ type options struct {
 	password     string
 	tokenSeconds int // life of a token; 0 means no token server but basic authentication
 	tls          bool
+	notify       string // URL that is told of pushes and pulls; "" means none
 }
 
 func main() {
@@ -55,6 +56,7 @@ func parseFlags(args []string) (options, error) {
 	f.StringVar(&o.password, "password", "", "their password")
 	f.IntVar(&o.tokenSeconds, "token-seconds", 0, "ask for tokens of a token server, which last so many `seconds` (default: basic authentication)")
 	f.BoolVar(&o.tls, "tls", false, "serve TLS, with a certificate of an authority of its own")
+	f.StringVar(&o.notify, "notify", "", "tell this `URL` of each push and pull (default: none)")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

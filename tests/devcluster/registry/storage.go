@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/distribution/distribution/v3/configuration"
 	_ "github.com/distribution/distribution/v3/registry/auth/htpasswd"
@@ -31,6 +32,11 @@ func newStorage(ctx context.Context, opts options, dir, tokenServer string) (han
 	}}
 	// An index may name what is not there: a client must cope with it.
 	config.Validation.Disabled = true
+	if opts.notify != "" {
+		config.Notifications.Endpoints = []configuration.Endpoint{{
+			Name: "webhook", URL: opts.notify, Timeout: time.Second, Threshold: 3, Backoff: time.Second,
+		}}
+	}
 	switch {
 	case tokenServer != "":
 		config.Auth = configuration.Auth{"token": configuration.Parameters{

@@ -11,7 +11,7 @@ use crate::api::sources::FromPath;
 use crate::cluster::Reference;
 use crate::pack::Limits;
 use crate::reconcile::Error;
-use crate::reconcile::context::packs::{Place, decoded};
+use crate::reconcile::context::packs::{Found, Place, decoded};
 use crate::source::path::load;
 
 impl Source for FromPath {
@@ -33,7 +33,8 @@ async fn below_pack_dir(path: &str, using: &LookUp<'_>) -> Result<LookedUp, Erro
     let signed = Signed::of(using).await?;
     let place = Place::Path(path.to_owned(), signed.by.clone());
     let max_age = using.fresh.max_age();
-    if let Some(pack) = using.packs.get(&place, |found| found.read_at.elapsed() < max_age) {
+    let holds = |found: &Found| found.read_at.elapsed() < max_age && using.packs.paths.holds(found.read_at);
+    if let Some(pack) = using.packs.get(&place, holds) {
         return Ok(LookedUp { pack, fetched: false });
     }
     let turn = using.packs.turn(using.key).await?;
@@ -63,6 +64,8 @@ mod tests {
             let found = stand.look_up(&from, request).await.unwrap();
             assert_eq!((found.pack.metadata.name.as_str(), found.fetched), ("web", fetched), "{request:?}");
         }
+        stand.packs.paths().look_again(std::time::Instant::now());
+        assert!(stand.look_up(&from, None).await.unwrap().fetched, "a webhook came");
         let gone = stand.look_up(&pack_from(&json!({"path": "gone"})), None).await.err().unwrap();
         assert_eq!(gone.reason(), "SourceNotFound");
         std::fs::remove_dir_all(dir).unwrap();
