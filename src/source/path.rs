@@ -51,20 +51,30 @@ fn read_signed(path: &Path, what: &str, keys: Option<&Keys>, limits: &Limits) ->
         }
         return pack::from_files(files(path, what, limits)?, limits).map_err(wrong);
     }
+    let bytes = archive(path, what, limits)?;
+    if let Some(keys) = keys {
+        let verdict = check_beside(keys, &bytes, beside(path, what)?.as_deref());
+        verdict.map_err(|why| Error::Signature { what: what.to_owned(), why })?;
+    }
+    pack::read_archive(&bytes, limits).map_err(wrong)
+}
+
+/// The bytes of a file that is no larger than an archive may be.
+///
+/// # Errors
+/// As [`read`].
+pub fn archive(path: &Path, what: &str, limits: &Limits) -> Result<Vec<u8>, Error> {
+    let metadata = std::fs::metadata(path).map_err(|error| io(&error, what))?;
     if !metadata.is_file() {
         return Err(Error::Invalid {
             what: what.to_owned(),
             why: "it is neither a directory nor a file".to_owned(),
         });
     }
-    let bytes = bounded(path, limits.compressed, what)?
-        .ok_or(pack::Error::TooLarge { what: "archive", limit: limits.compressed });
-    let bytes = bytes.map_err(wrong)?;
-    if let Some(keys) = keys {
-        let verdict = check_beside(keys, &bytes, beside(path, what)?.as_deref());
-        verdict.map_err(|why| Error::Signature { what: what.to_owned(), why })?;
-    }
-    pack::read_archive(&bytes, limits).map_err(wrong)
+    bounded(path, limits.compressed, what)?.ok_or_else(|| Error::Pack {
+        what: what.to_owned(),
+        error: pack::Error::TooLarge { what: "archive", limit: limits.compressed },
+    })
 }
 
 /// The signature in the file beside an archive; `None`: there is none. A link is not followed.

@@ -104,6 +104,14 @@ pub fn version_of_tag(tag: &str) -> Option<Version> {
     Version::parse(&version).ok()
 }
 
+/// The texts that stand for a version, the newest first, each with its version.
+#[must_use]
+pub fn newest_first<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<(Version, &'a str)> {
+    let mut found: Vec<_> = texts.filter_map(|text| Some((version_of_tag(text)?, text))).collect();
+    found.sort_by(|(a, a_text), (b, b_text)| b.cmp(a).then_with(|| a_text.cmp(b_text)));
+    found
+}
+
 type Known<'a> = (Version, Reverse<&'a str>);
 
 fn keep_newest<'a>(newest: &mut Vec<Known<'a>>, found: Known<'a>) {
@@ -262,6 +270,13 @@ mod tests {
         assert!(error.len() < 250, "{error}");
         let error = choose(Some("1 \u{7}"), std::iter::once("1.0.0")).unwrap_err().to_string();
         assert!(error.contains("\\u{7}"), "{error}");
+    }
+
+    #[test]
+    fn the_newest_comes_first() {
+        let texts = ["1.0.0", "latest", "v1.10.0", "1.9.0", "1.10.0-rc.1", "1.9.0_b.2", "1.10.0"];
+        let found: Vec<_> = newest_first(texts.into_iter()).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(found, ["1.10.0", "v1.10.0", "1.10.0-rc.1", "1.9.0_b.2", "1.9.0", "1.0.0"]);
     }
 
     #[test]

@@ -85,10 +85,19 @@ pub struct Allowed {
     port: Option<u16>,
 }
 
+/// No flag can name it: it is no host.
+const EVERY: &str = "*";
+
 impl Allowed {
+    /// Every host: for the own process of a user, which reaches nothing that the user does not.
+    #[must_use]
+    pub fn every() -> Self {
+        Self { host: EVERY.to_owned(), port: None }
+    }
+
     #[must_use]
     pub fn covers(&self, host: &str, port: u16) -> bool {
-        self.host == plain(host) && self.port.is_none_or(|allowed| allowed == port)
+        (self.host == EVERY || self.host == plain(host)) && self.port.is_none_or(|allowed| allowed == port)
     }
 }
 

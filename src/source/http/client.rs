@@ -2,23 +2,21 @@
 
 mod connect;
 mod reply;
+mod request;
 
 use std::fmt::Display;
 use std::time::Duration;
 
-use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, HOST, HeaderMap, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    LOCATION, PROXY_AUTHORIZATION, USER_AGENT,
-};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::Empty;
-use hyper::body::{Bytes, Incoming};
+use http::header::LOCATION;
+use http::{HeaderValue, Method, Response, StatusCode};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 pub(super) use self::connect::Wire;
-use self::connect::{Connected, Forwarding, Place};
+use self::connect::{Connected, Place};
 pub(in crate::source) use self::reply::{Reply, Room, withhold};
+pub(in crate::source) use self::request::Sent;
 use super::Options;
 use super::address::Allowed;
 use super::credentials::Credentials;
@@ -96,6 +94,8 @@ pub(in crate::source) struct Call<'a> {
     pub onward: Option<&'a Url>,
     /// Flux's source-controller may be asked.
     pub flux: bool,
+    /// What it carries.
+    pub sends: Option<&'a Sent>,
     /// What the body is called, and how many bytes it may have.
     pub what: &'static str,
     pub limit: u64,
@@ -229,8 +229,21 @@ impl Client {
     ) -> Call<'a> {
         let (what, limit) = ("archive", self.limit);
         let (accept, authorization, known) = ("*/*", None, &NOTHING);
-        let (method, onward, flux) = (Method::GET, None, false);
-        Call { namespace, url, method, accept, credentials, authorization, known, onward, flux, what, limit }
+        let (method, onward, flux, sends) = (Method::GET, None, false, None);
+        Call {
+            namespace,
+            url,
+            method,
+            accept,
+            credentials,
+            authorization,
+            known,
+            onward,
+            flux,
+            sends,
+            what,
+            limit,
+        }
     }
 
     /// The same, unless it takes too long altogether.
@@ -275,9 +288,8 @@ impl Client {
             let Some(location) = location else {
                 return self.reply(call, identify, response).await;
             };
-            if call.flux {
-                // The path was checked, and that of what a redirect leads to would not be.
-                return Err(refused("it redirects, and artifacts of Flux are not redirected".to_owned()));
+            if let Some(why) = call.stays() {
+                return Err(refused(why.to_owned()));
             }
             let location =
                 location.to_str().map_err(|_| refused("it redirects to what is no URL".to_owned()))?;
@@ -308,7 +320,7 @@ impl Client {
         place: Place,
         identify: bool,
     ) -> Result<(Response<Incoming>, Driver), Error> {
-        let Call { credentials, known, .. } = call;
+        let credentials = call.credentials;
         let connected = self.connect(call.namespace, url, place, credentials, identify).await?;
         let Connected { wire, forwarding } = connected;
         let failed = |error: hyper::Error| match tls::cause(&error) {
@@ -319,30 +331,7 @@ impl Client {
         connection.max_buf_size(HEAD);
         let (mut sender, driver) = connection.handshake(TokioIo::new(wire)).await.map_err(failed)?;
         let driver = Driver(tokio::spawn(driver));
-        let target = match &forwarding {
-            Some(Forwarding { authority, .. }) => forwarded(url, authority),
-            None => origin(url),
-        };
-        let mut request = Request::new(Empty::<Bytes>::new());
-        *request.method_mut() = call.method.clone();
-        *request.uri_mut() = target;
-        let headers = request.headers_mut();
-        set(headers, HOST, url.authority());
-        set(headers, USER_AGENT, concat!("sherpack-operator/", env!("CARGO_PKG_VERSION")));
-        set(headers, ACCEPT, call.accept);
-        set(headers, ACCEPT_ENCODING, "identity");
-        if let Some(etag) = &known.etag {
-            set(headers, IF_NONE_MATCH, etag);
-        }
-        if let Some(last_modified) = &known.last_modified {
-            set(headers, IF_MODIFIED_SINCE, last_modified);
-        }
-        if let Some(authorization) = call.authorization.filter(|_| identify) {
-            headers.insert(AUTHORIZATION, authorization.clone());
-        }
-        if let Some(authorization) = forwarding.and_then(|forwarding| forwarding.authorization) {
-            headers.insert(PROXY_AUTHORIZATION, authorization);
-        }
+        let request = call.request(url, forwarding, identify);
         match tokio::time::timeout(self.timing.head, sender.send_request(request)).await {
             Ok(response) => Ok((response.map_err(failed)?, driver)),
             Err(_) => Err(unreachable(url, format!("no answer within {:?}", self.timing.head))),
@@ -385,22 +374,6 @@ fn is_below(url: &Url, path: &str) -> bool {
     target.starts_with(path)
         && !target.contains(['%', '\\'])
         && !target.split(['/', '?']).any(|part| part == "..")
-}
-
-/// The URL for a proxy, with the host that it shall ask.
-fn forwarded(url: &Url, authority: &str) -> Uri {
-    format!("http://{authority}{}", url.target()).parse().unwrap_or_else(|_| url.uri().clone())
-}
-
-fn origin(url: &Url) -> Uri {
-    // It is a part of a valid URL.
-    url.target().parse().unwrap_or_else(|_| Uri::from_static("/"))
-}
-
-fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
-    }
 }
 
 /// An error with its causes.

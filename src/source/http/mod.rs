@@ -22,7 +22,7 @@ pub use super::validators::Validators;
 pub use crate::cluster::client::Proxies;
 pub use address::Allowed;
 pub use client::{Answer, Client, Timing};
-pub(in crate::source) use client::{Call, HTTP_SECRET, Reply, withhold};
+pub(in crate::source) use client::{Call, HTTP_SECRET, Reply, Sent, withhold};
 pub use credentials::Credentials;
 pub(in crate::source) use credentials::basic;
 pub use fair::{Fair, Permit};

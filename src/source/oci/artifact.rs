@@ -75,6 +75,11 @@ impl Artifact {
         format!("repository:{}:pull", self.repository)
     }
 
+    /// The same to push.
+    pub(super) fn scope_of_push(&self) -> String {
+        format!("repository:{}:pull,push", self.repository)
+    }
+
     /// What never changes needs to be looked at once only.
     #[must_use]
     pub fn is_fixed(&self) -> bool {

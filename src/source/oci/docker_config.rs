@@ -1,5 +1,5 @@
 //! Credentials for a registry, from a Secret as `kubectl create secret docker-registry` makes it, or with the keys that every
-//! source knows.
+//! source knows; or from the file of a user, which `docker login` writes.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,11 @@ use crate::source::http::{Credentials, basic};
 const CONFIG: &str = ".dockerconfigjson";
 /// Docker Hub is kept under other names than it is called by.
 const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+
+/// What helpers call it.
+const DOCKER_HUB_SERVER: &str = "https://index.docker.io/v1/";
+/// The name that stands beside an identity token.
+const TOKEN_USER: &str = "<token>";
 
 #[derive(Deserialize)]
 struct Config {
@@ -41,17 +46,13 @@ struct Login {
 /// # Errors
 /// As [`Credentials::read`]; a config that is damaged, or that does not name the registry.
 pub fn credentials(data: &BTreeMap<String, ByteString>, artifact: &Artifact) -> Result<Credentials, String> {
-    let (registry, repository) = (artifact.registry(), artifact.repository());
+    let registry = artifact.registry();
     let Some(config) = data.get(CONFIG) else { return Credentials::read(data) };
-    let config: Config = serde_json::from_slice(&config.0)
-        .map_err(|error| format!("`{CONFIG}` is no docker config: line {}", error.line()))?;
-    let fits =
-        config.auths.iter().filter_map(|(name, login)| Some((fit(name, registry, repository)?, login)));
-    let login = fits.max_by_key(|(fit, _)| *fit).map(|(_, login)| login);
-    let Some(login) = login else {
+    let config: Config = read(&config.0, CONFIG)?;
+    let Some(login) = best(&config.auths, artifact) else {
         return Err(format!("`{CONFIG}` has no entry for {registry}"));
     };
-    let (username, password) = login.pair(registry)?;
+    let (username, password) = login.pair(CONFIG, registry)?;
     // Certificates may stand beside it.
     let certificates: BTreeMap<_, _> =
         data.iter().filter(|(key, _)| key.starts_with("tls.") || *key == "ca.crt").map(own).collect();
@@ -60,12 +61,88 @@ pub fn credentials(data: &BTreeMap<String, ByteString>, artifact: &Artifact) -> 
     Ok(Credentials { authorization: Some(basic(&username, &password)?), ..others })
 }
 
+fn read<'c, T: Deserialize<'c>>(config: &'c [u8], file: &str) -> Result<T, String> {
+    serde_json::from_slice(config)
+        .map_err(|error| format!("`{file}` is no docker config: line {}", error.line()))
+}
+
+/// The entry that says most of an artifact.
+fn best<'e, T>(entries: &'e BTreeMap<String, T>, artifact: &Artifact) -> Option<&'e T> {
+    let (registry, repository) = (artifact.registry(), artifact.repository());
+    let fits = entries.iter().filter_map(|(name, entry)| Some((fit(name, registry, repository)?, entry)));
+    fits.max_by_key(|(fit, _)| *fit).map(|(_, entry)| entry)
+}
+
+/// What the file of a user says of who asks a registry.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// The program `docker-credential-NAME` that is asked first, and the name under which it knows the registry.
+    pub helper: Option<(String, String)>,
+    pub credentials: Option<Credentials>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UserConfig {
+    #[serde(default)]
+    auths: BTreeMap<String, Login>,
+    /// By registry.
+    #[serde(default)]
+    cred_helpers: BTreeMap<String, String>,
+    /// For all others.
+    #[serde(default)]
+    creds_store: String,
+}
+
+/// Reads the docker config that is called `file` for an artifact. The error names the entry and never what stands in it.
+///
+/// # Errors
+/// A config that is damaged, an entry that cannot be used.
+pub fn stored(config: &[u8], file: &str, artifact: &Artifact) -> Result<Stored, String> {
+    let config: UserConfig = read(config, file)?;
+    let registry = artifact.registry();
+    let named = best(&config.cred_helpers, artifact).or(Some(&config.creds_store));
+    let server = if DOCKER_HUB.contains(&registry) { DOCKER_HUB_SERVER } else { registry };
+    let helper = named.filter(|name| !name.is_empty()).map(|name| (name.clone(), server.to_owned()));
+    // Where a helper has the password, the entry is there and empty.
+    let login = best(&config.auths, artifact).filter(|login| !login.is_empty());
+    let pair = login.map(|login| login.pair(file, registry)).transpose()?;
+    let header = pair.map(|(username, password)| basic(&username, &password)).transpose()?;
+    let credentials =
+        header.map(|header| Credentials { authorization: Some(header), ..Credentials::default() });
+    Ok(Stored { helper, credentials })
+}
+
+/// Reads what a helper has printed. The error does not show it.
+///
+/// # Errors
+/// What is no name with a password.
+pub fn of_helper(printed: &[u8]) -> Result<Credentials, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Printed {
+        username: String,
+        secret: String,
+    }
+    let Printed { username, secret } = serde_json::from_slice(printed)
+        .map_err(|_| "it prints something else than a JSON object with Username and Secret".to_owned())?;
+    if username == TOKEN_USER {
+        return Err("it holds an identity token, which is not supported: log in with a password".to_owned());
+    }
+    Ok(Credentials { authorization: Some(basic(&username, &secret)?), ..Credentials::default() })
+}
+
 fn own((key, value): (&String, &ByteString)) -> (String, ByteString) {
     (key.clone(), value.clone())
 }
 
 impl Login {
-    fn pair(&self, registry: &str) -> Result<(String, String), String> {
+    fn is_empty(&self) -> bool {
+        let Self { username, password, auth, identitytoken } = self;
+        [username, password, auth, identitytoken].into_iter().all(String::is_empty)
+    }
+
+    fn pair(&self, file: &str, registry: &str) -> Result<(String, String), String> {
         if !self.username.is_empty() {
             return Ok((self.username.clone(), self.password.clone()));
         }
@@ -75,13 +152,12 @@ impl Login {
             } else {
                 "holds an identity token, which is not supported: put a username and a password there"
             };
-            return Err(format!("`{CONFIG}`: the entry for {registry} {why}"));
+            return Err(format!("`{file}`: the entry for {registry} {why}"));
         }
         let text = STANDARD.decode(self.auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let pair = text.as_deref().and_then(|text| text.split_once(':'));
-        let (username, password) = pair.ok_or_else(|| {
-            format!("`{CONFIG}`: `auth` of {registry} is no username and password in base64")
-        })?;
+        let (username, password) = pair
+            .ok_or_else(|| format!("`{file}`: `auth` of {registry} is no username and password in base64"))?;
         Ok((username.to_owned(), password.trim_end_matches('\0').to_owned()))
     }
 }
@@ -166,6 +242,52 @@ mod tests {
         ] {
             let error = read(&config, "r").unwrap_err();
             assert!(error.contains(said) && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_file_of_a_user_names_helpers_and_logins() {
+        let config = json!({
+            "auths": {"r": {}, "kept": {"auth": "YWxhZGRpbjpvcGVuIHNlc2FtZQ=="}},
+            "credHelpers": {"gcr.io": "gcloud", "r/team": "team"},
+            "credsStore": "desktop",
+        });
+        let read = |config: &Value, registry: &str| {
+            let read = stored(config.to_string().as_bytes(), "config.json", &artifact(registry)).unwrap();
+            (read.helper, read.credentials.map(|found| found.authorization.unwrap()))
+        };
+        let helper = |name: &str, server: &str| Some((name.to_owned(), server.to_owned()));
+        let open = Some(basic("aladdin", "open sesame").unwrap());
+        for (registry, named, shown) in [
+            ("gcr.io", helper("gcloud", "gcr.io"), None),
+            ("r", helper("team", "r"), None),
+            ("other", helper("desktop", "other"), None),
+            ("kept", helper("desktop", "kept"), open.clone()),
+            ("docker.io", helper("desktop", "https://index.docker.io/v1/"), None),
+        ] {
+            assert_eq!(read(&config, registry), (named, shown), "{registry}");
+        }
+        let bare = json!({"auths": config["auths"], "HttpHeaders": {}});
+        assert_eq!(read(&bare, "kept"), (None, open));
+        assert_eq!(read(&json!({}), "kept"), (None, None));
+        let token = json!({"auths": {"r": {"identitytoken": "s3cret"}}}).to_string();
+        let error = stored(token.as_bytes(), "config.json", &artifact("r")).unwrap_err();
+        assert!(error.contains("`config.json`") && !error.contains("s3cret"), "{error}");
+    }
+
+    #[test]
+    fn a_helper_prints_a_name_and_a_password() {
+        let found =
+            of_helper(br#"{"ServerURL": "r", "Username": "aladdin", "Secret": "open sesame"}"#).unwrap();
+        assert_eq!(found.authorization, Some(basic("aladdin", "open sesame").unwrap()));
+        for printed in [
+            "s3cret",
+            r#"{"Username": "s3cret"}"#,
+            r#"{"Username": "<token>", "Secret": "s3cret"}"#,
+            r#"{"Username": "a:b", "Secret": "s3cret"}"#,
+        ] {
+            let error = of_helper(printed.as_bytes()).unwrap_err();
+            assert!(!error.contains("s3cret"), "{error}");
         }
     }
 

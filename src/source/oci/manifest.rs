@@ -1,10 +1,17 @@
-//! Which blob of an artifact is the pack or chart. Decides, and does no IO.
+//! Which blob of an artifact is the pack or chart, and how an artifact with a pack is written. Decides, and does no IO.
+
+use std::collections::HashMap;
+use std::str::FromStr as _;
 
 use http::header::{CONTENT_TYPE, HeaderMap};
-use oci_spec::image::{Descriptor, ImageIndex, ImageManifest, MediaType};
+use oci_spec::image::{
+    ANNOTATION_DESCRIPTION, ANNOTATION_TITLE, ANNOTATION_VERSION, Descriptor, Digest, ImageIndex,
+    ImageManifest, ImageManifestBuilder, MediaType, SCHEMA_VERSION,
+};
 use serde::Deserialize;
 
 use crate::source::blob::Blob;
+use crate::source::cache::digest;
 
 /// Media types of what a manifest is: OCI's and Docker's.
 pub(super) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
@@ -15,9 +22,12 @@ const INDEXES: [&str; 2] =
 const PACK: &str = "application/vnd.sherpack.pack.v1.tar+gzip";
 /// Media type of an archive with a Helm chart, which the published Sherpack uses for packs as well.
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+/// Media type of the `Pack.yaml` of a pack, as JSON.
+const CONFIG: &str = "application/vnd.sherpack.pack.config.v1+json";
 /// Types of an artifact or its config that are worth a look.
-const OURS: [&str; 3] =
-    [PACK, "application/vnd.sherpack.pack.config.v1+json", "application/vnd.cncf.helm.config.v1+json"];
+const OURS: [&str; 3] = [PACK, CONFIG, "application/vnd.cncf.helm.config.v1+json"];
+/// Media type of the manifests that are written.
+pub(super) const WRITTEN: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Manifests of an index that are looked at.
 const MANIFESTS: usize = 16;
 
@@ -28,6 +38,54 @@ pub(super) enum Found {
     Blob(Blob),
     /// One of these has it, if any.
     AnyOf(Vec<Blob>),
+}
+
+/// A pack that shall become an artifact.
+#[derive(Clone, Debug)]
+pub struct Content {
+    pub name: String,
+    pub version: String,
+    pub description: Option<String>,
+    /// `Pack.yaml` as JSON.
+    pub config: Vec<u8>,
+    pub archive: Vec<u8>,
+}
+
+/// A manifest, and its digest.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub bytes: Vec<u8>,
+    pub digest: String,
+}
+
+/// The manifest of a pack; the same for the same content.
+pub(super) fn write(content: &Content) -> Result<Written, String> {
+    let Content { name, version, description, config, archive } = content;
+    let describe = |media_type: &str, bytes: &[u8]| -> Result<Descriptor, String> {
+        let digest = Digest::from_str(&digest(bytes)).map_err(|error| error.to_string())?;
+        Ok(Descriptor::new(MediaType::from(media_type), bytes.len() as u64, digest))
+    };
+    let mut layer = describe(PACK, archive)?;
+    // Other tools write a layer to a file of this name.
+    let file = format!("{name}-{version}.tgz");
+    layer.set_annotations(Some(HashMap::from([(ANNOTATION_TITLE.to_owned(), file)])));
+    let mut annotations = HashMap::from([
+        (ANNOTATION_TITLE.to_owned(), name.clone()),
+        (ANNOTATION_VERSION.to_owned(), version.clone()),
+    ]);
+    annotations.extend(description.iter().map(|text| (ANNOTATION_DESCRIPTION.to_owned(), text.clone())));
+    let manifest = ImageManifestBuilder::default()
+        .schema_version(SCHEMA_VERSION)
+        .media_type(MediaType::ImageManifest)
+        .config(describe(CONFIG, config)?)
+        .layers(vec![layer])
+        .annotations(annotations)
+        .build()
+        .map_err(|error| error.to_string())?;
+    // By way of a value, whose maps are sorted.
+    let value = serde_json::to_value(&manifest).map_err(|error| error.to_string())?;
+    let bytes = value.to_string().into_bytes();
+    Ok(Written { digest: digest(&bytes), bytes })
 }
 
 /// The content that a descriptor stands for, if its digest can be checked.
@@ -124,6 +182,28 @@ mod tests {
             let wanted = Blob { digest: format!("sha256:{}", "1".repeat(64)), size: 7 };
             assert_eq!(found(&of, "application/octet-stream"), Ok(Found::Blob(wanted)));
         }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_is_the_same_each_time() {
+        let content = Content {
+            name: "web".to_owned(),
+            version: "1.0.0+a".to_owned(),
+            description: Some("A web server".to_owned()),
+            config: b"{}".to_vec(),
+            archive: b"archive".to_vec(),
+        };
+        let first = write(&content).unwrap();
+        let wanted = Blob { digest: digest(b"archive"), size: 7 };
+        assert_eq!(read(&HeaderMap::new(), &first.bytes), Ok(Found::Blob(wanted)));
+        for _ in 0..20 {
+            assert_eq!(write(&content).unwrap().digest, first.digest);
+        }
+        let value: Value = serde_json::from_slice(&first.bytes).unwrap();
+        assert_eq!(value["mediaType"], WRITTEN);
+        assert_eq!(value["config"]["mediaType"], CONFIG);
+        assert_eq!(value["layers"][0]["annotations"]["org.opencontainers.image.title"], "web-1.0.0+a.tgz");
+        assert_eq!(value["annotations"]["org.opencontainers.image.version"], "1.0.0+a");
     }
 
     #[test]

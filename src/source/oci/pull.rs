@@ -23,7 +23,7 @@ use crate::source::versions;
 /// Where a release names the Secret.
 const SECRET: &str = "spec.pack.oci.secretRef";
 /// Bytes of a manifest: what registries take themselves.
-const MANIFEST: u64 = 4 << 20;
+pub(super) const MANIFEST: u64 = 4 << 20;
 /// Bytes of a token server's answer.
 const TOKEN: u64 = 64 << 10;
 /// Pages of tags, their bytes together, and the tags on all of them. Some registries give a hundred on each page.
@@ -32,7 +32,7 @@ const PAGE: u64 = 4 << 20;
 const TAGS: usize = 20_000;
 /// Characters of a tag, by the distribution specification.
 const TAG: usize = 128;
-const DIGEST: &str = "docker-content-digest";
+pub(super) const DIGEST: &str = "docker-content-digest";
 
 /// Pulls the archive of an artifact, on behalf of a release in `namespace`; `Unchanged` if its manifest is the known one, whose
 /// digest is the `ETag` of the validators. With keys one of them has to have signed that manifest, as it had when it became the
@@ -79,6 +79,26 @@ pub(super) struct Pull<'a> {
     authorization: Option<HeaderValue>,
     /// A private address was asked.
     inside: bool,
+}
+
+impl<'a> Pull<'a> {
+    /// For a command of a user, which serves no namespace.
+    pub(super) fn of_command(
+        client: &'a Client,
+        artifact: &'a Artifact,
+        credentials: &'a Credentials,
+        tokens: &'a Tokens,
+    ) -> Self {
+        let (namespace, id) = ("", "");
+        Self { client, namespace, artifact, credentials, keys: None, tokens, id, authorization: None, inside: false }
+    }
+
+    pub(super) fn call<'c>(&self, url: &'c Url) -> Call<'c>
+    where
+        'a: 'c,
+    {
+        self.client.call(self.namespace, url, self.credentials)
+    }
 }
 
 impl Pull<'_> {
@@ -134,7 +154,7 @@ impl Pull<'_> {
     }
 
     /// All tags that stand for a version.
-    async fn tags(&mut self) -> Result<Vec<String>, Error> {
+    pub(super) async fn tags(&mut self) -> Result<Vec<String>, Error> {
         let too_many = |what: String| {
             let why = format!("it has more than {what} of tags: name one in spec.pack.oci.tag");
             Error::NoVersion { what: self.artifact.to_string(), why }
@@ -225,21 +245,19 @@ impl Pull<'_> {
         what: &'static str,
         limit: u64,
     ) -> Result<Reply, Error> {
-        let mut asked = false;
         // A blob is the last that is asked for.
         let registry = self.url("")?;
         let onward = (what != "archive").then_some(&registry);
+        let call = Call { method, accept, what, limit, onward, ..self.call(url) };
+        self.send(&call, None).await
+    }
+
+    /// The same with any request. `scope` is what a token has to be good for, whatever the registry says.
+    pub(super) async fn send(&mut self, call: &Call<'_>, scope: Option<&str>) -> Result<Reply, Error> {
+        let mut asked = false;
         loop {
             let authorization = self.authorization.clone();
-            let call = Call {
-                method: method.clone(),
-                accept,
-                authorization: authorization.as_ref(),
-                what,
-                limit,
-                onward,
-                ..self.client.call(self.namespace, url, self.credentials)
-            };
+            let call = Call { authorization: authorization.as_ref(), ..call.clone() };
             let reply = self.client.send(&call, &mut self.inside).await?;
             // What another host asks for, to which a redirect led, is not for it to know.
             if reply.status != StatusCode::UNAUTHORIZED || !reply.own || asked {
@@ -250,9 +268,10 @@ impl Pull<'_> {
                 Some(Challenge::Basic) if authorization != self.credentials.authorization => {
                     self.authorization.clone_from(&self.credentials.authorization);
                 }
-                Some(Challenge::Bearer { realm, service, scope }) if !self.has_bearer() => {
-                    let scope = scope.unwrap_or_else(|| self.artifact.scope());
-                    self.authorization = Some(self.token(url, &realm, service.as_deref(), &scope).await?);
+                Some(Challenge::Bearer { realm, service, scope: said }) if !self.has_bearer() => {
+                    let scope = scope.map(str::to_owned).or(said).unwrap_or_else(|| self.artifact.scope());
+                    self.authorization =
+                        Some(self.token(call.url, &realm, service.as_deref(), &scope).await?);
                 }
                 Some(Challenge::Bearer { .. }) if authorization.is_none() => {
                     self.authorization.clone_from(&self.credentials.authorization);

@@ -97,6 +97,35 @@ pub(in crate::source) async fn fetch(
     if look.inside { withhold(listed, answer) } else { answer }
 }
 
+/// The archive of a pack, for a command, which serves no namespace and keeps no index.
+///
+/// # Errors
+/// See the variants of [`Error`].
+pub async fn archive(client: &Client, listed: &Listed, credentials: &Credentials) -> Result<Vec<u8>, Error> {
+    let (indexes, nothing) = (Indexes::default(), Validators::default());
+    match fetch(client, "", listed, (credentials, None), &nothing, (&indexes, "")).await? {
+        Answer::Fetched { bytes, .. } => Ok(bytes),
+        // Nothing was known.
+        Answer::Unchanged => Err(Error::NotFound { what: listed.to_string() }),
+    }
+}
+
+/// All versions of a pack as the index writes them, for a command.
+///
+/// # Errors
+/// See the variants of [`Error`].
+pub async fn versions(
+    client: &Client,
+    listed: &Listed,
+    credentials: &Credentials,
+) -> Result<Vec<String>, Error> {
+    let indexes = Indexes::default();
+    let mut look = Look { client, namespace: "", listed, credentials, keys: None, inside: false };
+    let index = client.within(listed, look.index((&indexes, ""))).await?;
+    let versions = index.versions_of(&listed.name).map_err(|why| look.missing(&why))?;
+    Ok(versions.into_iter().map(str::to_owned).collect())
+}
+
 struct Look<'a> {
     client: &'a Client,
     namespace: &'a str,

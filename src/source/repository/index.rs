@@ -83,6 +83,15 @@ impl Index {
         entries.iter().find(|entry| &*entry.version == version).ok_or_else(|| self.unknown(name))
     }
 
+    /// All versions of a pack as they are written, in the order of the index.
+    ///
+    /// # Errors
+    /// No such pack.
+    pub fn versions_of(&self, name: &str) -> Result<Vec<&str>, NotInIndex> {
+        let entries = self.packs.get(name).ok_or_else(|| self.unknown(name))?;
+        Ok(entries.iter().map(|entry| &*entry.version).collect())
+    }
+
     /// The names of all packs, sorted.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.packs.keys().map(|name| &**name)

@@ -11,8 +11,8 @@ mod index;
 mod nodes;
 mod read;
 
-pub use fetch::Listed;
 pub(in crate::source) use fetch::{Indexes, fetch};
+pub use fetch::{Listed, archive, versions};
 pub use index::{Digest, Entry, Index, NotInIndex, resolve};
 pub use nodes::Unreadable;
 pub use read::{MAX_BYTES, MAX_ENTRIES, parse};
