@@ -64,6 +64,7 @@ mod behaviour {
     mod memory_budget;
     mod multi_rights;
     mod name_claims;
+    mod oci_commands;
     mod oci_source;
     mod own_crd;
     mod ownership;

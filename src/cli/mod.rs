@@ -57,6 +57,9 @@ enum Command {
     Lint(Box<packs::lint::Args>),
     /// Write a pack directory as a deterministic archive.
     Package(packs::package::Args),
+    Push(Box<packs::push::Args>),
+    Pull(Box<packs::pull::Args>),
+    Show(packs::show::Args),
     /// Print the manifests of a pack, the same bytes that the operator would apply.
     Render(packs::render::Command),
     /// Print what an operation with a pack does, in its order: hooks, waves, waits.
@@ -116,6 +119,9 @@ impl Cli {
             Command::Init(args) => packs::init::run(args),
             Command::Lint(args) => packs::lint::run(*args),
             Command::Package(args) => packs::package::run(args),
+            Command::Push(args) => packs::push::run(*args),
+            Command::Pull(args) => packs::pull::run(*args),
+            Command::Show(args) => packs::show::run(args),
             Command::Render(args) => packs::render::run(args),
             Command::Plan(args) => plan::run(*args),
             Command::List(args) => releases::list::run(args),

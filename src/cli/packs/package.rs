@@ -1,7 +1,7 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::pack::{Limits, write_archive};
+use crate::pack::{Limits, Pack, write_archive};
 use crate::source;
 
 #[derive(Debug, clap::Args)]
@@ -29,13 +29,19 @@ pub(in crate::cli) fn run(args: Args) -> ExitCode {
 }
 
 fn package(args: &Args) -> Result<String, (u8, String)> {
-    let limits = Limits::default();
-    let what = format!("pack {}", args.dir.display());
-    let files = source::path::files(&args.dir, &what, &limits).map_err(super::render::source_failure)?;
-    let findings = |error: crate::pack::Error| (1, format!("{what}: {error}"));
-    let bytes = write_archive(&files).map_err(findings)?;
-    let pack = crate::pack::read_archive(&bytes, &limits).map_err(findings)?;
+    let (bytes, pack) = packed(&args.dir)?;
     std::fs::write(&args.output, bytes)
         .map_err(|error| (2, format!("{} cannot be written: {error}", args.output.display())))?;
     Ok(pack.digest)
+}
+
+/// The archive of a directory, and the pack in it.
+pub(super) fn packed(dir: &Path) -> Result<(Vec<u8>, Pack), (u8, String)> {
+    let limits = Limits::default();
+    let what = format!("pack {}", dir.display());
+    let files = source::path::files(dir, &what, &limits).map_err(super::render::source_failure)?;
+    let findings = |error: crate::pack::Error| (1, format!("{what}: {error}"));
+    let bytes = write_archive(&files).map_err(findings)?;
+    let pack = crate::pack::read_archive(&bytes, &limits).map_err(findings)?;
+    Ok((bytes, pack))
 }
