@@ -357,3 +357,70 @@ async fn a_repository_is_listed_and_pulled_from() {
     place.refused(2, &["pull", "oci://r/web", "--repository", &url]);
     place.refused(2, &["pull", "web"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pack_of_a_registry_is_rendered_checked_and_planned_as_a_directory_is() {
+    let h = harness("oci-tried").await;
+    let options = Options { auth: Auth::Basic, tls: true, ..Options::default() };
+    let (registry, place) = (Registry::start(options).await, Place::new("oci-tried"));
+    let (repository, ca) = (format!("oci://{}/web", registry.address), place.path("ca.pem"));
+    fs::write(&ca, registry.ca.clone().unwrap()).unwrap();
+    let (old, new) = (place.pack("1.0.0", "blue"), place.pack("1.1.0", "green"));
+    let trusted = ["--ca-file", &ca];
+    let said = place.refused(2, &with(&["render", &repository], &trusted));
+    assert!(said.contains("docker login"), "{said}");
+    place.logs_in(&json!({"auths": {registry.address.to_string(): login()}}));
+    for pack in [&old, &new] {
+        place.done(&with(&["push", pack, &repository], &trusted));
+    }
+    let of_registry = place.done(&with(&["render", &repository], &trusted));
+    assert_eq!(of_registry, place.done(&["render", &new]), "the newest version");
+    let tagged = format!("{repository}:1.0.0");
+    assert_eq!(place.done(&with(&["render", &tagged], &trusted)), place.done(&["render", &old]));
+    place.done(&with(&["lint", &tagged], &trusted));
+    assert_eq!(place.done(&with(&["plan", &tagged], &trusted)), place.done(&["plan", &old]));
+    let cluster = ["--against-cluster", "--namespace", &h.namespace, "--kubeconfig"];
+    let kubeconfig = h.control_plane.kubeconfig.to_str().unwrap();
+    let told = place.done(&with(&with(&["plan", &tagged], &trusted), &with(&cluster, &[kubeconfig])));
+    assert!(told.contains("ConfigMap"), "{told}");
+
+    let pinned = with(&["render", &repository, "--version", "~1.0"], &trusted);
+    assert_eq!(place.done(&pinned), place.done(&["render", &old]));
+    // A repository, and the archive itself.
+    let server = HttpServer::start().await;
+    place.done(&["package", &old, "-o", &place.path("web.tgz")]);
+    let archive = fs::read(place.path("web.tgz")).unwrap();
+    let index = json!({"apiVersion": "v1", "entries": {"web": [{"name": "web", "version": "1.0.0", "urls": ["web.tgz"],
+        "digest": cache::digest(&archive).trim_start_matches("sha256:")}]}});
+    server.serve("/index.yaml", Route::File(index.to_string().into_bytes()));
+    server.serve("/web.tgz", Route::File(archive));
+    let (url, file) = (server.url("/"), server.url("/web.tgz"));
+    for named in [&["render", "web", "--repository", &url, "--version", "1.x"][..], &["render", &file]] {
+        assert_eq!(place.done(named), place.done(&["render", &old]), "{named:?}");
+    }
+    for wrong in [
+        &["render", &old, "--version", "1.x"][..],
+        &["render", &tagged, "--version", "1.x"],
+        &["render", "web/x", "--repository", &url],
+        &["render", "https://"],
+    ] {
+        place.refused(2, wrong);
+    }
+
+    // What is there and is no pack is a finding of `lint`.
+    let layer = ("application/vnd.sherpack.pack.v1.tar+gzip".to_owned(), b"\x1f\x8b no pack".to_vec());
+    let config = "application/vnd.sherpack.pack.config.v1+json".to_owned();
+    let broken = Artifact {
+        config_media_type: config,
+        config: b"{}".to_vec(),
+        layers: vec![layer],
+        ..Artifact::default()
+    };
+    registry.push("web", "broken", &broken).await;
+    let broken = format!("{repository}:broken");
+    let found = place.run(&with(&["lint", &broken], &trusted));
+    assert_eq!(found.status.code(), Some(1), "{found:?}");
+    assert!(String::from_utf8(found.stdout).unwrap().contains("PackNotAnArchive"));
+    place.refused(1, &with(&["render", &broken], &trusted));
+    place.refused(1, &with(&["plan", &format!("{repository}:nowhere")], &trusted));
+}

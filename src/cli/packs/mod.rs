@@ -5,6 +5,6 @@ pub(super) mod lint;
 pub(super) mod package;
 pub(super) mod pull;
 pub(super) mod push;
-mod remote;
+pub(super) mod remote;
 pub(super) mod render;
 pub(super) mod show;

@@ -5,15 +5,10 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::remote::{Origin, Place, client, failure};
-use crate::api::is_digest;
-use crate::cli::cluster::on_runtime;
+use super::remote::Origin;
+use super::remote::named::fetched;
 use crate::cli::output::answer::{Answer, Failure, finish, story};
 use crate::pack::{Files, Limits, Pack, read_archive, shown};
-use crate::source::http::{Timing, Url};
-use crate::source::oci::{Reference, Wanted, archive, is_tag};
-use crate::source::repository::{self, Listed};
-use crate::source::versions;
 
 /// Write a pack of a registry or repository to NAME-VERSION.tgz, and print the path.
 ///
@@ -48,10 +43,7 @@ pub(in crate::cli) fn run(args: Args) -> ExitCode {
 }
 
 fn pull(args: &Args) -> Result<Answer, Failure> {
-    let (bytes, what) = match args.origin.place()? {
-        Place::Oci(reference) => of_registry(args, &reference)?,
-        Place::Listed(repository, name) => of_repository(args, repository, name)?,
-    };
+    let (bytes, what) = fetched(args.origin.place()?, args.wanted.as_deref(), &args.origin.reach)?;
     let pack = read_archive(&bytes, &Limits::default())
         .map_err(|error| Failure::finding(format!("{what}: {error}; nothing was written")))?;
     let name = &pack.metadata.name;
@@ -66,50 +58,6 @@ fn pull(args: &Args) -> Result<Answer, Failure> {
     };
     story(&format!("pulled {what}"));
     Ok(format!("{}\n", path.display()).into())
-}
-
-/// The archive, and what it is called in messages.
-fn of_registry(args: &Args, reference: &Reference) -> Result<(Vec<u8>, String), Failure> {
-    let reach = &args.origin.reach;
-    let artifact = reference.artifact(wanted(reference, args.wanted.as_deref())?, reach.is_plain())?;
-    let credentials = reach.login(&artifact)?;
-    let pulled = on_runtime(async {
-        let client = client(Timing::default());
-        archive(&client, &artifact, &credentials)
-            .await
-            .map_err(|error| failure(error, Some(&artifact), &credentials))
-    })?;
-    Ok((pulled.bytes, format!("{}@{}", reference.repository, pulled.digest)))
-}
-
-fn of_repository(args: &Args, repository: Url, name: String) -> Result<(Vec<u8>, String), Failure> {
-    if let Some(range) = &args.wanted {
-        versions::check(range).map_err(|why| format!("--version: {why}"))?;
-    }
-    let credentials = args.origin.reach.credentials()?;
-    let listed = Listed { repository, name, range: args.wanted.clone(), pass_credentials: false };
-    let bytes = on_runtime(async {
-        let client = client(Timing::default());
-        repository::archive(&client, &listed, &credentials)
-            .await
-            .map_err(|error| failure(error, None, &credentials))
-    })?;
-    Ok((bytes, listed.to_string()))
-}
-
-/// What a reference without tag and digest stands for.
-fn wanted(reference: &Reference, version: Option<&str>) -> Result<Wanted, Failure> {
-    let Some(version) = version else { return Ok(Wanted::Range("*".to_owned())) };
-    if reference.tag.is_some() || reference.digest.is_some() {
-        return Err("the reference names a tag or a digest already: leave out --version".to_owned().into());
-    }
-    let digest = version.strip_prefix('@').unwrap_or(version);
-    match versions::check(version) {
-        _ if is_digest(digest) => Ok(Wanted::Digest(digest.to_owned())),
-        Ok(()) => Ok(Wanted::Range(version.to_owned())),
-        Err(_) if is_tag(version) => Ok(Wanted::Tag(version.to_owned())),
-        Err(why) => Err(format!("--version: {why}; or name a tag or a digest").into()),
-    }
 }
 
 /// Writes a file as a whole or not at all.
@@ -191,29 +139,4 @@ fn cannot(path: &Path, error: &std::io::Error) -> Failure {
         _ => error,
     };
     format!("{name} cannot be written: {why}").into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_is_a_range_a_tag_or_a_digest() {
-        let bare = Reference::parse("oci://r/a").unwrap();
-        let digest = format!("sha256:{}", "0".repeat(64));
-        for (version, expected) in [
-            ("1.x", Wanted::Range("1.x".to_owned())),
-            ("1.0.0", Wanted::Range("1.0.0".to_owned())),
-            ("latest", Wanted::Tag("latest".to_owned())),
-            ("1.0.0_a", Wanted::Tag("1.0.0_a".to_owned())),
-            (&digest, Wanted::Digest(digest.clone())),
-            (&format!("@{digest}"), Wanted::Digest(digest.clone())),
-        ] {
-            assert_eq!(wanted(&bare, Some(version)), Ok(expected), "{version}");
-        }
-        assert_eq!(wanted(&bare, None), Ok(Wanted::Range("*".to_owned())));
-        assert_eq!(wanted(&bare, Some("not a tag")).unwrap_err().code, 2);
-        let tagged = Reference::parse("oci://r/a:1").unwrap();
-        assert!(wanted(&tagged, Some("1")).unwrap_err().message.contains("leave out"));
-    }
 }

@@ -6,11 +6,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::remote::named::{self, Elsewhere, Unread};
+use crate::cli::output::answer::Failure;
 use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::render::{
     self, Capabilities, Input, Lookup, NoCluster, Rendered, Secrets, Source, Stop, render,
 };
-use crate::pack::{self, Limits, Pack, values};
+use crate::pack::{self, Pack, values};
 use crate::plan;
 use crate::source;
 
@@ -42,7 +44,8 @@ const API_VERSIONS: [&str; 20] = [
 
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Pack: a directory with Pack.yaml, or an archive.
+    /// Pack: a directory with Pack.yaml, an archive, its http:// or https:// URL, oci://HOST/PATH of a registry, also with :TAG or
+    /// @DIGEST behind it, or with --repository its name there.
     pub(in crate::cli) pack: PathBuf,
     /// Name of the release; default: the name of the pack.
     #[arg(long)]
@@ -70,6 +73,8 @@ pub(in crate::cli) struct Args {
     /// API group version that the templates see, beside those of every cluster; may be repeated.
     #[arg(long = "api-version", value_name = "GROUP/VERSION")]
     api_versions: Vec<String>,
+    #[command(flatten)]
+    from: Elsewhere,
 }
 
 /// `render`.
@@ -105,8 +110,10 @@ pub(in crate::cli) fn run(command: Command) -> ExitCode {
 
 /// The exit code is 1 when the pack or the values are at fault, 2 for usage and IO.
 pub(in crate::cli) fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
-    let what = format!("pack {}", args.pack.display());
-    let pack = source::path::read(&args.pack, &what, &Limits::default()).map_err(source_failure)?;
+    let pack = args.read().map_err(|unread| {
+        let Failure { code, message } = unread.into();
+        (code, message)
+    })?;
     let values = read_values(args)?;
     let mut rendered = render_with(args, &pack, &values).map_err(|error| (1, shown(&error)))?;
     for document in &mut rendered.objects {
@@ -116,6 +123,11 @@ pub(in crate::cli) fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, Stri
 }
 
 impl Args {
+    /// The pack. Blocks, and has a runtime of its own where a registry is asked.
+    pub(in crate::cli) fn read(&self) -> Result<Pack, Unread> {
+        named::read(&self.pack, &self.from)
+    }
+
     /// Namespace of the release.
     pub(in crate::cli) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or("default")

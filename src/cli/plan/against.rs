@@ -21,25 +21,20 @@ use crate::crd::Evidence;
 use crate::crd::text::Colour;
 use crate::manifest::is_definition;
 use crate::manifest::{self, Defined, InventoryEntry, Object, ObjectId, defining, order};
-use crate::pack::Limits;
+use crate::pack::Pack;
 use crate::pack::render::Rendered;
 use crate::plan::definitions::Author;
 use crate::plan::definitions::course::{Live, Rules};
 use crate::plan::{self, Marks, Occasion, Parts};
 use crate::reconcile::{self, Seen};
-use crate::source;
 
 /// Questions in flight.
 const PARALLEL: usize = 8;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Exit code 0 when it could go on, 1 when something is refused or stopped, 2 for usage and IO.
-pub(super) async fn answer(mut args: Args) -> Result<Answer, Failure> {
-    let failure = |(code, message)| Failure { code, message };
-    let what = format!("pack {}", args.render.pack.display());
-    let pack = source::path::read(&args.render.pack, &what, &Limits::default());
-    let pack = pack.map_err(render::source_failure).map_err(failure)?;
-    let values = render::read_values(&args.render).map_err(failure)?;
+pub(super) async fn answer(mut args: Args, pack: Pack) -> Result<Answer, Failure> {
+    let values = render::read_values(&args.render).map_err(|(code, message)| Failure { code, message })?;
     let (client, default_namespace) = args.connection.open().await?;
     let key = (
         args.render.namespace.clone().unwrap_or(default_namespace),

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::cluster::{Connection, on_runtime};
 use super::crds::diff::Strategy;
-use super::output::answer::finish;
+use super::output::answer::{Failure, finish};
 use super::{packs::render, releases::pending_holder};
 use crate::cluster::Meta;
 use crate::manifest::{InventoryEntry, Object};
@@ -87,7 +87,9 @@ pub(super) fn run(args: Args) -> ExitCode {
         return finish(on_runtime(uninstall::answer(&args)));
     }
     if args.against_cluster {
-        return finish(on_runtime(against::answer(args)));
+        // The registry is asked before there is a runtime that waits for the cluster.
+        let pack = args.render.read().map_err(Failure::from);
+        return finish(pack.and_then(|pack| on_runtime(against::answer(args, pack))));
     }
     let shown = match shown(&args) {
         Ok(shown) => shown,

@@ -90,7 +90,17 @@ impl<'a> Pull<'a> {
         tokens: &'a Tokens,
     ) -> Self {
         let (namespace, id) = ("", "");
-        Self { client, namespace, artifact, credentials, keys: None, tokens, id, authorization: None, inside: false }
+        Self {
+            client,
+            namespace,
+            artifact,
+            credentials,
+            keys: None,
+            tokens,
+            id,
+            authorization: None,
+            inside: false,
+        }
     }
 
     pub(super) fn call<'c>(&self, url: &'c Url) -> Call<'c>

@@ -10,13 +10,14 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::remote::named::Unread;
 use super::render;
 use crate::api::{names, reasons};
+use crate::cli::output::answer::Failure;
 use crate::manifest::{self, Object};
 use crate::pack::render::{Error, Rendered};
-use crate::pack::{self, Limits, Pack};
+use crate::pack::{self, Pack};
 use crate::plan::{self, Occasion};
-use crate::source;
 
 /// Findings of one kind that are looked for. A pack with more mistakes has a reason.
 const MANY: usize = 50;
@@ -118,12 +119,11 @@ fn table(findings: &[Finding]) -> String {
 }
 
 fn lint(args: &render::Args) -> Result<Vec<Finding>, String> {
-    let what = format!("pack {}", args.pack.display());
     let values = render::read_values(args).map_err(|(_, message)| message)?;
-    let mut pack = match source::path::read(&args.pack, &what, &Limits::default()) {
+    let mut pack = match args.read() {
         Ok(pack) => pack,
-        Err(source::Error::Pack { error, .. }) => return Ok(vec![of_pack(&error)]),
-        Err(error) => return Err(error.to_string()),
+        Err(Unread::NoPack(_, error)) => return Ok(vec![of_pack(&error)]),
+        Err(Unread::Failed(Failure { message, .. })) => return Err(message),
     };
     let mut findings = Vec::new();
     warnings(&pack, "", &mut findings);

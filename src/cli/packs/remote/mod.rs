@@ -1,6 +1,7 @@
 //! Registries and repositories, as the user of a command reaches them: any address, with what `docker login` has stored.
 
 mod login;
+pub(in crate::cli) mod named;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ use crate::source::oci::{Artifact, Reference};
 const CERTIFICATES: u64 = 1 << 20;
 
 /// How a server is spoken to.
-#[derive(Debug, clap::Args)]
-pub(super) struct Reach {
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct Reach {
     /// Speak HTTP without TLS to the registry, as with `insecure` of `spec.pack.oci`
     #[arg(long)]
     plain_http: bool,
@@ -54,25 +55,28 @@ pub(super) enum Place {
 
 impl Origin {
     pub(super) fn place(&self) -> Result<Place, Failure> {
-        let Some(url) = &self.repository else {
-            let wrong = |why: String| format!("`{}`: {why}", shown(&self.reference));
-            return Ok(Place::Oci(Reference::parse(&self.reference).map_err(wrong)?));
-        };
-        if self.reach.plain_http {
-            return Err("--plain-http is for registries: begin the URL of --repository with http://"
-                .to_owned()
-                .into());
-        }
-        if self.reference.is_empty() || self.reference.contains(['/', ':']) {
-            let message = format!(
-                "`{}` is no name of a pack, which stands before --repository",
-                shown(&self.reference)
-            );
-            return Err(message.into());
-        }
-        let url = Url::parse(url).map_err(|why| format!("--repository: {why}"))?;
-        Ok(Place::Listed(url, self.reference.clone()))
+        place(&self.reference, self.repository.as_deref(), &self.reach)
     }
+}
+
+/// Where the pack is that a user names so: with a repository by its name, else by its reference.
+fn place(reference: &str, repository: Option<&str>, reach: &Reach) -> Result<Place, Failure> {
+    let Some(url) = repository else {
+        let wrong = |why: String| format!("`{}`: {why}", shown(reference));
+        return Ok(Place::Oci(Reference::parse(reference).map_err(wrong)?));
+    };
+    if reach.plain_http {
+        return Err("--plain-http is for registries: begin the URL of --repository with http://"
+            .to_owned()
+            .into());
+    }
+    if reference.is_empty() || reference.contains(['/', ':']) {
+        let message =
+            format!("`{}` is no name of a pack, which stands before --repository", shown(reference));
+        return Err(message.into());
+    }
+    let url = Url::parse(url).map_err(|why| format!("--repository: {why}"))?;
+    Ok(Place::Listed(url, reference.to_owned()))
 }
 
 impl Reach {
