@@ -22,6 +22,8 @@ mod behaviour {
     mod definitions_ladder;
     mod definitions_wishes;
     mod deletion;
+    mod dependencies;
+    mod dependency_commands;
     mod depends_on;
     mod deploy;
     mod diff;

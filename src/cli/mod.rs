@@ -56,6 +56,8 @@ enum Command {
     /// Say what is wrong with a pack, without a cluster.
     Lint(Box<packs::lint::Args>),
     /// Write a pack directory as a deterministic archive.
+    #[command(visible_alias = "dep")]
+    Dependency(Box<packs::dependency::Args>),
     Package(packs::package::Args),
     Push(Box<packs::push::Args>),
     Pull(Box<packs::pull::Args>),
@@ -118,6 +120,7 @@ impl Cli {
             Command::CrdDiff(args) => crds::diff::run(args),
             Command::Init(args) => packs::init::run(args),
             Command::Lint(args) => packs::lint::run(*args),
+            Command::Dependency(args) => packs::dependency::run(*args),
             Command::Package(args) => packs::package::run(args),
             Command::Push(args) => packs::push::run(*args),
             Command::Pull(args) => packs::pull::run(*args),

@@ -161,6 +161,22 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// `Pack.lock` is of another `Pack.yaml`.
+    #[error(
+        "Pack.lock does not fit Pack.yaml for the dependency `{name}`: {message}; run `sherpack-operator dependency update`"
+    )]
+    DependencyLockStale {
+        /// Name or alias.
+        name: String,
+        /// Where the two differ.
+        message: String,
+    },
+    /// `Pack.lock` cannot be read.
+    #[error("Pack.lock cannot be used: {message}; write it anew with `sherpack-operator dependency update`")]
+    DependencyLockInvalid {
+        /// What is wrong with it.
+        message: String,
+    },
     /// A `--set` expression is malformed.
     #[error("cannot set `{expression}`: {why}")]
     Set {
@@ -206,6 +222,8 @@ impl Error {
             Self::SchemaReference { .. } => "SchemaReferenceRefused",
             Self::DependencyMissing { .. } => "DependencyMissing",
             Self::DependencyInvalid { .. } => "DependencyInvalid",
+            Self::DependencyLockStale { .. } => "DependencyLockStale",
+            Self::DependencyLockInvalid { .. } => "DependencyLockInvalid",
             Self::Values { .. } | Self::Set { .. } | Self::Violations { .. } => "ValuesInvalid",
             Self::ManifestMismatch { .. } => "ManifestMismatch",
         }

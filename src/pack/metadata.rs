@@ -81,8 +81,9 @@ pub struct Dependency {
     pub name: String,
     /// Range of its versions.
     pub version: String,
-    /// Where it comes from.
-    pub repository: String,
+    /// Where it comes from: `https://…`, `http://…` or `oci://…`. Unset: it is below `charts/`.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// Switched off when false. Default true.
     #[serde(default = "yes")]
     pub enabled: bool,

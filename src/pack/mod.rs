@@ -1,6 +1,6 @@
 //! A pack: templates, default values and metadata, read from bytes and held in memory.
 //!
-//! Owns the archive format and its limits, `Pack.yaml`, `MANIFEST`, the schema of the values, the packs below `charts/`, and
+//! Owns the archive format and its limits, `Pack.yaml`, `Pack.lock`, `MANIFEST`, the schema of the values, the packs below `charts/`, and
 //! what merging values means. [`render`] makes manifests of a pack.
 //! May import `api` and `manifest`. Pure: a pack is made from bytes, never from a path.
 //!
@@ -36,7 +36,7 @@ pub(crate) use metadata::SECTIONS;
 pub use metadata::{Dependency, Kind, Maintainer, Metadata, Resolve};
 pub use path::clean;
 pub use schema::Schema;
-pub use subpacks::Subpack;
+pub use subpacks::{Subpack, lock};
 
 use slot::Slot;
 

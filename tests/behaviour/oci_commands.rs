@@ -19,24 +19,24 @@ use crate::support::sourced::harness;
 const IMAGE: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// A directory of a test alone, with a directory for the docker config in it, and the commands that run there.
-struct Place {
-    directory: PathBuf,
+pub(super) struct Place {
+    pub(super) directory: PathBuf,
 }
 
 impl Place {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(directory.join("docker")).unwrap();
         Self { directory }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(super) fn path(&self, name: &str) -> String {
         self.directory.join(name).to_str().unwrap().to_owned()
     }
 
     /// Writes a pack and gives its directory.
-    fn pack(&self, version: &str, color: &str) -> String {
+    pub(super) fn pack(&self, version: &str, color: &str) -> String {
         let root = self.directory.join(format!("web-{version}-{color}"));
         fs::create_dir_all(root.join("templates")).unwrap();
         let definition = format!("apiVersion: sherpack/v1\nmetadata: {{name: web, version: {version}}}\n");
@@ -46,18 +46,18 @@ impl Place {
         root.to_str().unwrap().to_owned()
     }
 
-    fn logs_in(&self, config: &Value) {
+    pub(super) fn logs_in(&self, config: &Value) {
         fs::write(self.directory.join("docker/config.json"), config.to_string()).unwrap();
     }
 
     /// A program that can be run by its name.
-    fn program(&self, name: &str, script: &str) {
+    pub(super) fn program(&self, name: &str, script: &str) {
         let file = self.directory.join(name);
         fs::write(&file, script).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(super) fn run(&self, arguments: &[&str]) -> Output {
         let path = std::env::var("PATH").unwrap();
         Command::new(env!("CARGO_BIN_EXE_sherpack-operator"))
             .args(arguments)
@@ -70,14 +70,14 @@ impl Place {
     }
 
     /// What a command prints that succeeds, without the line break.
-    fn done(&self, arguments: &[&str]) -> String {
+    pub(super) fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", err(&output));
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
     /// What a command says that fails with this code.
-    fn refused(&self, code: i32, arguments: &[&str]) -> String {
+    pub(super) fn refused(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", err(&output));
         assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");

@@ -174,6 +174,8 @@ fn known(reason: &str) -> Option<(&'static str, Next)> {
         | "NonCrdInCrdsDir"
         | r::WAIT_FOR_INVALID
         | "DependencyInvalid"
+        | "DependencyLockInvalid"
+        | "DependencyLockStale"
         | "DependencyMissing"
         | "InvalidManifest"
         | "InvalidYaml"

@@ -1,6 +1,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::dependency::{self, Update};
+use super::remote::Reach;
+use crate::cli::output::answer::Failure;
 use crate::pack::{Limits, Pack, write_archive};
 use crate::source;
 
@@ -11,6 +14,11 @@ pub(in crate::cli) struct Args {
     /// Archive to write, such as web-1.0.0.tgz.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Run `dependency update` before.
+    #[arg(short = 'u', long)]
+    dependency_update: bool,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
@@ -29,7 +37,13 @@ pub(in crate::cli) fn run(args: Args) -> ExitCode {
 }
 
 fn package(args: &Args) -> Result<String, (u8, String)> {
+    let failed = |Failure { code, message }| (code, message);
+    if args.dependency_update {
+        let update = Update::of(args.dir.clone(), args.reach.clone());
+        dependency::update(&update).map_err(failed)?;
+    }
     let (bytes, pack) = packed(&args.dir)?;
+    dependency::check(&pack, &args.dir).map_err(failed)?;
     std::fs::write(&args.output, bytes)
         .map_err(|error| (2, format!("{} cannot be written: {error}", args.output.display())))?;
     Ok(pack.digest)

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::dependency;
 use super::package::packed;
 use super::remote::{Reach, client, failure};
 use super::render::source_failure;
@@ -89,7 +90,9 @@ fn timing() -> Timing {
 fn read(path: &Path) -> Result<(Vec<u8>, Pack), Failure> {
     let told = |(code, message)| Failure { code, message };
     if path.is_dir() {
-        return packed(path).map_err(told);
+        let (bytes, pack) = packed(path).map_err(told)?;
+        dependency::check(&pack, path)?;
+        return Ok((bytes, pack));
     }
     let (what, limits) = (format!("pack {}", path.display()), Limits::default());
     let bytes = source::path::archive(path, &what, &limits).map_err(source_failure).map_err(told)?;

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::remote::named::{self, Elsewhere, Unread};
+use super::remote::named::{self, Elsewhere};
+use super::remote::unread::Unread;
 use crate::cli::output::answer::Failure;
 use crate::manifest::{self, Object, group_of, yaml};
 use crate::pack::render::{
@@ -110,11 +111,11 @@ pub(in crate::cli) fn run(command: Command) -> ExitCode {
 
 /// The exit code is 1 when the pack or the values are at fault, 2 for usage and IO.
 pub(in crate::cli) fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, String)> {
-    let pack = args.read().map_err(|unread| {
+    let values = read_values(args)?;
+    let pack = args.read(&values).map_err(|unread| {
         let Failure { code, message } = unread.into();
         (code, message)
     })?;
-    let values = read_values(args)?;
     let mut rendered = render_with(args, &pack, &values).map_err(|error| (1, shown(&error)))?;
     for document in &mut rendered.objects {
         complete(document, args.namespace()).map_err(|error| (1, error.to_string()))?;
@@ -123,9 +124,9 @@ pub(in crate::cli) fn execute(args: &Args) -> Result<(Pack, Rendered), (u8, Stri
 }
 
 impl Args {
-    /// The pack. Blocks, and has a runtime of its own where a registry is asked.
-    pub(in crate::cli) fn read(&self) -> Result<Pack, Unread> {
-        named::read(&self.pack, &self.from)
+    /// The pack, with what these values switch on. Blocks, and has a runtime of its own where a registry is asked.
+    pub(in crate::cli) fn read(&self, values: &Value) -> Result<Pack, Unread> {
+        named::read(&self.pack, &self.from, values)
     }
 
     /// Namespace of the release.

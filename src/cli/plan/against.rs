@@ -33,8 +33,7 @@ const PARALLEL: usize = 8;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Exit code 0 when it could go on, 1 when something is refused or stopped, 2 for usage and IO.
-pub(super) async fn answer(mut args: Args, pack: Pack) -> Result<Answer, Failure> {
-    let values = render::read_values(&args.render).map_err(|(code, message)| Failure { code, message })?;
+pub(super) async fn answer(mut args: Args, pack: Pack, values: Value) -> Result<Answer, Failure> {
     let (client, default_namespace) = args.connection.open().await?;
     let key = (
         args.render.namespace.clone().unwrap_or(default_namespace),

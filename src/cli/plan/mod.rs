@@ -88,8 +88,9 @@ pub(super) fn run(args: Args) -> ExitCode {
     }
     if args.against_cluster {
         // The registry is asked before there is a runtime that waits for the cluster.
-        let pack = args.render.read().map_err(Failure::from);
-        return finish(pack.and_then(|pack| on_runtime(against::answer(args, pack))));
+        let values = render::read_values(&args.render).map_err(|(code, message)| Failure { code, message });
+        let read = values.and_then(|values| Ok((args.render.read(&values)?, values)));
+        return finish(read.and_then(|(pack, values)| on_runtime(against::answer(args, pack, values))));
     }
     let shown = match shown(&args) {
         Ok(shown) => shown,

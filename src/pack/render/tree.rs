@@ -232,28 +232,15 @@ fn fits_cluster(pack: &Pack, input: &Input<'_>, place: &Place) -> Result<(), Err
     Err(Error::KubeVersion { pack: pack.metadata.name.clone(), range: range.clone(), found: found.clone() })
 }
 
-/// The values of the pack around that a pack inside gets: its section, and `global` unless the section has its own.
+/// The values of the pack around that a pack inside gets.
 fn section(around: &Value, name: &str, place: &Place) -> Result<Value, Error> {
-    let mut section = match around.get(name) {
-        None | Some(Value::Null) => Map::new(),
-        Some(Value::Object(section)) => section.clone(),
-        Some(_) => {
-            return Err(pack::Error::Values {
-                file: "values".to_owned(),
-                message: format!(
-                    "`{}{name}` is not an object: it holds the values of the pack {}charts/{name}",
-                    place.values, place.files
-                ),
-            }
-            .into());
-        }
-    };
-    if let Some(global) = around.get("global")
-        && !section.contains_key("global")
-    {
-        section.insert("global".to_owned(), global.clone());
-    }
-    Ok(Value::Object(section))
+    subpacks::section(around, name).ok_or_else(|| {
+        let message = format!(
+            "`{}{name}` is not an object: it holds the values of the pack {}charts/{name}",
+            place.values, place.files
+        );
+        pack::Error::Values { file: "values".to_owned(), message }.into()
+    })
 }
 
 fn nested(error: pack::Error, place: &Place) -> Error {

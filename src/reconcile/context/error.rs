@@ -109,6 +109,9 @@ pub enum Error {
     /// What the fetcher says; it tries again by itself.
     #[error(transparent)]
     Fetch(source::Error),
+    /// The same for a pack that the pack depends on.
+    #[error("the dependency {name}: {error}")]
+    Dependency { name: String, error: source::Error },
     #[error("the {reference} of {field} does not exist: create it, or correct the name")]
     CredentialsNotFound { reference: Reference, field: &'static str },
     #[error("the {reference} of {field} cannot be read: {message}")]
@@ -143,7 +146,7 @@ impl Error {
         match self {
             Self::Cluster(error) => error.class(),
             Self::Storage(error) => error.class(),
-            Self::Source(error) | Self::Fetch(error) => error.class(),
+            Self::Source(error) | Self::Fetch(error) | Self::Dependency { error, .. } => error.class(),
             Self::Render(error) => error.class(),
             Self::Manifest(error) => error.class(),
             Self::Plan(error) => error.class(),
@@ -195,7 +198,7 @@ impl Error {
         match self {
             Self::Cluster(error) => error.reason(),
             Self::Storage(error) => error.reason(),
-            Self::Source(error) | Self::Fetch(error) => error.reason(),
+            Self::Source(error) | Self::Fetch(error) | Self::Dependency { error, .. } => error.reason(),
             Self::Render(error) => error.reason(),
             Self::Manifest(error) => error.reason(),
             Self::Plan(error) => error.reason(),
@@ -286,7 +289,14 @@ impl Error {
     /// What is waited for wakes the release: there is no need to come back.
     #[must_use]
     pub(in crate::reconcile) fn wakes(&self) -> bool {
-        matches!(self, Self::Fetching { .. } | Self::Walking { .. } | Self::Queued { .. } | Self::Fetch(_))
+        matches!(
+            self,
+            Self::Fetching { .. }
+                | Self::Walking { .. }
+                | Self::Queued { .. }
+                | Self::Fetch(_)
+                | Self::Dependency { .. }
+        )
     }
 }
 

@@ -80,7 +80,8 @@ impl Inputs<'_> {
         let layers = self.layers(asked).await?;
         let user = user_values(&layers)?;
         // A null may be there to remove a default of a pack inside, so it is an input too.
-        let lay = if pack.subpacks.is_empty() { pack::values::merge } else { pack::values::overlay };
+        let alone = pack.subpacks.is_empty() && !pack.files.contains_key(pack::lock::FILE);
+        let lay = if alone { pack::values::merge } else { pack::values::overlay };
         let values = lay(pack.values.clone(), user.clone());
         let mut inputs = json!({
             "pack": pack.digest,

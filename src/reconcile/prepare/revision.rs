@@ -51,12 +51,14 @@ impl Prepare<'_> {
         start_over: bool,
     ) -> Result<Prepared, Error> {
         self.claim()?;
+        // Before it waits for a turn: fetching takes none.
+        let pack = self.completed(wanted).await?;
         // Before anything is read for it.
         let turn = self.turn().await?;
         let past = self.records.past(revision, start_over).await?;
         let kept = past.private.as_ref().map_or_else(Secrets::new, |private| private.secrets.clone());
         let Laid { rendered, documents, candidates } =
-            self.render(wanted, action, revision, kept, turn).await?;
+            self.render((pack, &wanted.user), action, revision, kept, turn).await?;
         self.secrets.rendered(revision, &rendered.secrets, &documents);
         let known = past.private.as_ref().filter(|_| !start_over);
         let owner_uid =
@@ -171,16 +173,21 @@ impl Prepare<'_> {
         note.map(|note| (names::DESCRIPTION.to_owned(), note)).into_iter().collect()
     }
 
+    /// The pack with what it depends on.
+    async fn completed(&self, wanted: &Wanted) -> Result<Arc<Pack>, Error> {
+        let scope = self.records.scope;
+        scope.ctx.completed((&wanted.pack, &wanted.user), scope.settings, scope.cluster, scope.key).await
+    }
+
     async fn render(
         &mut self,
-        wanted: &Wanted,
+        (pack, user): (Arc<Pack>, &Value),
         action: Action,
         revision: u32,
         kept: Secrets,
         turn: Turn,
     ) -> Result<Laid, Error> {
-        let pack = Arc::clone(&wanted.pack);
-        let values = wanted.user.clone();
+        let values = user.clone();
         let capabilities = Arc::clone(&self.records.scope.ctx.capabilities);
         let (name, namespace) = (
             self.records.scope.settings.release_name.clone(),

@@ -4,7 +4,7 @@
 //! The retries of a source that fails are made here, with a growing wait, as long as a release uses it. A release that
 //! asks is answered at once with what is known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,8 @@ pub(super) struct Inner {
 struct State {
     sources: HashMap<SourceId, Entry>,
     by_release: HashMap<ReleaseKey, SourceId>,
+    /// What the packs of releases depend on.
+    pinned: HashMap<ReleaseKey, HashSet<SourceId>>,
     /// Tells an entry from another one that was made for the same source later.
     made: u64,
 }
@@ -108,13 +110,28 @@ impl Fetcher {
     ///
     /// From now on the release uses this source and no other, and is woken when something of it changes.
     pub async fn look(&self, id: &SourceId, access: &Access, ask: &Ask<'_>) -> Look {
+        self.load(id, access).await;
+        self.inner.lock().moves(ask.release, Some(id));
+        self.ask(id, access, ask)
+    }
+
+    /// The same for a source that the release has pinned.
+    pub async fn look_pinned(&self, id: &SourceId, access: &Access, ask: &Ask<'_>) -> Look {
+        self.load(id, access).await;
+        self.ask(id, access, ask)
+    }
+
+    /// What earlier processes have left of it.
+    async fn load(&self, id: &SourceId, access: &Access) {
         if !self.inner.lock().sources.contains_key(id) {
             let (cache, text) = (self.cache(), id.text());
             let known = tokio::task::spawn_blocking(move || cache.source(&text)).await.unwrap_or_default();
             self.inner.lock().enter(id, access, known);
         }
+    }
+
+    fn ask(&self, id: &SourceId, access: &Access, ask: &Ask<'_>) -> Look {
         let mut state = self.inner.lock();
-        state.moves(ask.release, Some(id));
         // Its last user may have left meanwhile.
         state.enter(id, access, Known::default());
         let Some(entry) = state.sources.get_mut(id) else { return Look::Fetching { since: Instant::now() } };
@@ -130,8 +147,20 @@ impl Fetcher {
         }
     }
 
+    /// From now on the pack of the release needs these besides, and no others.
+    pub fn pin(&self, release: &ReleaseKey, ids: HashSet<SourceId>) {
+        self.inner.lock().pin(release, ids);
+    }
+
     /// The release uses no source any more.
     pub fn leave(&self, release: &ReleaseKey) {
+        let mut state = self.inner.lock();
+        state.moves(release, None);
+        state.pin(release, HashSet::new());
+    }
+
+    /// The pack of the release comes from no source. What it depends on may.
+    pub fn leave_source(&self, release: &ReleaseKey) {
         self.inner.lock().moves(release, None);
     }
 
@@ -185,13 +214,31 @@ impl State {
             None => self.by_release.remove(release),
         };
         let Some(before) = before.filter(|before| Some(before) != id) else { return };
-        let Some(entry) = self.sources.get_mut(&before) else { return };
+        if self.pinned.get(release).is_none_or(|pinned| !pinned.contains(&before)) {
+            self.leaves(release, &before);
+        }
+    }
+
+    fn pin(&mut self, release: &ReleaseKey, ids: HashSet<SourceId>) {
+        let of = self.by_release.get(release).cloned();
+        let now = if ids.is_empty() {
+            self.pinned.remove(release)
+        } else {
+            self.pinned.insert(release.clone(), ids.clone())
+        };
+        for gone in now.into_iter().flatten().filter(|id| !ids.contains(id) && of.as_ref() != Some(id)) {
+            self.leaves(release, &gone);
+        }
+    }
+
+    fn leaves(&mut self, release: &ReleaseKey, before: &SourceId) {
+        let Some(entry) = self.sources.get_mut(before) else { return };
         entry.source.users.remove(release);
         if entry.source.users.is_empty() {
             if let Some(task) = &entry.task {
                 task.now.notify_one();
             }
-            self.sources.remove(&before);
+            self.sources.remove(before);
         }
     }
 }

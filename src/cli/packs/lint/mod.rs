@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::remote::named::Unread;
+use super::remote::unread::Unread;
 use super::render;
 use crate::api::{names, reasons};
 use crate::cli::output::answer::Failure;
@@ -120,7 +120,7 @@ fn table(findings: &[Finding]) -> String {
 
 fn lint(args: &render::Args) -> Result<Vec<Finding>, String> {
     let values = render::read_values(args).map_err(|(_, message)| message)?;
-    let mut pack = match args.read() {
+    let mut pack = match args.read(&values) {
         Ok(pack) => pack,
         Err(Unread::NoPack(_, error)) => return Ok(vec![of_pack(&error)]),
         Err(Unread::Failed(Failure { message, .. })) => return Err(message),

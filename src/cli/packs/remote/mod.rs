@@ -1,7 +1,9 @@
 //! Registries and repositories, as the user of a command reaches them: any address, with what `docker login` has stored.
 
+pub(in crate::cli::packs) mod locked;
 mod login;
 pub(in crate::cli) mod named;
+pub(in crate::cli) mod unread;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,11 +2,15 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
+use super::locked::completed;
+use super::unread::Unread;
 use super::{Place, Reach, client, failure, place, shown};
 use crate::api::is_digest;
 use crate::cli::cluster::on_runtime;
 use crate::cli::output::answer::{Failure, story};
-use crate::pack::{self, Limits, Pack, read_archive};
+use crate::pack::{Limits, Pack, read_archive};
 use crate::source;
 use crate::source::http::{Answer, Timing, Url, Validators};
 use crate::source::oci::{self, Reference, Wanted, is_tag};
@@ -29,26 +33,13 @@ pub(in crate::cli) struct Elsewhere {
     reach: Reach,
 }
 
-/// Why there is no pack.
-#[derive(Debug)]
-pub(in crate::cli) enum Unread {
-    /// What is there is none: its name in messages, and why.
-    NoPack(String, pack::Error),
-    /// It cannot be had.
-    Failed(Failure),
+/// Reads the pack that an argument names, with what it depends on and these values switch on. Blocks, also on the network.
+pub(in crate::cli) fn read(pack: &Path, from: &Elsewhere, user: &Value) -> Result<Pack, Unread> {
+    let what = format!("pack {}", pack.display());
+    completed(alone(pack, from)?, &what, user, &from.reach)
 }
 
-impl From<Unread> for Failure {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::NoPack(what, error) => Self::finding(format!("{what}: {error}")),
-            Unread::Failed(failure) => failure,
-        }
-    }
-}
-
-/// Reads the pack that an argument names. Blocks, also on the network.
-pub(in crate::cli) fn read(pack: &Path, from: &Elsewhere) -> Result<Pack, Unread> {
+fn alone(pack: &Path, from: &Elsewhere) -> Result<Pack, Unread> {
     let limits = Limits::default();
     let text = pack.to_str().unwrap_or_default();
     let fetched = if from.repository.is_some() || text.starts_with("oci://") {

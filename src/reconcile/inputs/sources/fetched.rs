@@ -63,7 +63,7 @@ pub(super) async fn look_up(from: Fetched<'_>, using: &LookUp<'_>) -> Result<Loo
 }
 
 /// The pack in an archive that the fetcher has; `None`: it has it no more.
-async fn pack(
+pub(super) async fn pack(
     id: &SourceId,
     archive: &str,
     below: Option<&str>,

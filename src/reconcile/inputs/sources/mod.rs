@@ -7,7 +7,9 @@
 mod artifact;
 mod credentials;
 mod fetched;
+mod host;
 mod http;
+mod locked;
 mod object;
 mod oci;
 mod path;
@@ -49,6 +51,11 @@ pub(in crate::reconcile) trait Source: Send + Sync {
         false
     }
 
+    /// The host that it is on, for what its pack depends on.
+    fn host(&self) -> Option<Host<'_>> {
+        None
+    }
+
     /// The pack. What it refers to is watched already.
     ///
     /// # Errors
@@ -56,6 +63,7 @@ pub(in crate::reconcile) trait Source: Send + Sync {
     fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>>;
 }
 
+use host::Host;
 pub(in crate::reconcile::inputs) use signers::reference as signers;
 
 /// One line for each source.
@@ -135,7 +143,7 @@ impl Context {
         let Settings { pack: from, signatures, .. } = settings;
         let source = source(from);
         if !source.uses_fetcher() {
-            self.fetcher.leave(key);
+            self.fetcher.leave_source(key);
         }
         let Self { packs, references, fetcher, pack_dir, .. } = self;
         let pack_dir = pack_dir.as_deref();

@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 
 use super::credentials;
 use super::fetched::{self, Fetched};
+use super::host::{Host, Server};
 use super::{LookUp, LookedUp, Source};
 use crate::api::sources::FromHttp;
 use crate::cluster::Reference;
@@ -12,6 +13,8 @@ use crate::reconcile::Error;
 use crate::source;
 use crate::source::fetch::Location;
 use crate::source::http::{Credentials, Url};
+
+const SECRET: &str = "spec.pack.http.secretRef";
 
 impl Source for FromHttp {
     fn kind(&self) -> &'static str {
@@ -27,6 +30,11 @@ impl Source for FromHttp {
         true
     }
 
+    fn host(&self) -> Option<Host<'_>> {
+        let server = Server::Web(Url::parse(&self.url).ok()?);
+        Some(Host { server, secret: self.secret.as_deref(), field: SECRET })
+    }
+
     fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
         let invalid = |why| source::Error::Invalid { what: "spec.pack.http.url".to_owned(), why };
         let from = Fetched {
@@ -35,7 +43,7 @@ impl Source for FromHttp {
             below: None,
             fixed: false,
             secret: self.secret.as_deref(),
-            field: "spec.pack.http.secretRef",
+            field: SECRET,
             read: &Credentials::read,
         };
         fetched::look_up(from, using).boxed()

@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 
 use super::credentials;
 use super::fetched::{self, Fetched};
+use super::host::{Host, Server};
 use super::{LookUp, LookedUp, Source};
 use crate::api::sources::{FromOci, WhichTag};
 use crate::cluster::Reference;
@@ -13,6 +14,8 @@ use crate::source;
 use crate::source::fetch::Location;
 use crate::source::oci::{self, Artifact, Wanted};
 use crate::source::versions;
+
+const SECRET: &str = "spec.pack.oci.secretRef";
 
 impl Source for FromOci {
     fn kind(&self) -> &'static str {
@@ -26,6 +29,12 @@ impl Source for FromOci {
 
     fn uses_fetcher(&self) -> bool {
         true
+    }
+
+    fn host(&self) -> Option<Host<'_>> {
+        let registry = self.artifact().ok()?.registry().to_owned();
+        let server = Server::Registry(registry, self.insecure);
+        Some(Host { server, secret: self.secret.as_deref(), field: SECRET })
     }
 
     fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
@@ -42,7 +51,7 @@ impl Source for FromOci {
                 digest: None,
                 below: None,
                 secret: self.secret.as_deref(),
-                field: "spec.pack.oci.secretRef",
+                field: SECRET,
                 read: &read,
             };
             fetched::look_up(from, using).await

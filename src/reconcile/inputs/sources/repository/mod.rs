@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 
 use super::credentials;
 use super::fetched::{self, Fetched};
+use super::host::{Host, Server};
 use super::{LookUp, LookedUp, Source};
 use crate::api::sources::FromRepository;
 use crate::cluster::Reference;
@@ -14,6 +15,8 @@ use crate::source::fetch::Location;
 use crate::source::http::{Credentials, Url};
 use crate::source::repository::Listed;
 use crate::source::versions;
+
+const SECRET: &str = "spec.pack.repository.secretRef";
 
 impl Source for FromRepository {
     fn kind(&self) -> &'static str {
@@ -29,6 +32,11 @@ impl Source for FromRepository {
         true
     }
 
+    fn host(&self) -> Option<Host<'_>> {
+        let server = Server::Web(Url::parse(&self.url).ok()?);
+        Some(Host { server, secret: self.secret.as_deref(), field: SECRET })
+    }
+
     fn look_up<'a>(&'a self, using: &'a LookUp<'a>) -> BoxFuture<'a, Result<LookedUp, Error>> {
         let from = Fetched {
             location: self.listed().map(Location::Repository),
@@ -37,7 +45,7 @@ impl Source for FromRepository {
             below: None,
             fixed: false,
             secret: self.secret.as_deref(),
-            field: "spec.pack.repository.secretRef",
+            field: SECRET,
             read: &Credentials::read,
         };
         fetched::look_up(from, using).boxed()

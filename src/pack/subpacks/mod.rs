@@ -1,8 +1,10 @@
 //! The packs below `charts/`: reading them within the limits of the whole, and which of them take part.
 
+pub mod lock;
+
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Dependency, Error, Files, Limits, Pack, alone, archive, clean, values, version};
 
@@ -71,9 +73,7 @@ impl Allowance {
     pub(super) fn pack(&mut self, files: Files, depth: usize) -> Result<Pack, Error> {
         self.take(&files)?;
         let mut pack = alone(files)?;
-        let schema = pack.schema.as_ref().map_or(0, super::Schema::nodes);
-        let fields = values::nodes(&pack.values) + schema;
-        self.fields = self.fields.checked_sub(fields).ok_or(Error::TooManyFields { limit: FIELDS })?;
+        self.count_fields(&pack)?;
         let (directories, archives, others) = sort(&pack.files);
         pack.warnings.extend(others.into_iter().take(20).map(|path| {
             format!("{path} is no pack: neither a directory nor an archive (.tgz, .tar.gz), it is ignored")
@@ -112,6 +112,24 @@ impl Allowance {
         Ok(())
     }
 
+    /// What a pack in memory takes, with those inside of it.
+    fn hold(&mut self, pack: &Pack, depth: usize) -> Result<(), Error> {
+        if depth > DEPTH {
+            return Err(Error::TooDeep { limit: DEPTH });
+        }
+        self.take(&pack.files)?;
+        self.count_fields(pack)?;
+        let packs = pack.subpacks.iter().filter_map(|subpack| subpack.content.as_ref().ok());
+        packs.into_iter().try_for_each(|inside| self.hold(inside, depth + 1))
+    }
+
+    fn count_fields(&mut self, pack: &Pack) -> Result<(), Error> {
+        let schema = pack.schema.as_ref().map_or(0, super::Schema::nodes);
+        let fields = values::nodes(&pack.values) + schema;
+        self.fields = self.fields.checked_sub(fields).ok_or(Error::TooManyFields { limit: FIELDS })?;
+        Ok(())
+    }
+
     fn whole(&self, error: Error) -> Error {
         match error {
             Error::TooLarge { what, .. } if what != "archive" => {
@@ -144,6 +162,11 @@ impl Allowance {
     }
 }
 
+/// Whether a pack and those inside of it stay within the limits of one pack.
+pub(super) fn within(pack: &Pack, limits: &Limits) -> Result<(), Error> {
+    Allowance::new(limits).hold(pack, 0)
+}
+
 /// What stands below `charts/`: directories with their files, archives, and the rest.
 fn sort(files: &Files) -> (BTreeMap<String, Files>, Vec<String>, Vec<String>) {
     let (mut directories, mut archives, mut others) =
@@ -171,27 +194,20 @@ fn sort(files: &Files) -> (BTreeMap<String, Files>, Vec<String>, Vec<String>) {
 /// # Errors
 /// A pack that is switched on is missing, broken or of another version, or two are called the same.
 pub fn enabled<'p>(pack: &'p Pack, merged: &Value) -> Result<Vec<Instance<'p>>, Error> {
-    let mut declared = vec![false; pack.subpacks.len()];
     let mut found: Vec<Instance<'p>> = Vec::new();
-    for dependency in &pack.dependencies {
-        let candidates = candidates(dependency, &pack.subpacks);
-        candidates.iter().for_each(|index| declared[*index] = true);
-        if is_on(dependency, merged) {
-            let candidates: Vec<&Subpack> =
-                candidates.into_iter().map(|index| &pack.subpacks[index]).collect();
-            found.push(Instance {
-                name: dependency.effective_name(),
-                pack: choose(dependency, &candidates)?,
-                dependency: Some(dependency),
-            });
-        }
+    for dependency in wanted(pack, merged) {
+        let (_, content) = choose(dependency, pack)?;
+        found.push(Instance {
+            name: dependency.effective_name(),
+            pack: content,
+            dependency: Some(dependency),
+        });
     }
-    for (subpack, _) in pack.subpacks.iter().zip(declared).filter(|(_, declared)| !declared) {
+    for (subpack, name) in undeclared(pack) {
         let content = subpack.content.as_ref().map_err(|error| Error::DependencyInvalid {
             name: subpack.stem().to_owned(),
             message: format!("{}: {error}", subpack.path),
         })?;
-        let name = if subpack.is_archive() { &content.metadata.name } else { subpack.stem() };
         found.push(Instance { name, pack: content, dependency: None });
     }
     found.sort_by_key(|instance| instance.name);
@@ -202,6 +218,54 @@ pub fn enabled<'p>(pack: &'p Pack, merged: &Value) -> Result<Vec<Instance<'p>>, 
         });
     }
     Ok(found)
+}
+
+/// The dependencies that these values switch on.
+pub(super) fn wanted<'p>(pack: &'p Pack, merged: &Value) -> impl Iterator<Item = &'p Dependency> {
+    pack.dependencies.iter().filter(|dependency| is_on(dependency, merged))
+}
+
+/// The pack below `charts/` that a dependency takes; if none can be used, the first that it means. `None`: it means none.
+pub(super) fn vendored<'p>(dependency: &Dependency, pack: &'p Pack) -> Option<&'p Subpack> {
+    match choose(dependency, pack) {
+        Ok((subpack, _)) => Some(subpack),
+        Err(_) => candidates(dependency, &pack.subpacks).first().map(|index| &pack.subpacks[*index]),
+    }
+}
+
+/// Whether a pack below `charts/` is meant by the dependency, whatever its version.
+#[must_use]
+pub fn is_vendored(dependency: &Dependency, pack: &Pack) -> bool {
+    vendored(dependency, pack).is_some()
+}
+
+/// The packs below `charts/` that no dependency means, and what they are called.
+pub(super) fn undeclared(pack: &Pack) -> impl Iterator<Item = (&Subpack, &str)> {
+    let mut declared = vec![false; pack.subpacks.len()];
+    for dependency in &pack.dependencies {
+        candidates(dependency, &pack.subpacks).iter().for_each(|index| declared[*index] = true);
+    }
+    let others = pack.subpacks.iter().zip(declared).filter(|(_, declared)| !declared);
+    others.map(|(subpack, _)| match &subpack.content {
+        Ok(content) if subpack.is_archive() => (subpack, content.metadata.name.as_str()),
+        _ => (subpack, subpack.stem()),
+    })
+}
+
+/// The values of the pack around that a pack inside gets: its section, and `global` unless the section has its own. `None`: what is
+/// there is no object.
+pub(super) fn section(around: &Value, name: &str) -> Option<Value> {
+    let mut section = match around.get(name) {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(section)) => section.clone(),
+        Some(_) => return None,
+    };
+    if let Some(global) = around.get("global")
+        && !section.contains_key("global")
+    {
+        section.insert("global".to_owned(), global.clone());
+    }
+    Some(Value::Object(section))
 }
 
 /// A file by the path that a render gives it: packs below `charts/` are called there by alias or name, also those in archives.
@@ -245,25 +309,26 @@ fn candidates(dependency: &Dependency, subpacks: &[Subpack]) -> Vec<usize> {
         .unwrap_or_default()
 }
 
-fn choose<'p>(dependency: &Dependency, candidates: &[&'p Subpack]) -> Result<&'p Pack, Error> {
+fn choose<'p>(dependency: &Dependency, pack: &'p Pack) -> Result<(&'p Subpack, &'p Pack), Error> {
     let name = || dependency.effective_name().to_owned();
+    let candidates = candidates(dependency, &pack.subpacks);
     if candidates.is_empty() {
         let message = format!(
-            "no directory or archive below charts/ is `{}` {}: vendor it there, or switch it off",
+            "no directory or archive below charts/ is `{}` {}, and no Pack.lock says where it is: run `sherpack-operator dependency update`, or switch it off",
             dependency.name, dependency.version
         );
         return Err(Error::DependencyMissing { name: name(), message });
     }
     let mut wrong = Vec::new();
-    for subpack in candidates {
+    for subpack in candidates.into_iter().map(|index| &pack.subpacks[index]) {
         match &subpack.content {
-            Ok(pack) => {
-                let version = pack.metadata.version.to_string();
+            Ok(content) => {
+                let version = content.metadata.version.to_string();
                 let fits = version::matches(&dependency.version, &version).map_err(|message| {
                     Error::DependencyInvalid { name: name(), message: format!("Pack.yaml: {message}") }
                 })?;
                 if fits {
-                    return Ok(pack);
+                    return Ok((subpack, content));
                 }
                 wrong
                     .push(format!("{} is version {version}, {} is wanted", subpack.path, dependency.version));

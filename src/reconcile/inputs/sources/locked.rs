@@ -1,0 +1,166 @@
+//! What a pack depends on and does not have below `charts/`: fetched by the digests of its `Pack.lock`, and never resolved.
+//!
+//! A pack that is signed signs its `Pack.lock`, and so what it depends on.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::credentials::identified;
+use super::fetched::pack;
+use super::host::Server;
+use super::{Freshness, LookUp, source};
+use crate::api::Settings;
+use crate::api::sources::Signatures;
+use crate::cluster::Cluster;
+use crate::pack::lock::{self, Missing, Origin};
+use crate::pack::render;
+use crate::pack::{self, Limits, Pack};
+use crate::reconcile::{Context, Error};
+use crate::release::ReleaseKey;
+use crate::source::fetch::{Access, Ask, Location, Look, SourceId};
+use crate::source::http::{Credentials, Url};
+use crate::source::oci::{self, Artifact, Wanted};
+use crate::source::repository::Listed;
+
+/// Packs inside packs that are fetched one after the other.
+const ROUNDS: usize = 10;
+
+impl Context {
+    /// The pack with everything in it that these values of the user switch on. What it has below `charts/` is enough for most.
+    ///
+    /// # Errors
+    /// `Pack.lock` is stale or damaged; what it names cannot be had. After `Fetching` and `Dependency` the release is woken.
+    pub(in crate::reconcile) async fn completed(
+        &self,
+        (pack, user): (&Arc<Pack>, &Value),
+        settings: &Settings,
+        reader: &Cluster,
+        key: &ReleaseKey,
+    ) -> Result<Arc<Pack>, Error> {
+        let Self { packs, references, fetcher, .. } = self;
+        let fresh = &Freshness { interval: std::time::Duration::MAX, changed: false, request: None };
+        let signatures = &Signatures::Unasked;
+        let using = LookUp { key, reader, fresh, packs, references, fetcher, pack_dir: None, signatures };
+        let mut whole = Arc::clone(pack);
+        let mut pinned = HashSet::new();
+        for _ in 0..=ROUNDS {
+            let missing = lock::missing(&whole, user).map_err(of_pack)?;
+            if missing.is_empty() {
+                // What was fetched stays known as long as the release needs it.
+                fetcher.pin(key, pinned);
+                return Ok(whole);
+            }
+            let mut sources = Vec::new();
+            for one in &missing {
+                let found = one.source(settings, &using).await?;
+                pinned.insert(found.0.clone());
+                sources.push(found);
+            }
+            fetcher.pin(key, pinned.clone());
+            let found = all(&missing, &sources, &using).await?;
+            let mut more = (*whole).clone();
+            for (one, found) in missing.iter().zip(found) {
+                lock::vendor(&mut more, one, &found, &Limits::default()).map_err(of_pack)?;
+            }
+            whole = Arc::new(more);
+        }
+        Err(of_pack(pack::Error::TooDeep { limit: ROUNDS }))
+    }
+}
+
+fn of_pack(error: pack::Error) -> Error {
+    render::Error::from(error).into()
+}
+
+/// The packs, in order. All of them are under way before the first is waited for.
+async fn all(
+    missing: &[Missing],
+    sources: &[(SourceId, Access)],
+    using: &LookUp<'_>,
+) -> Result<Vec<Arc<Pack>>, Error> {
+    let mut found = Vec::new();
+    let mut wrong = None;
+    for (one, (id, access)) in missing.iter().zip(sources) {
+        match one.fetched(id, access, using).await {
+            Ok(pack) => found.push(pack),
+            // What is wrong tells more than what is under way.
+            Err(error) if wrong.as_ref().is_none_or(|wrong: &Error| wrong.fetching_since().is_some()) => {
+                wrong = Some(error);
+            }
+            Err(_) => {}
+        }
+    }
+    wrong.map_or(Ok(found), Err)
+}
+
+impl Missing {
+    async fn source(&self, settings: &Settings, using: &LookUp<'_>) -> Result<(SourceId, Access), Error> {
+        let invalid = |why: String| self.unusable(format!("Pack.lock: {why}"));
+        let host = source(&settings.pack).host();
+        let host = host.as_ref();
+        match &self.origin {
+            Origin::Local => Err(invalid("it has no repository".to_owned())),
+            Origin::Oci(repository) => {
+                let at = |plain| {
+                    Artifact::parse(repository, Wanted::Digest(self.locked.digest.clone()), plain)
+                        .map_err(invalid)
+                };
+                let of = at(false)?;
+                let host = host.and_then(|host| match &host.server {
+                    Server::Registry(registry, plain) if registry == of.registry() => Some((host, *plain)),
+                    _ => None,
+                });
+                let artifact = at(host.is_some_and(|(_, plain)| plain))?;
+                let read = |data: &_| oci::credentials(data, &artifact);
+                let (secret, field) = host.map_or((None, ""), |(host, _)| (host.secret, host.field));
+                identified(Location::Oci(artifact.clone()), secret, field, &read, using).await
+            }
+            Origin::Repository(url) => {
+                let repository = Url::parse(url).map_err(invalid)?;
+                let host = host.filter(|host| match &host.server {
+                    Server::Web(url) => url.trusts(&repository),
+                    Server::Registry(..) => false,
+                });
+                let (secret, field) = host.map_or((None, ""), |host| (host.secret, host.field));
+                let range = Some(format!("={}", self.locked.version));
+                let name = self.locked.name.clone();
+                let listed = Listed { repository, name, range, pass_credentials: false };
+                identified(Location::Repository(listed), secret, field, &Credentials::read, using).await
+            }
+        }
+    }
+
+    async fn fetched(&self, id: &SourceId, access: &Access, using: &LookUp<'_>) -> Result<Arc<Pack>, Error> {
+        // That of a manifest is part of the artifact's name.
+        let digest = matches!(self.origin, Origin::Repository(_)).then_some(self.locked.digest.as_str());
+        let interval = using.fresh.interval;
+        let ask = Ask { release: using.key, digest, interval, changed: false, request: None };
+        loop {
+            let archive = match using.fetcher.look_pinned(id, access, &ask).await {
+                Look::At(archive) => archive,
+                Look::Fetching { since } => {
+                    return Err(Error::Fetching { url: id.location.to_string(), since });
+                }
+                Look::Failed(source::Error::DigestMismatch { url, wanted, found }) => {
+                    return Err(self.unusable(format!(
+                        "Pack.lock says that its digest is {wanted}, and {url} gives {found}: one of the two was changed"
+                    )));
+                }
+                Look::Failed(error) => {
+                    let name = format!("{} {}", self.locked.name, self.locked.version);
+                    return Err(Error::Dependency { name, error });
+                }
+            };
+            if let Some(pack) = pack(id, &archive, None, using).await? {
+                return Ok(pack);
+            }
+            using.fetcher.lost(id, &archive);
+        }
+    }
+
+    fn unusable(&self, message: String) -> Error {
+        of_pack(pack::Error::DependencyInvalid { name: self.locked.name.clone(), message })
+    }
+}
