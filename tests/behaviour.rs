@@ -52,6 +52,7 @@ mod behaviour {
     mod immutable_fields;
     mod jobs;
     mod known_bad;
+    mod layers;
     mod lock_claims;
     mod lock_fields;
     mod lock_gone;

@@ -43,6 +43,14 @@ pub struct InventoryEntry {
     /// How it ended, if it is a Job that has: it is not made again, whoever took it away since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<Ran>,
+    /// [`Object::layer`](super::Object::layer): what is in a higher one is taken away first.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub layer: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_first(layer: &u32) -> bool {
+    *layer == 0
 }
 
 /// The end of a Job that is no hook.
@@ -117,6 +125,7 @@ mod tests {
             skipped: vec!["spec.selector".into()],
             adopted: Some(Adopted { kept: Some("sha256:11".into()), deployed: false, unexplained: true }),
             ran: Some(Ran { failed: false, ttl_due: true }),
+            layer: 2,
         };
         let json = serde_json::to_value(&entry).unwrap();
         assert_eq!(json["handedOver"], json!(["/spec/replicas"]));

@@ -16,6 +16,8 @@ pub struct Object {
     pub api_version: String,
     /// The whole object, `apiVersion` and `kind` included.
     pub body: Value,
+    /// When the pack that it is of has its turn: 0 first. Other than 0 only for what packs with packs inside render.
+    pub layer: u32,
 }
 
 impl Object {
@@ -59,7 +61,14 @@ impl Object {
         };
         let api_version = api_version.to_owned();
         normalise(&mut body);
-        Ok(Self { id, api_version, body })
+        Ok(Self { id, api_version, body, layer: 0 })
+    }
+
+    /// The same object in a layer.
+    #[must_use]
+    pub fn in_layer(mut self, layer: u32) -> Self {
+        self.layer = layer;
+        self
     }
 
     /// The same object in `namespace`; `None` removes the field, as a cluster-scoped object needs it.

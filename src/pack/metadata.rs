@@ -102,6 +102,9 @@ pub struct Dependency {
     /// What happens to its definitions of resources.
     #[serde(default)]
     pub crds: DependencyDefinitions,
+    /// The pack around it begins when this one is healthy. False: it goes beside. Default true.
+    #[serde(default = "yes")]
+    pub wait: bool,
 }
 
 /// When a dependency is fetched by whoever vendors it.

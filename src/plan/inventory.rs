@@ -1,5 +1,6 @@
 //! What a revision applies, what it leaves behind, and how an applied object is told from others.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
@@ -15,7 +16,8 @@ use crate::manifest::{
 #[must_use]
 pub fn deletion_order(mut entries: Vec<InventoryEntry>) -> Vec<InventoryEntry> {
     entries.sort_by_key(|entry| {
-        (std::cmp::Reverse(order::rank(&entry.id.group, &entry.id.kind)), entry.id.clone())
+        let rank = order::rank(&entry.id.group, &entry.id.kind);
+        (Reverse(entry.layer), Reverse(rank), entry.id.clone())
     });
     entries
 }
@@ -66,6 +68,7 @@ pub fn next_inventory(
                 adopted: known.and_then(|entry| entry.adopted.clone()),
                 // The same Job is not run again. One that failed may be.
                 ran: unchanged.and_then(|entry| entry.ran.clone()).filter(|ran| !ran.failed),
+                layer: object.layer,
             }
         })
         .collect();
@@ -109,6 +112,7 @@ pub fn hook_objects(hooks: &[Hook], revision: u32) -> Vec<InventoryEntry> {
         skipped: Vec::new(),
         adopted: None,
         ran: None,
+        layer: 0,
     };
     hooks.iter().map(entry).collect()
 }

@@ -32,7 +32,12 @@ pub enum Line {
     /// What they define is waited for until it is served.
     AwaitServed { objects: Vec<String> },
     /// Objects are applied, in this order.
-    Apply { wave: i32, objects: Vec<String> },
+    Apply {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        layer: Option<u32>,
+        wave: i32,
+        objects: Vec<String>,
+    },
     /// Objects are waited for until they are healthy, and those with a probe until that succeeds.
     Wait {
         wave: i32,
@@ -41,7 +46,12 @@ pub enum Line {
         probes: Vec<ProbeLine>,
     },
     /// Objects are deleted, in this order.
-    Delete { wave: i32, objects: Vec<String> },
+    Delete {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        layer: Option<u32>,
+        wave: i32,
+        objects: Vec<String>,
+    },
     /// Definitions are deleted with everything that they define.
     Undefine { objects: Vec<String> },
 }
@@ -72,6 +82,9 @@ pub fn lines(plan: &Plan, parts: &Parts) -> Vec<Line> {
             timeout: duration::format(probe.timeout),
         })
     };
+    let layer = |index: &usize| parts.objects.get(*index).map(|object| object.layer);
+    // Without packs inside there is one, and nobody has to hear of it.
+    let several = parts.objects.iter().any(|object| object.layer > 0);
     let line = |step: &Step| match step {
         Step::Hook { phase, hook } => parts.hooks.get(*hook).map(|hook| Line::Hook {
             phase: phase.as_str(),
@@ -95,17 +108,21 @@ pub fn lines(plan: &Plan, parts: &Parts) -> Vec<Line> {
         Step::AwaitServed { definitions } => {
             Some(Line::AwaitServed { objects: definitions.iter().filter_map(of).collect() })
         }
-        Step::Apply { wave, groups } => {
-            Some(Line::Apply { wave: *wave, objects: groups.iter().flatten().filter_map(of).collect() })
-        }
+        Step::Apply { wave, groups } => Some(Line::Apply {
+            layer: groups.iter().flatten().find_map(layer).filter(|_| several),
+            wave: *wave,
+            objects: groups.iter().flatten().filter_map(of).collect(),
+        }),
         Step::Wait { wave, objects, wait: Wait::Named | Wait::Wave | Wait::Last } => Some(Line::Wait {
             wave: *wave,
             objects: objects.iter().filter_map(of).collect(),
             probes: objects.iter().filter_map(probed).collect(),
         }),
-        Step::Delete { wave, entries } => {
-            Some(Line::Delete { wave: *wave, objects: entries.iter().map(|entry| name(&entry.id)).collect() })
-        }
+        Step::Delete { wave, entries } => Some(Line::Delete {
+            layer: entries.iter().map(|entry| entry.layer).max().filter(|_| several),
+            wave: *wave,
+            objects: entries.iter().map(|entry| name(&entry.id)).collect(),
+        }),
     };
     plan.steps.iter().filter_map(line).collect()
 }
@@ -138,9 +155,9 @@ impl fmt::Display for Line {
                 list(f, objects)
             }
             Self::AwaitServed { objects } => write!(f, "  wait until served: {}", objects.join(", ")),
-            Self::Apply { wave, objects } => {
+            Self::Apply { layer, wave, objects } => {
                 let s = if objects.len() == 1 { "" } else { "s" };
-                write!(f, "Wave {wave}: {} resource{s}", objects.len())?;
+                write!(f, "{}: {} resource{s}", place(*layer, *wave), objects.len())?;
                 list(f, objects)
             }
             Self::Wait { objects, probes, .. } => {
@@ -149,11 +166,15 @@ impl fmt::Display for Line {
                     write!(f, "\n  probe {object}: {check} (every {interval}, timeout {timeout})")
                 })
             }
-            Self::Delete { wave, objects } => {
+            Self::Delete { layer, wave, objects } => {
                 let s = if objects.len() == 1 { "" } else { "s" };
-                write!(f, "Wave {wave}: delete {} resource{s}", objects.len())?;
+                write!(f, "{}: delete {} resource{s}", place(*layer, *wave), objects.len())?;
                 list(f, objects)
             }
         }
     }
+}
+
+fn place(layer: Option<u32>, wave: i32) -> String {
+    layer.map_or_else(|| format!("Wave {wave}"), |layer| format!("Layer {layer}, wave {wave}"))
 }

@@ -66,9 +66,9 @@ impl Step {
 pub enum Wait {
     /// Other objects name them in `sherpack.io/wait-for`.
     Named,
-    /// Another wave comes after theirs.
+    /// Another wave comes after theirs, of the same or of the next layer.
     Wave,
-    /// Theirs is the last wave.
+    /// Theirs is the last wave of the last layer.
     Last,
 }
 
@@ -84,7 +84,8 @@ pub struct Plan {
 /// What an install, upgrade or rollback does: hooks, definitions of resources, the waves in ascending order, hooks. What it
 /// no longer wants is pruned after that.
 ///
-/// Definitions come before every wave, whatever wave they name: all else may need them.
+/// Definitions come before every wave, whatever wave they name: all else may need them. With packs inside, definitions and waves of
+/// one layer come before those of the next.
 ///
 /// # Errors
 /// An annotation that means nothing, also one of a probe; a wait for what is not there or comes later, and waits in a
@@ -96,43 +97,38 @@ pub fn roll_out(parts: &Parts, occasion: Occasion) -> Result<Plan, Error> {
     for object in objects.iter().chain(parts.hooks.iter().map(|hook| &hook.object)) {
         probe(object)?;
     }
-    let definitions: Vec<usize> =
-        (0..objects.len()).filter(|index| objects[*index].id.is_definition()).collect();
-    if !definitions.is_empty() {
-        steps.push(Step::Define { definitions: definitions.clone(), conversion: false });
-        steps.push(Step::AwaitServed { definitions: definitions.clone() });
-    }
-    let mut waves: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
-    for (index, object) in objects.iter().enumerate().filter(|(_, object)| !object.id.is_definition()) {
-        waves.entry(integer(object, &[names::SYNC_WAVE])?).or_default().push(index);
+    let mut waves: BTreeMap<(u32, i32), Vec<usize>> = BTreeMap::new();
+    let mut definitions: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (index, object) in objects.iter().enumerate() {
+        if object.id.is_definition() {
+            definitions.entry(object.layer).or_default().push(index);
+        } else {
+            let wave = integer(object, &[names::SYNC_WAVE])?;
+            waves.entry((object.layer, wave)).or_default().push(index);
+        }
     }
     let waits = Waits::read(objects, &waves)?;
-    let last = waves.keys().next_back().copied();
-    for (wave, members) in &waves {
-        for layer in waits.layers(objects, members)? {
-            if !layer.needs.is_empty() {
-                let objects = layer.needs.into_iter().collect();
-                steps.push(Step::Wait { wave: *wave, objects, wait: Wait::Named });
-            }
-            steps.push(Step::Apply { wave: *wave, groups: groups(objects, layer.members) });
+    let layers: BTreeSet<u32> =
+        definitions.keys().copied().chain(waves.keys().map(|(layer, _)| *layer)).collect();
+    for layer in layers {
+        let definitions = definitions.remove(&layer).unwrap_or_default();
+        if !definitions.is_empty() {
+            steps.push(Step::Define { definitions: definitions.clone(), conversion: false });
+            steps.push(Step::AwaitServed { definitions: definitions.clone() });
         }
-        let waited: Vec<usize> =
-            members.iter().copied().filter(|index| !waits.skipped.contains(index)).collect();
-        let wait = if Some(*wave) == last { Wait::Last } else { Wait::Wave };
-        if !waited.is_empty() {
-            steps.push(Step::Wait { wave: *wave, objects: waited, wait });
+        steps.extend(waits.waves(objects, &waves, layer)?);
+        let later = |index: &usize| parts.webhooks_later.contains(&objects[*index].id);
+        let definitions: Vec<usize> = definitions.into_iter().filter(later).collect();
+        if !definitions.is_empty() {
+            steps.push(Step::Define { definitions, conversion: true });
         }
-    }
-    let later = |index: &usize| parts.webhooks_later.contains(&objects[*index].id);
-    let definitions: Vec<usize> = definitions.into_iter().filter(later).collect();
-    if !definitions.is_empty() {
-        steps.push(Step::Define { definitions, conversion: true });
     }
     steps.extend(hooks_of(&parts.hooks, after));
-    Ok(Plan { steps, waves: waves.into_keys().collect() })
+    Ok(Plan { steps, waves: waves.into_keys().map(|(_, wave)| wave).collect() })
 }
 
-/// What an uninstall does: hooks, the waves in reverse, definitions, hooks. What earlier revisions left behind goes first.
+/// What an uninstall does: hooks, the waves in reverse, definitions, hooks. What earlier revisions left behind goes first. Layers
+/// go in reverse as well.
 ///
 /// Of the definitions only those of these names go. `with_hooks` is false for a release that was never deployed: its hooks have nothing to work on.
 ///
@@ -150,23 +146,24 @@ pub fn deletion(
     for object in &parts.objects {
         waves_of.insert(&object.id, integer(object, &[names::SYNC_WAVE])?);
     }
-    let mut waves: BTreeMap<i32, Vec<InventoryEntry>> = BTreeMap::new();
+    let mut waves: BTreeMap<(u32, i32), Vec<InventoryEntry>> = BTreeMap::new();
     let highest = waves_of.values().max().copied().unwrap_or(0);
+    let last = inventory.iter().map(|entry| entry.layer).max().unwrap_or(0);
     let ordinary = |entry: &&InventoryEntry| !entry.id.is_definition();
     for entry in leftovers.iter().filter(ordinary) {
-        waves.entry(highest).or_default().push(entry.clone());
+        waves.entry((last, highest)).or_default().push(entry.clone());
     }
     for entry in inventory.iter().filter(ordinary) {
         let wave = waves_of.get(&entry.id).copied().unwrap_or(highest);
-        waves.entry(wave).or_default().push(entry.clone());
+        waves.entry((entry.layer, wave)).or_default().push(entry.clone());
     }
     let mut steps = hooks(Phase::PreDelete);
-    let order: Vec<i32> = waves.keys().rev().copied().collect();
+    let order: Vec<i32> = waves.keys().rev().map(|(_, wave)| *wave).collect();
     steps.extend(
         waves
             .into_iter()
             .rev()
-            .map(|(wave, entries)| Step::Delete { wave, entries: super::deletion_order(entries) }),
+            .map(|((_, wave), entries)| Step::Delete { wave, entries: super::deletion_order(entries) }),
     );
     let goes = |entry: &&InventoryEntry| entry.id.is_definition() && definitions.contains(&*entry.id.name);
     let entries: Vec<InventoryEntry> =
@@ -206,25 +203,25 @@ fn groups(objects: &[Object], members: Vec<usize>) -> Vec<Vec<usize>> {
 
 /// Who waits for whom.
 struct Waits {
-    /// Objects that each object waits for, all of the same or of an earlier wave.
+    /// Objects that each object waits for, all of the same or of an earlier wave or layer.
     needs: BTreeMap<usize, BTreeSet<usize>>,
     /// Objects that nobody waits for by default.
     skipped: BTreeSet<usize>,
 }
 
 /// Objects of a wave that are applied together, and what they wait for first.
-struct Layer {
+struct Turn {
     needs: BTreeSet<usize>,
     members: Vec<usize>,
 }
 
 impl Waits {
-    fn read(objects: &[Object], waves: &BTreeMap<i32, Vec<usize>>) -> Result<Self, Error> {
+    fn read(objects: &[Object], waves: &BTreeMap<(u32, i32), Vec<usize>>) -> Result<Self, Error> {
         let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (index, object) in objects.iter().enumerate() {
             by_name.entry(format!("{}/{}", object.id.kind, object.id.name)).or_default().push(index);
         }
-        let wave_of: BTreeMap<usize, i32> =
+        let wave_of: BTreeMap<usize, (u32, i32)> =
             waves.iter().flat_map(|(wave, members)| members.iter().map(|index| (*index, *wave))).collect();
         let mut needs: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         let mut skipped = BTreeSet::new();
@@ -244,7 +241,7 @@ impl Waits {
                 };
                 let found = by_name.get(target).ok_or_else(|| nothing("not in the manifest, or a hook"))?;
                 if found.iter().any(|other| wave_of.get(other) > wave_of.get(&index)) {
-                    return Err(nothing("in a later wave"));
+                    return Err(nothing("in a later wave, or in a pack that comes later"));
                 }
                 needs.entry(index).or_default().extend(found);
             }
@@ -252,10 +249,38 @@ impl Waits {
         Ok(Self { needs, skipped })
     }
 
-    /// The members of a wave in layers: each waits only for what earlier ones applied.
-    fn layers(&self, objects: &[Object], members: &[usize]) -> Result<Vec<Layer>, Error> {
+    /// The steps of the waves of one layer.
+    fn waves(
+        &self,
+        objects: &[Object],
+        waves: &BTreeMap<(u32, i32), Vec<usize>>,
+        layer: u32,
+    ) -> Result<Vec<Step>, Error> {
+        let mut steps = Vec::new();
+        let last = waves.keys().next_back();
+        for (key, members) in waves.range((layer, i32::MIN)..=(layer, i32::MAX)) {
+            let wave = key.1;
+            for turn in self.turns(objects, members)? {
+                if !turn.needs.is_empty() {
+                    let objects = turn.needs.into_iter().collect();
+                    steps.push(Step::Wait { wave, objects, wait: Wait::Named });
+                }
+                steps.push(Step::Apply { wave, groups: groups(objects, turn.members) });
+            }
+            let waited: Vec<usize> =
+                members.iter().copied().filter(|index| !self.skipped.contains(index)).collect();
+            let wait = if Some(key) == last { Wait::Last } else { Wait::Wave };
+            if !waited.is_empty() {
+                steps.push(Step::Wait { wave, objects: waited, wait });
+            }
+        }
+        Ok(steps)
+    }
+
+    /// The members of a wave in turns: each waits only for what earlier ones applied.
+    fn turns(&self, objects: &[Object], members: &[usize]) -> Result<Vec<Turn>, Error> {
         let mut left: BTreeSet<usize> = members.iter().copied().collect();
-        let mut layers = Vec::new();
+        let mut turns = Vec::new();
         while !left.is_empty() {
             let free = |index: &usize| self.needs.get(index).is_none_or(|needs| needs.is_disjoint(&left));
             let members: Vec<usize> = left.iter().copied().filter(free).collect();
@@ -266,9 +291,9 @@ impl Waits {
             for index in &members {
                 left.remove(index);
             }
-            layers.push(Layer { needs, members });
+            turns.push(Turn { needs, members });
         }
-        Ok(layers)
+        Ok(turns)
     }
 
     /// One circle among objects of which each waits for another of them.

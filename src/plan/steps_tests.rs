@@ -176,3 +176,93 @@ Hook post-delete: Job/after (weight 0, timeout 5m)";
     let half = deletion(&parts, &inventory, &old, &BTreeSet::new(), false).unwrap();
     assert!(half.steps.iter().all(|step| matches!(step, Step::Delete { .. })));
 }
+
+/// `db` comes first with its definition, then `web` with its own.
+fn layered() -> Vec<Object> {
+    let definition = |name: &str| {
+        let group = "apiextensions.k8s.io/v1";
+        Object::from_value(
+            json!({"apiVersion": group, "kind": "CustomResourceDefinition", "metadata": {"name": name}}),
+        )
+        .unwrap()
+    };
+    vec![
+        definition("inner.example.com"),
+        definition("outer.example.com").in_layer(1),
+        object("Deployment", "db", &[(WAVE, "5")]),
+        object("ConfigMap", "db", &[]),
+        object("Deployment", "web", &[]).in_layer(1),
+        object("ConfigMap", "web", &[(WAVE, "-1")]).in_layer(1),
+        object("Job", "migrate", &[("helm.sh/hook", "pre-install,post-delete")]),
+    ]
+}
+
+#[test]
+fn the_definitions_and_waves_of_a_pack_inside_come_before_those_of_the_pack_around_it() {
+    let text = shown(layered(), Occasion::Install).unwrap();
+    assert_eq!(
+        text,
+        "\
+Hook pre-install: Job/migrate (weight 0, timeout 5m)
+CRDs: 1 definition
+- CustomResourceDefinition/inner.example.com
+  wait until served: CustomResourceDefinition/inner.example.com
+Layer 0, wave 0: 1 resource
+- ConfigMap/db
+  wait for ConfigMap/db
+Layer 0, wave 5: 1 resource
+- Deployment/db
+  wait for Deployment/db
+CRDs: 1 definition
+- CustomResourceDefinition/outer.example.com
+  wait until served: CustomResourceDefinition/outer.example.com
+Layer 1, wave -1: 1 resource
+- ConfigMap/web
+  wait for ConfigMap/web
+Layer 1, wave 0: 1 resource
+- Deployment/web
+  wait for Deployment/web"
+    );
+    let plan = roll_out(&split(layered()).unwrap(), Occasion::Install).unwrap();
+    let waits: Vec<Wait> = plan
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Wait { wait, .. } => Some(*wait),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(waits, [Wait::Wave, Wait::Wave, Wait::Wave, Wait::Last]);
+    assert_eq!(plan.waves, [0, 5, -1, 0]);
+}
+
+#[test]
+fn an_object_waits_for_nothing_of_a_pack_that_comes_later() {
+    let web = object("Deployment", "web", &[(WAIT_FOR, "Deployment/db")]);
+    let db = object("Deployment", "db", &[(WAVE, "9")]);
+    shown(vec![web.clone().in_layer(1), db.clone()], Occasion::Install).unwrap();
+    let error = shown(vec![web, db.in_layer(1)], Occasion::Install).unwrap_err();
+    assert!(error.to_string().contains("a pack that comes later"), "{error}");
+}
+
+#[test]
+fn what_came_last_goes_first_and_the_layers_are_those_of_the_inventory() {
+    let parts = split(layered()).unwrap();
+    let inventory = next_inventory(&parts.objects, 1, &[], &[]).wanted;
+    let old = next_inventory(&[object("ConfigMap", "old", &[])], 1, &[], &[]).wanted;
+    let plan = deletion(&parts, &inventory, &old, &BTreeSet::new(), true).unwrap();
+    let deleted: Vec<Vec<&str>> = plan
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Delete { entries, .. } => Some(entries.iter().map(|entry| &*entry.id.name).collect()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(deleted, [["old"], ["web"], ["web"], ["db"], ["db"]]);
+    let kinds: Vec<String> =
+        super::super::deletion_order(inventory).into_iter().map(|entry| entry.id.to_string()).collect();
+    let (first, last) =
+        (kinds.iter().position(|id| id.contains("db")), kinds.iter().rposition(|id| id.contains("web")));
+    assert!(last < first, "{kinds:?}");
+}

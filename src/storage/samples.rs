@@ -47,6 +47,7 @@ pub(crate) fn private(revision: u32) -> Private {
             skipped: vec!["spec.selector".into()],
             adopted: Some(Adopted { kept: Some("sha256:ee".into()), deployed: false, unexplained: false }),
             ran: None,
+            layer: 0,
         }],
         leftovers: Vec::new(),
         hook_objects: Vec::new(),

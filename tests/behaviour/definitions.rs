@@ -47,7 +47,7 @@ pub(super) fn what(h: &Harness) -> String {
     format!("CustomResourceDefinition/widgets.{}", group(h))
 }
 
-fn widget(h: &Harness, name: &str) -> Value {
+pub(super) fn widget(h: &Harness, name: &str) -> Value {
     json!({
         "apiVersion": format!("{}/v1", group(h)), "kind": "Widget", "metadata": {"name": name},
         "spec": {"size": 3},

@@ -168,14 +168,14 @@ impl Asking {
     /// The documents as objects, each in its namespace, and where they come from.
     async fn placed(
         &self,
-        documents: Vec<(Value, String)>,
+        documents: Vec<Document>,
         definitions: &[Object],
         report: &mut Report,
     ) -> Result<(Vec<Object>, BTreeMap<ObjectId, String>), Failure> {
         let (mut objects, mut files) = (Vec::new(), BTreeMap::new());
-        for (document, file) in documents {
-            let object = match Object::from_value(document) {
-                Ok(object) => object,
+        for Document { body, file, layer } in documents {
+            let object = match Object::from_value(body) {
+                Ok(object) => object.in_layer(layer),
                 Err(error) => {
                     report.problems.push(Problem::new(error.reason(), format!("{file}: {error}")));
                     continue;
@@ -334,8 +334,15 @@ fn tried_nothing(error: cluster::Error) -> Asked {
     Asked::Tried { live: None, author: Author::Us, answer: Err(error) }
 }
 
+/// One of a pack, with the file that it comes from and the layer that this is in.
+struct Document {
+    body: Value,
+    file: String,
+    layer: u32,
+}
+
 /// Documents and definitions of a pack with the file that each comes from. A definition that is a hook is left to be one.
-fn sorted(mut rendered: Rendered, problems: &mut Vec<Problem>) -> (Vec<(Value, String)>, Vec<Candidate>) {
+fn sorted(mut rendered: Rendered, problems: &mut Vec<Problem>) -> (Vec<Document>, Vec<Candidate>) {
     let (mut documents, mut candidates) = (Vec::new(), Vec::<Candidate>::new());
     let objects = std::mem::take(&mut rendered.objects).into_iter();
     let objects = objects.zip(std::mem::take(&mut rendered.origins));
@@ -347,7 +354,8 @@ fn sorted(mut rendered: Rendered, problems: &mut Vec<Problem>) -> (Vec<(Value, S
         let hook = annotations.is_some_and(is_hook);
         if hook || !is_definition(&body) {
             manifest::normalise(&mut body);
-            documents.push((body, file));
+            let layer = rendered.layer_of(&file);
+            documents.push(Document { body, file, layer });
             continue;
         }
         let wishes = rendered.wishes_of(&file);
@@ -356,7 +364,10 @@ fn sorted(mut rendered: Rendered, problems: &mut Vec<Problem>) -> (Vec<(Value, S
                 let error = reconcile::Error::DuplicateObject { id: object.id };
                 problems.push(Problem::new(error.reason(), format!("{file}: {error}")));
             }
-            Ok(object) => candidates.push(Candidate { object, file, wishes }),
+            Ok(object) => {
+                let object = object.in_layer(rendered.layer_of(&file));
+                candidates.push(Candidate { object, file, wishes });
+            }
             Err(error) => problems.push(Problem::new(error.reason(), format!("{file}: {error}"))),
         }
     }

@@ -108,9 +108,15 @@ pub(super) fn run(args: Args) -> ExitCode {
 }
 
 fn shown(args: &Args) -> Result<Shown, (u8, String)> {
-    let (_, rendered) = render::execute(&args.render)?;
-    let definitions = rendered.definitions.into_iter().map(|shipped| shipped.body);
-    let objects = definitions.chain(rendered.objects).map(Object::from_value).collect::<Result<_, _>>();
+    let (_, mut rendered) = render::execute(&args.render)?;
+    let definitions = std::mem::take(&mut rendered.definitions).into_iter();
+    let definitions = definitions.map(|shipped| (shipped.body, shipped.file));
+    let objects =
+        std::mem::take(&mut rendered.objects).into_iter().zip(std::mem::take(&mut rendered.origins));
+    let object = |(body, file): (_, String)| {
+        Object::from_value(body).map(|object| object.in_layer(rendered.layer_of(&file)))
+    };
+    let objects = definitions.chain(objects).map(object).collect::<Result<_, _>>();
     let objects = objects.map_err(|error| (1, error.to_string()))?;
     let (parts, plan) = planned(objects, args.action).map_err(|error| (1, error.to_string()))?;
     Ok(Shown { action: args.action, steps: plan::lines(&plan, &parts), waves: plan.waves })

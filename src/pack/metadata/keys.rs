@@ -20,7 +20,7 @@ pub(super) const METADATA_KEYS: &[&str] = &[
 ];
 pub(super) const MAINTAINER_KEYS: &[&str] = &["name", "email", "url"];
 pub(super) const DEPENDENCY_KEYS: &[&str] =
-    &["name", "version", "repository", "enabled", "condition", "resolve", "tags", "alias", "crds"];
+    &["name", "version", "repository", "enabled", "condition", "resolve", "tags", "alias", "crds", "wait"];
 pub(super) const ENGINE_KEYS: &[&str] = &["strict"];
 pub(super) const CRDS_KEYS: &[&str] = &["install", "upgrade", "uninstall", "waitReady", "waitTimeout"];
 pub(super) const CRDS_UPGRADE_KEYS: &[&str] = &["enabled", "strategy"];

@@ -92,6 +92,13 @@ impl Rendered {
         let found = self.wishes.iter().rev().find(|(folder, _)| file.starts_with(folder.as_str()));
         found.map(|(_, wishes)| wishes.clone()).unwrap_or_default()
     }
+
+    /// When the pack that a file belongs to has its turn.
+    #[must_use]
+    pub fn layer_of(&self, file: &str) -> u32 {
+        let found = self.layers.iter().rev().find(|(folder, _)| file.starts_with(folder.as_str()));
+        found.map_or(0, |(_, layer)| *layer)
+    }
 }
 
 /// What a pack renders to.
@@ -112,6 +119,8 @@ pub struct Rendered {
     pub definitions: Vec<Shipped>,
     /// What each pack says of its definitions, by the folder of the pack: empty, or `charts/db/`.
     pub wishes: BTreeMap<String, DefinitionWishes>,
+    /// When each pack has its turn, by its folder as in `wishes`: 0 first.
+    pub layers: BTreeMap<String, u32>,
     /// To be kept for the next revision, also when this one fails.
     pub secrets: Secrets,
 }

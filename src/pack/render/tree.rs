@@ -4,6 +4,7 @@
 //! of one release.
 
 mod definitions;
+mod layers;
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -16,6 +17,7 @@ use crate::pack::schema::{Fuel, Refusal};
 use crate::pack::subpacks::Instance;
 use crate::pack::values::Merged;
 use crate::pack::{self, DefinitionWishes, Kind, Pack, subpacks, values, version};
+use layers::Layers;
 
 /// Scalars, lists and maps of the values of all packs, and of all documents. What they come from is bounded, but they take
 /// far more memory than their text. Below what the manifest may have when it is read again.
@@ -39,6 +41,7 @@ pub(super) fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> 
         notes: None,
         definitions: Vec::new(),
         wishes: BTreeMap::new(),
+        layers: Layers::default(),
         value_nodes: 0,
         document_nodes: 0,
         instances: 0,
@@ -49,8 +52,9 @@ pub(super) fn render(pack: &Pack, input: &Input<'_>) -> Result<Rendered, Error> 
             *made.lock().unwrap_or_else(PoisonError::into_inner) = tree.session.secrets();
         }
     })?;
-    let Tree { session, objects, origins, notes, definitions, wishes, .. } = tree;
-    Ok(Rendered { objects, origins, notes, values, definitions, wishes, secrets: session.secrets() })
+    let Tree { session, objects, origins, notes, definitions, wishes, layers, .. } = tree;
+    let layers = layers.done(origins.iter().chain(definitions.iter().map(|shipped| &shipped.file)));
+    Ok(Rendered { objects, origins, notes, values, definitions, wishes, layers, secrets: session.secrets() })
 }
 
 /// Where a pack stands.
@@ -104,6 +108,7 @@ struct Tree<'i, 's> {
     notes: Option<String>,
     definitions: Vec<Shipped>,
     wishes: BTreeMap<String, DefinitionWishes>,
+    layers: Layers,
     value_nodes: usize,
     document_nodes: usize,
     instances: usize,
@@ -126,13 +131,17 @@ impl Tree<'_, '_> {
         }
         self.hold(pack, &merged, place)?;
         let mut sections = Map::new();
+        let (mut after, mut beside) = (Vec::new(), Vec::new());
         let instances = subpacks::enabled(pack, &merged).map_err(|error| nested(error, place))?;
         if !instances.is_empty() {
             // A null is still to remove a default of a pack inside.
             let around = values::overlay(pack.values.clone(), over.clone());
             for instance in instances.into_iter().filter(|instance| instance.pack.kind != Kind::Library) {
                 let section = section(&around, instance.name, place)?;
-                let mut seen = self.pack(instance.pack, &section, &place.inside(&instance))?;
+                let inside = place.inside(&instance);
+                let mut seen = self.pack(instance.pack, &section, &inside)?;
+                let waits = instance.dependency.is_none_or(|dependency| dependency.wait);
+                if waits { &mut after } else { &mut beside }.push(inside.files);
                 if let Some(seen) = seen.as_object_mut()
                     && seen.get("global") == merged.get("global")
                 {
@@ -141,6 +150,7 @@ impl Tree<'_, '_> {
                 sections.insert(instance.name.to_owned(), seen);
             }
         }
+        self.layers.add(&place.files, &after, &beside);
         self.wishes.insert(place.files.clone(), place.definitions.clone());
         for shipped in definitions::of(pack, &place.files)? {
             self.count_nodes(std::slice::from_ref(&shipped.body), &shipped.file)?;

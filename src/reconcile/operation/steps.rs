@@ -175,7 +175,8 @@ impl Operate<'_> {
             waiting.insert(object.id.clone(), unseen);
         }
         self.health().wake_on(&waiting);
-        let several = running.plan.waves.len() > 1;
+        // Packs inside that name no waves have the time of the operation.
+        let several = running.plan.waves.iter().any(|wave| Some(wave) != running.plan.waves.first());
         let bound = self.scope.settings.waves.timeout.or_else(|| several.then_some(WAVE_TIMEOUT));
         let deadline = bound.map_or(Timestamp::MAX, |bound| self.scope.later(bound));
         Stage::Wait { waiting, looked_at, deadline, jobs }

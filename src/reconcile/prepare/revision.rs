@@ -286,15 +286,18 @@ struct Laid {
 fn lay_out(mut rendered: Rendered, release_name: &str) -> Result<Laid, Error> {
     plan::name_hooks(&mut rendered.objects, release_name);
     let (documents, candidates) = definitions(&mut rendered)?;
-    let normalised = documents.into_iter().map(|mut document| {
+    let normalised = documents.into_iter().map(|(mut document, layer)| {
         manifest::normalise(&mut document);
-        Object::from_value(document)
+        Object::from_value(document).map(|object| object.in_layer(layer))
     });
     Ok(Laid { documents: normalised.collect::<Result<_, _>>()?, rendered, candidates })
 }
 
+/// Documents with their layer.
+type Documents = Vec<(Value, u32)>;
+
 /// Takes the definitions of resources out of what was rendered. One that is a hook is left to be one.
-fn definitions(rendered: &mut Rendered) -> Result<(Vec<Value>, Vec<Candidate>), Error> {
+fn definitions(rendered: &mut Rendered) -> Result<(Documents, Vec<Candidate>), Error> {
     let mut documents = Vec::with_capacity(rendered.objects.len());
     let mut candidates = Vec::new();
     let objects = std::mem::take(&mut rendered.objects);
@@ -308,11 +311,12 @@ fn definitions(rendered: &mut Rendered) -> Result<(Vec<Value>, Vec<Candidate>), 
         let is_hook = annotations
             .is_some_and(|all| all.contains_key(names::HOOK) || all.contains_key(names::HELM_HOOK));
         if is_hook || !manifest::is_definition(&body) {
-            documents.push(body);
+            documents.push((body, rendered.layer_of(&file)));
             continue;
         }
-        let wishes = rendered.wishes_of(&file);
-        candidates.push(Candidate { object: Object::from_value(body)?, in_manifest, wishes });
+        let (wishes, layer) = (rendered.wishes_of(&file), rendered.layer_of(&file));
+        let object = Object::from_value(body)?.in_layer(layer);
+        candidates.push(Candidate { object, in_manifest, wishes });
     }
     Ok((documents, candidates))
 }

@@ -24,6 +24,7 @@ fn rendered(templates: &[(&str, Value)], shipped: &[(&str, Value)]) -> Rendered 
         values: json!({"replicas": 2}),
         definitions: shipped.iter().map(below_crds).collect(),
         wishes: BTreeMap::new(),
+        layers: BTreeMap::new(),
         secrets: Secrets::new(),
     }
 }
@@ -47,11 +48,23 @@ fn definitions_are_taken_out_of_templates_and_those_below_crds_stand_first() {
         &[("crds/gears.yaml", definition("gears.example.com", json!({})))],
     );
     let (documents, candidates) = definitions(&mut all).unwrap();
-    assert_eq!(documents, [config("a"), config("b")]);
+    assert_eq!(documents, [(config("a"), 0), (config("b"), 0)]);
     let told: Vec<(&str, bool)> =
         candidates.iter().map(|one| (&*one.object.id.name, one.in_manifest)).collect();
     assert_eq!(told, [("gears.example.com", false), ("widgets.example.com", true)]);
     assert!(all.objects.is_empty() && all.origins.is_empty() && all.definitions.is_empty());
+}
+
+#[test]
+fn what_packs_inside_render_is_in_their_layers() {
+    let mut all = rendered(
+        &[("charts/db/templates/a.yaml", config("a")), ("templates/b.yaml", config("b"))],
+        &[("charts/db/crds/gears.yaml", definition("gears.example.com", json!({})))],
+    );
+    all.layers = [(String::new(), 1), ("charts/db/".to_owned(), 0)].into();
+    let (documents, candidates) = definitions(&mut all).unwrap();
+    assert_eq!(documents, [(config("a"), 0), (config("b"), 1)]);
+    assert_eq!(candidates[0].object.layer, 0);
 }
 
 #[test]

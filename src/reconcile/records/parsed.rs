@@ -1,7 +1,7 @@
 //! The objects of stored revisions. A long manifest takes so long to parse that it does not belong on an async thread: all passes
 //! share those.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::manifest::{self, Object, ObjectId, yaml};
 use crate::plan::{self, Parts};
@@ -71,6 +71,11 @@ pub(crate) fn stored_parts(stored: &Stored) -> Result<Parts, plan::Error> {
     let mut parts = plan::split(objects)?;
     if let Some(private) = &stored.private {
         parts.webhooks_later = webhooks_later(&private.definitions);
+        let layers = private.inventory.iter().filter(|entry| entry.layer > 0);
+        let layers: BTreeMap<&ObjectId, u32> = layers.map(|entry| (&entry.id, entry.layer)).collect();
+        for object in &mut parts.objects {
+            object.layer = layers.get(&object.id).copied().unwrap_or(0);
+        }
     }
     Ok(parts)
 }
@@ -86,6 +91,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::manifest::InventoryEntry;
     use crate::release::{Hook, Private};
     use crate::storage::samples;
 
@@ -151,6 +157,17 @@ mod tests {
             let stored = stored(yaml::join(&documents), Vec::new(), definitions);
             assert_eq!(told(&stored_objects(&stored).unwrap()), expected);
         }
+    }
+
+    #[test]
+    fn the_layer_of_an_object_is_that_of_the_inventory() {
+        let mut stored = stored(yaml::join(&[config("a"), config("b")]), Vec::new(), Vec::new());
+        let private = stored.private.as_mut().unwrap();
+        let entry = private.inventory.remove(0);
+        let id = ObjectId { kind: "ConfigMap".to_owned(), name: "b".to_owned(), ..ObjectId::default() };
+        private.inventory = vec![InventoryEntry { id, layer: 2, ..entry }];
+        let parts = stored_parts(&stored).unwrap();
+        assert_eq!(parts.objects.iter().map(|object| object.layer).collect::<Vec<_>>(), [0, 2]);
     }
 
     #[test]
