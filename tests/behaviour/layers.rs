@@ -26,18 +26,19 @@ fn inside(mut pack: Pack, inner: &Pack, name: &str) -> Pack {
 
 /// `web` around `api` around `db`; `logs` goes beside `web`.
 fn pack(version: &str, db: Value) -> Pack {
-    let needs = |name: &str, version: &str, of: &str| {
-        format!(
-            "apiVersion: sherpack/v1\nmetadata: {{name: {name}, version: {version}}}\ndependencies: [{of}]\n"
-        )
-    };
     let db = Pack::new("db", "1.0.0").object(config("of-db", version)).object(db);
     let api = Pack::new("api", "1.0.0")
-        .file("Pack.yaml", needs("api", "1.0.0", "{name: db, version: 1.x}"))
+        .file(
+            "Pack.yaml",
+            "apiVersion: sherpack/v1\nmetadata: {name: api, version: 1.0.0}\ndependencies: [{name: db, version: 1.x}]\n",
+        )
         // A wave of a pack orders what is in its own layer.
         .object(with_annotation(config("of-api", version), "sherpack.io/sync-wave", "-5"));
     let logs = Pack::new("logs", "1.0.0").object(config("of-logs", version));
-    let own = needs("web", version, "{name: api, version: 1.x}, {name: logs, version: 1.x, wait: false}");
+    let own = format!(
+        "apiVersion: sherpack/v1\nmetadata: {{name: web, version: {version}}}\n\
+         dependencies: [{{name: api, version: 1.x}}, {{name: logs, version: 1.x, wait: false}}]\n"
+    );
     let web = Pack::new("web", version).file("Pack.yaml", own).object(config("of-web", version));
     inside(inside(web, &inside(api, &db, "db"), "api"), &logs, "logs")
 }
