@@ -424,3 +424,28 @@ async fn a_pack_of_a_registry_is_rendered_checked_and_planned_as_a_directory_is(
     place.refused(1, &with(&["render", &broken], &trusted));
     place.refused(1, &with(&["plan", &format!("{repository}:nowhere")], &trusted));
 }
+
+/// The tools themselves, as the project builds them for its tests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn charts_that_helm_pushes_are_listed_and_known_for_charts() {
+    let h = harness("oci-helm").await;
+    let (registry, place) = (Registry::start(Options::default()).await, Place::new("oci-helm"));
+    let helm = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(h.control_plane.bin.join(program));
+        let output = command.args(arguments).current_dir(&place.directory).output().unwrap();
+        assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
+    };
+    helm("helm", &["create", "shop"]);
+    helm("helm", &["package", "shop"]);
+    for (program, path) in [("helm", "four"), ("helm3", "three")] {
+        let repository = format!("oci://{}/{path}", registry.address);
+        helm(program, &["push", "shop-0.1.0.tgz", &repository, "--plain-http"]);
+        let chart = format!("{repository}/shop");
+        assert_eq!(place.done(&["show", "versions", &chart, "--plain-http"]), "0.1.0");
+        let said = place.refused(1, &["pull", &chart, "--plain-http"]);
+        assert!(said.contains("it is a Helm chart"), "{said}");
+        let oci = json!({"repository": chart, "insecure": true, "tag": "0.1.0"});
+        h.release(path, json!({"pack": {"oci": oci}})).await;
+        h.condition(path, "Ready", "False", Some("HelmEngineMissing")).await;
+    }
+}
