@@ -7,7 +7,7 @@ use super::annotations::{first, integer, list, truth, wrong};
 use super::hooks::{Hook, Parts, Phase};
 use super::probes::probe;
 use crate::api::names;
-use crate::manifest::{InventoryEntry, Object, ObjectId, order};
+use crate::manifest::{Defined, InventoryEntry, Object, ObjectId, order};
 
 /// What an operation is for: decides which hooks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub struct Plan {
 /// no longer wants is pruned after that.
 ///
 /// Definitions come before every wave, whatever wave they name: all else may need them. With packs inside, definitions and waves of
-/// one layer come before those of the next.
+/// one layer come before those of the next; a definition comes as early as an object of its kind.
 ///
 /// # Errors
 /// An annotation that means nothing, also one of a probe; a wait for what is not there or comes later, and waits in a
@@ -101,7 +101,7 @@ pub fn roll_out(parts: &Parts, occasion: Occasion) -> Result<Plan, Error> {
     let mut definitions: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (index, object) in objects.iter().enumerate() {
         if object.id.is_definition() {
-            definitions.entry(object.layer).or_default().push(index);
+            definitions.entry(first_use(objects, object)).or_default().push(index);
         } else {
             let wave = integer(object, &[names::SYNC_WAVE])?;
             waves.entry((object.layer, wave)).or_default().push(index);
@@ -186,6 +186,17 @@ fn hooks_of(hooks: &[Hook], phase: Phase) -> Vec<Step> {
         hook.phases.contains(&phase).then_some(Step::Hook { phase, hook: index })
     };
     hooks.iter().enumerate().filter_map(of_phase).collect()
+}
+
+/// The layer in which a definition is needed: its own, unless a pack that comes before has objects of its kind.
+fn first_use(objects: &[Object], definition: &Object) -> u32 {
+    let own = definition.layer;
+    if own == 0 {
+        return 0;
+    }
+    let Some(Defined { group, kind, .. }) = Defined::of(&definition.body) else { return own };
+    let of_its_kind = objects.iter().filter(|object| object.id.group == group && object.id.kind == kind);
+    of_its_kind.map(|object| object.layer).min().map_or(own, |first| own.min(first))
 }
 
 /// Groups follow the kind order; inside a group objects are sorted by id.

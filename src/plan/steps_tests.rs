@@ -266,3 +266,23 @@ fn what_came_last_goes_first_and_the_layers_are_those_of_the_inventory() {
         (kinds.iter().position(|id| id.contains("db")), kinds.iter().rposition(|id| id.contains("web")));
     assert!(last < first, "{kinds:?}");
 }
+
+#[test]
+fn a_definition_comes_as_early_as_a_pack_inside_needs_it() {
+    let definition = Object::from_value(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": true, "storage": true}]},
+    }));
+    let widget = Object::from_value(json!({"apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": "small", "namespace": "apps"}}));
+    let (definition, widget) = (definition.unwrap().in_layer(2), widget.unwrap());
+    let position = |widget: Object| {
+        let objects = vec![definition.clone(), object("ConfigMap", "db", &[]), widget];
+        let plan = roll_out(&split(objects).unwrap(), Occasion::Install).unwrap();
+        plan.steps.iter().position(|step| matches!(step, Step::Define { .. })).unwrap()
+    };
+    assert_eq!(position(widget.clone()), 0);
+    assert_eq!(position(widget.in_layer(2)), 2, "after the wave of the pack inside");
+}

@@ -83,6 +83,13 @@ async fn a_pack_of_a_registry_needs_a_signature_of_cosign_by_a_key_of_the_secret
         ["HEAD /v2/web/manifests/stable 200"],
         "it is checked once"
     );
+    // Nor again for a change of something else in the Secret.
+    let other_than_keys =
+        json!({"metadata": {"annotations": {"a": "b"}}, "stringData": {"password": "sesame"}});
+    h.objects.edit("Secret/signers", "kubectl-edit", other_than_keys).await;
+    h.pass("web").await;
+    let more = registry.requests().await.split_off(asked + 1);
+    assert_eq!(more, ["HEAD /v2/web/manifests/stable 200"]);
 
     // A signature for another content does not count, and what is deployed stays locked.
     let green = registry.push("web", "stable", &artifact("green")).await;

@@ -11,7 +11,7 @@ use super::{Dependency, Error, Files, Limits, Pack, alone, archive, clean, value
 /// Packs inside packs.
 const DEPTH: usize = 10;
 /// Packs in a pack, at any depth.
-const PACKS: usize = 200;
+pub(super) const PACKS: usize = 200;
 /// Scalars, lists and objects of all values, definitions and schemas together: they take far more memory than their text.
 const FIELDS: usize = 300_000;
 const FOLDER: &str = "charts/";

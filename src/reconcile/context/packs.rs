@@ -57,6 +57,8 @@ pub struct Packs {
     pub(in crate::reconcile) reading: Turns<Place>,
     pub(in crate::reconcile) turns: FairTurns,
     pub(in crate::reconcile) paths: PathLooks,
+    /// The keys in Secrets, by the version that was read: a change of something else in a Secret is no change of its keys.
+    signers: Mutex<WeightedLru<String, String>>,
 }
 
 struct Kept {
@@ -85,7 +87,14 @@ impl Packs {
     #[must_use]
     pub fn new(workers: usize, wake_tx: UnboundedSender<ReleaseKey>) -> Self {
         let turns = FairTurns::new(TURNS, workers, wake_tx);
-        Self { kept: Mutex::default(), reading: Turns::default(), turns, paths: PathLooks::default() }
+        let signers = Mutex::new(WeightedLru::new(PLACES, PLACES));
+        Self {
+            kept: Mutex::default(),
+            reading: Turns::default(),
+            turns,
+            paths: PathLooks::default(),
+            signers,
+        }
     }
 
     /// Has the pack directory looked at.
@@ -124,6 +133,17 @@ impl Packs {
             kept.leaves(&place, &pack.digest);
             kept.stands_at(place, version, pack.digest.clone());
         }
+    }
+
+    /// What [`Packs::signers_are`] was told of this version of a Secret.
+    pub(in crate::reconcile) fn signers(&self, version: &str) -> Option<String> {
+        let mut signers = self.signers.lock().unwrap_or_else(PoisonError::into_inner);
+        signers.get(&version.to_owned()).map(|keys| keys.clone())
+    }
+
+    /// This version of a Secret holds these keys.
+    pub(in crate::reconcile) fn signers_are(&self, version: String, keys: String) {
+        self.signers.lock().unwrap_or_else(PoisonError::into_inner).put(version, keys, 1);
     }
 
     /// A turn at decoding or rendering, if one is free for this release or soon will be. It belongs to that work.

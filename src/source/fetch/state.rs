@@ -27,8 +27,7 @@ pub struct SourceId {
     pub location: Location,
     /// The Secret and its version; empty when there is none.
     pub scope: String,
-    /// Tool, Secret and its version with the keys of which one has to have signed; empty when signatures are not looked at. What
-    /// a source has given was signed so.
+    /// Tool and keys of which one has to have signed; empty when signatures are not looked at. What a source has given was signed so.
     pub signed: String,
 }
 

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::MAX_SIGNATURES;
 use crate::api::SignatureProvider;
+use crate::manifest::hex;
 
 /// Keys of a Secret with another ending are not looked at: it may hold passwords as well. Flux has the same ending.
 const ENDING: &str = ".pub";
@@ -50,6 +51,17 @@ impl Keys {
             SignatureProvider::Cosign => Kind::Cosign(each(&public, cosign_key)?),
             SignatureProvider::Minisign => Kind::Minisign(each(&public, minisign_key)?),
         }))
+    }
+
+    /// One text for the keys of a Secret, whatever else is in it.
+    #[must_use]
+    pub fn digest(provider: SignatureProvider, data: &BTreeMap<String, ByteString>) -> String {
+        let mut all = Sha256::new();
+        for (_, bytes) in data.iter().filter(|(name, _)| name.ends_with(ENDING)) {
+            all.update(bytes.0.len().to_le_bytes());
+            all.update(&bytes.0);
+        }
+        format!("{} {}", provider.as_str(), hex(&all.finalize()))
     }
 
     pub(super) fn cosign(&self) -> &[CosignKey] {

@@ -121,3 +121,22 @@ fn a_secret_has_at_least_one_key_and_not_too_many() {
         assert!(Keys::read(provider, &some(MAX_SIGNATURES + 1)).unwrap_err().contains("more than"));
     }
 }
+
+#[test]
+fn one_text_stands_for_the_keys_whatever_else_a_secret_holds() {
+    let (one, two) = (Pair::p256().pem(), Pair::p384().pem());
+    let digest = |data: &[(&str, &str)]| Keys::digest(SignatureProvider::Cosign, &secret(data));
+    let alone = digest(&[("a.pub", &one)]);
+    assert_eq!(digest(&[("a.pub", &one), ("password", "x")]), alone);
+    assert_eq!(digest(&[("renamed.pub", &one)]), alone);
+    let others = [
+        digest(&[("a.pub", &two)]),
+        digest(&[("a.pub", &one), ("b.pub", &two)]),
+        digest(&[("a.pub", &(one.clone() + &two))]),
+        Keys::digest(SignatureProvider::Minisign, &secret(&[("a.pub", &one)])),
+    ];
+    for (at, other) in others.iter().enumerate() {
+        assert_ne!(*other, alone);
+        assert!(!others[..at].contains(other));
+    }
+}

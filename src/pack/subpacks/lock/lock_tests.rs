@@ -195,6 +195,23 @@ fn an_archive_with_another_pack_and_one_that_needs_itself_are_refused() {
     let error = missing(&web, &json!({})).unwrap_err();
     assert!(error.to_string().contains("api > api"), "{error}");
 
+    // What each of many packs names together is bounded before anything is fetched.
+    let each = |outer: usize| {
+        let names: Vec<String> = (0..150).map(|inner| format!("d{outer}-{inner}")).collect();
+        let needed: Vec<String> = names.iter().map(|name| needs(name, "1.x", "")).collect();
+        let lock = Lock::of(names.iter().map(|name| locked(name, "1.0.0", "1.x")).collect()).unwrap().text();
+        (definition(&format!("p{outer}"), "1.0.0", &needed.join(", ")), lock)
+    };
+    let (first, second) = (each(1), each(2));
+    let many = [
+        ("charts/p1/Pack.yaml", &*first.0),
+        ("charts/p1/Pack.lock", &*first.1),
+        ("charts/p2/Pack.yaml", &*second.0),
+        ("charts/p2/Pack.lock", &*second.1),
+    ];
+    let error = missing(&pack("web", "1.0.0", "", &many), &json!({})).unwrap_err();
+    assert_eq!(error.reason(), "PackTooLarge");
+
     // The limits are those of the whole.
     let mut web = pack("web", "1.0.0", &needs("api", "1.x", ""), &[(FILE, &lock)]);
     let large = pack("api", "1.0.0", "", &[("big", &"x".repeat(2000))]);

@@ -110,6 +110,9 @@ impl<'p> Walk<'p> {
         if !self.found.iter().any(known) {
             self.found.push(missing);
         }
+        if self.found.len() > subpacks::PACKS {
+            return Err(Error::TooManyPacks { limit: subpacks::PACKS });
+        }
         Ok(())
     }
 }

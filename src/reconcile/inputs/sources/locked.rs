@@ -59,9 +59,11 @@ impl Context {
                 sources.push(found);
             }
             fetcher.pin(key, pinned.clone());
-            let found = all(&missing, &sources, &using).await?;
+            begin(&missing, &sources, &using).await?;
             let mut more = (*whole).clone();
-            for (one, found) in missing.iter().zip(found) {
+            for (one, (id, access)) in missing.iter().zip(&sources) {
+                // One after the other: together they are no larger than one pack may be.
+                let found = one.fetched(id, access, &using).await?;
                 lock::vendor(&mut more, one, &found, &Limits::default()).map_err(of_pack)?;
             }
             whole = Arc::new(more);
@@ -74,25 +76,18 @@ fn of_pack(error: pack::Error) -> Error {
     render::Error::from(error).into()
 }
 
-/// The packs, in order. All of them are under way before the first is waited for.
-async fn all(
-    missing: &[Missing],
-    sources: &[(SourceId, Access)],
-    using: &LookUp<'_>,
-) -> Result<Vec<Arc<Pack>>, Error> {
-    let mut found = Vec::new();
-    let mut wrong = None;
+/// Has all of them fetched. An error while one of them is not at hand.
+async fn begin(missing: &[Missing], sources: &[(SourceId, Access)], using: &LookUp<'_>) -> Result<(), Error> {
+    let mut wrong: Option<Error> = None;
     for (one, (id, access)) in missing.iter().zip(sources) {
-        match one.fetched(id, access, using).await {
-            Ok(pack) => found.push(pack),
+        if let Err(error) = one.archive(id, access, using).await
             // What is wrong tells more than what is under way.
-            Err(error) if wrong.as_ref().is_none_or(|wrong: &Error| wrong.fetching_since().is_some()) => {
-                wrong = Some(error);
-            }
-            Err(_) => {}
+            && wrong.as_ref().is_none_or(|wrong| wrong.fetching_since().is_some())
+        {
+            wrong = Some(error);
         }
     }
-    wrong.map_or(Ok(found), Err)
+    wrong.map_or(Ok(()), Err)
 }
 
 impl Missing {
@@ -133,30 +128,33 @@ impl Missing {
     }
 
     async fn fetched(&self, id: &SourceId, access: &Access, using: &LookUp<'_>) -> Result<Arc<Pack>, Error> {
-        // That of a manifest is part of the artifact's name.
-        let digest = matches!(self.origin, Origin::Repository(_)).then_some(self.locked.digest.as_str());
-        let interval = using.fresh.interval;
-        let ask = Ask { release: using.key, digest, interval, changed: false, request: None };
         loop {
-            let archive = match using.fetcher.look_pinned(id, access, &ask).await {
-                Look::At(archive) => archive,
-                Look::Fetching { since } => {
-                    return Err(Error::Fetching { url: id.location.to_string(), since });
-                }
-                Look::Failed(source::Error::DigestMismatch { url, wanted, found }) => {
-                    return Err(self.unusable(format!(
-                        "Pack.lock says that its digest is {wanted}, and {url} gives {found}: one of the two was changed"
-                    )));
-                }
-                Look::Failed(error) => {
-                    let name = format!("{} {}", self.locked.name, self.locked.version);
-                    return Err(Error::Dependency { name, error });
-                }
-            };
+            let archive = self.archive(id, access, using).await?;
             if let Some(pack) = pack(id, &archive, None, using).await? {
                 return Ok(pack);
             }
             using.fetcher.lost(id, &archive);
+        }
+    }
+
+    /// The digest of its archive, which the fetcher has.
+    async fn archive(&self, id: &SourceId, access: &Access, using: &LookUp<'_>) -> Result<String, Error> {
+        // That of a manifest is part of the artifact's name.
+        let digest = matches!(self.origin, Origin::Repository(_)).then_some(self.locked.digest.as_str());
+        let interval = using.fresh.interval;
+        let ask = Ask { release: using.key, digest, interval, changed: false, request: None };
+        match using.fetcher.look_pinned(id, access, &ask).await {
+            Look::At(archive) => Ok(archive),
+            Look::Fetching { since } => Err(Error::Fetching { url: id.location.to_string(), since }),
+            Look::Failed(source::Error::DigestMismatch { url, wanted, found }) => {
+                Err(self.unusable(format!(
+                    "Pack.lock says that its digest is {wanted}, and {url} gives {found}: one of the two was changed"
+                )))
+            }
+            Look::Failed(error) => {
+                let name = format!("{} {}", self.locked.name, self.locked.version);
+                Err(Error::Dependency { name, error })
+            }
         }
     }
 

@@ -19,6 +19,7 @@ mod signers;
 #[cfg(test)]
 mod stand;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use futures::future::BoxFuture;
 use crate::api::sources::Signatures;
 use crate::api::{PackFrom, Settings};
 use crate::cluster::{Cluster, Contents, Reference, Unread};
-use crate::pack::Pack;
+use crate::pack::{Pack, lock};
 use crate::reconcile::context::packs::Packs;
 use crate::reconcile::inputs::referenced_objects;
 use crate::reconcile::{Context, Error};
@@ -159,7 +160,12 @@ impl Context {
         if let Some(succeeded) = counts(source, &result) {
             self.report.fetched(source.kind(), succeeded);
         }
-        result.map(|found| found.pack)
+        let pack = result.map(|found| found.pack)?;
+        if !pack.files.contains_key(lock::FILE) {
+            // What an earlier pack needed is not fetched any more.
+            self.fetcher.pin(key, HashSet::new());
+        }
+        Ok(pack)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::api::sources::Signatures;
 use crate::api::{ReferenceKind, SignatureProvider};
 use crate::cluster::Reference;
 use crate::reconcile::Error;
+use crate::reconcile::context::packs::Packs;
 use crate::source;
 use crate::source::signature::Keys;
 
@@ -25,18 +26,20 @@ pub(in crate::reconcile::inputs) fn reference(signatures: &Signatures, namespace
 pub(super) struct Signers<'a> {
     provider: SignatureProvider,
     named: Named<'a>,
+    packs: &'a Packs,
 }
 
 impl<'a> Signers<'a> {
     /// `None`: signatures are not looked at.
     pub(super) fn of(using: &'a LookUp<'a>) -> Option<Self> {
         let Signatures::By { provider, secret } = using.signatures else { return None };
-        Some(Self { provider: *provider, named: Named::new(secret, FIELD, using) })
+        Some(Self { provider: *provider, named: Named::new(secret, FIELD, using), packs: using.packs })
     }
 
-    /// One text for the keys, if the watch of their Secret shows its version: what was signed by them needs no second look.
+    /// One text for the keys, if the watch of their Secret shows a version that was read before: what was signed by them needs no
+    /// second look.
     pub(super) fn seen(&self) -> Option<String> {
-        self.named.seen().map(|text| self.text(&text))
+        self.packs.signers(&self.version(&self.named.seen()?))
     }
 
     /// The keys, and the text for them.
@@ -49,7 +52,9 @@ impl<'a> Signers<'a> {
             Some((_, contents)) if contents.is_record => Err(invalid(source::HIDDEN.to_owned())),
             Some((text, contents)) => {
                 let keys = Keys::read(self.provider, &contents.bytes).map_err(invalid)?;
-                Ok((self.text(&text), Arc::new(keys)))
+                let by = Keys::digest(self.provider, &contents.bytes);
+                self.packs.signers_are(self.version(&text), by.clone());
+                Ok((by, Arc::new(keys)))
             }
             None => {
                 Err(invalid("it does not exist: create it with the public keys of the signers".to_owned()))
@@ -57,7 +62,8 @@ impl<'a> Signers<'a> {
         }
     }
 
-    fn text(&self, secret: &str) -> String {
+    /// The same Secret may be read for both providers.
+    fn version(&self, secret: &str) -> String {
         format!("{} {secret}", self.provider.as_str())
     }
 }
