@@ -60,8 +60,8 @@ fn pull(args: &Args) -> Result<Answer, Failure> {
     Ok(format!("{}\n", path.display()).into())
 }
 
-/// Writes a file as a whole or not at all.
-fn write(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
+/// Writes a file as a whole or not at all. Without `force` none may be there.
+pub(super) fn write(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     let failed = |error: std::io::Error| cannot(path, &error);
     // Only a process that may replace it writes beside it first.
     let target = if force { beside(path) } else { path.to_owned() };

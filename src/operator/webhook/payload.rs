@@ -45,8 +45,18 @@ struct Event {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Target {
     repository: Option<String>,
+    /// A push is told of for each blob too, before the manifest that makes something of them is there.
+    media_type: Option<String>,
+}
+
+impl Target {
+    fn is_manifest(&self) -> bool {
+        let of = |kind: &String| ["manifest", "index"].iter().any(|word| kind.contains(word));
+        self.media_type.as_ref().is_none_or(of)
+    }
 }
 
 #[derive(Deserialize)]
@@ -82,7 +92,8 @@ pub(super) fn named(body: &[u8]) -> Named {
     let Ok(payload) = serde_json::from_slice::<Payload>(body) else { return Named::All };
     if let Some(events) = payload.events {
         let pushes = events.into_iter().filter(|event| event.action == "push");
-        return repositories(pushes.filter_map(|event| event.target?.repository));
+        let targets = pushes.filter_map(|event| event.target).filter(Target::is_manifest);
+        return repositories(targets.filter_map(|target| target.repository));
     }
     if let (Some(kind), Some(harbor)) = (payload.kind, payload.event_data.or(payload.data)) {
         if !PUSHED.contains(&kind.as_str()) {
@@ -128,7 +139,9 @@ mod tests {
         for body in [
             json!({"events": [
                 {"action": "pull", "target": {"repository": "team/other"}},
-                {"id": "1", "action": "push", "target": {"repository": "team/web", "tag": "1.0.0"}, "request": {"host": "r"}},
+                {"action": "push", "target": {"repository": "team/blob", "mediaType": "application/octet-stream"}},
+                {"id": "1", "action": "push", "target": {"repository": "team/web", "tag": "1.0.0",
+                    "mediaType": "application/vnd.oci.image.manifest.v1+json"}, "request": {"host": "r"}},
             ]}),
             json!({"type": "PUSH_ARTIFACT", "occur_at": 1, "operator": "ci", "event_data": {
                 "resources": [{"digest": "sha256:1", "tag": "1.0.0", "resource_url": "h/team/web:1.0.0"}],

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::cli::output::answer::{Failure, story};
+use crate::cli::packs::pull::write;
 use crate::pack::lock::{FILE, Lock};
 use crate::pack::{Dependency, Limits, read_archive};
 use crate::source;
@@ -46,7 +47,7 @@ impl Directory {
             fs::create_dir_all(&self.charts).map_err(|error| cannot(&self.charts, &error))?;
         }
         for archive in archives {
-            write(&self.charts.join(archive.file()), &archive.bytes)?;
+            write(&self.charts.join(archive.file()), &archive.bytes, true)?;
         }
         self.tidy(archives, false)
     }
@@ -80,25 +81,13 @@ impl Directory {
     pub(super) fn write_lock(&self, lock: &Lock) -> Result<(), Failure> {
         let path = self.root.join(FILE);
         if !lock.dependencies.is_empty() {
-            return write(&path, lock.text().as_bytes());
+            return write(&path, lock.text().as_bytes(), true);
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot(&path, &error)),
             _ => Ok(()),
         }
     }
-}
-
-/// Writes a file as a whole or not at all.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, path));
-    written.map_err(|error| {
-        // What is half written is of no use.
-        let _ = fs::remove_file(&new);
-        cannot(path, &error)
-    })
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {

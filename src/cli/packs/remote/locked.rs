@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
+use super::Reach;
+use super::fetch::{listed, pulled};
 use super::unread::Unread;
-use super::{Reach, client, failure};
-use crate::cli::cluster::on_runtime;
 use crate::cli::output::answer::Failure;
 use crate::pack::lock::{self, Locked, Missing, Origin};
 use crate::pack::{self, Limits, Pack, read_archive};
 use crate::source::cache::digest;
-use crate::source::http::{Timing, Url};
-use crate::source::oci::{self, Artifact, Wanted};
-use crate::source::repository::{self, Listed};
+use crate::source::http::Url;
+use crate::source::oci::{Artifact, Wanted};
+use crate::source::repository::Listed;
 
 /// Packs inside packs that are fetched one after the other.
 const ROUNDS: usize = 10;
@@ -66,26 +66,16 @@ pub(in crate::cli::packs) fn archive(
         Origin::Local => Err(wrong("it has no repository".to_owned())),
         Origin::Oci(repository) => {
             let artifact = Artifact::parse(repository, wanted, reach.is_plain()).map_err(wrong)?;
-            let credentials = reach.login(&artifact)?;
-            let pulled = on_runtime(async {
-                oci::archive(&client(Timing::default()), &artifact, &credentials)
-                    .await
-                    .map_err(|error| failure(error, Some(&artifact), &credentials))
-            })?;
+            let pulled = pulled(&artifact, reach)?;
             Ok((pulled.bytes, pulled.digest))
         }
         Origin::Repository(url) => {
             let repository = Url::parse(url).map_err(wrong)?;
-            let credentials = reach.credentials()?;
             let range = match wanted {
                 Wanted::Range(range) | Wanted::Tag(range) | Wanted::Digest(range) => Some(range),
             };
-            let listed = Listed { repository, name: name.to_owned(), range, pass_credentials: false };
-            let bytes = on_runtime(async {
-                repository::archive(&client(Timing::default()), &listed, &credentials)
-                    .await
-                    .map_err(|error| failure(error, None, &credentials))
-            })?;
+            let of = Listed { repository, name: name.to_owned(), range, pass_credentials: false };
+            let bytes = listed(&of, reach)?;
             let digest = digest(&bytes);
             Ok((bytes, digest))
         }

@@ -1,5 +1,6 @@
 //! Registries and repositories, as the user of a command reaches them: any address, with what `docker login` has stored.
 
+mod fetch;
 pub(in crate::cli::packs) mod locked;
 mod login;
 pub(in crate::cli) mod named;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::fetch::{listed, pulled};
 use super::locked::completed;
 use super::unread::Unread;
 use super::{Place, Reach, client, failure, place, shown};
@@ -13,8 +14,8 @@ use crate::cli::output::answer::{Failure, story};
 use crate::pack::{Limits, Pack, read_archive};
 use crate::source;
 use crate::source::http::{Answer, Timing, Url, Validators};
-use crate::source::oci::{self, Reference, Wanted, is_tag};
-use crate::source::repository::{self, Listed};
+use crate::source::oci::{Reference, Wanted, is_tag};
+use crate::source::repository::Listed;
 use crate::source::versions;
 
 /// Where a pack is that is no file.
@@ -78,14 +79,7 @@ fn of_registry(
     otherwise: Wanted,
     reach: &Reach,
 ) -> Result<(Vec<u8>, String), Failure> {
-    let artifact = reference.artifact(otherwise, reach.is_plain())?;
-    let credentials = reach.login(&artifact)?;
-    let pulled = on_runtime(async {
-        let client = client(Timing::default());
-        oci::archive(&client, &artifact, &credentials)
-            .await
-            .map_err(|error| failure(error, Some(&artifact), &credentials))
-    })?;
+    let pulled = pulled(&reference.artifact(otherwise, reach.is_plain())?, reach)?;
     Ok((pulled.bytes, format!("{}@{}", reference.repository, pulled.digest)))
 }
 
@@ -98,16 +92,9 @@ fn of_repository(
     if let Some(range) = range {
         versions::check(range).map_err(|why| format!("--version: {why}"))?;
     }
-    let credentials = reach.credentials()?;
     let range = range.map(str::to_owned);
-    let listed = Listed { repository, name, range, pass_credentials: false };
-    let bytes = on_runtime(async {
-        let client = client(Timing::default());
-        repository::archive(&client, &listed, &credentials)
-            .await
-            .map_err(|error| failure(error, None, &credentials))
-    })?;
-    Ok((bytes, listed.to_string()))
+    let of = Listed { repository, name, range, pass_credentials: false };
+    Ok((listed(&of, reach)?, of.to_string()))
 }
 
 /// The archive behind a URL.
