@@ -210,7 +210,7 @@ impl Map {
     /// Children of a folder that use each other, by whatever way.
     fn circle(&self, folder: &Module) -> BTreeSet<String> {
         let mut edges = self.edges(folder);
-        // Whoever uses nothing that is left, or is used by nothing that is left, is in no circle.
+        // A file that uses nothing that is left, or is used by nothing that is left, is in no circle.
         loop {
             let used: BTreeSet<String> = edges.values().flatten().cloned().collect();
             let before = edges.len();

@@ -1,6 +1,6 @@
-//! Lists that are merged by a key which somebody else changed.
+//! Lists that are merged by a key which another manager changed.
 //!
-//! Server-side apply merges the ports of a Service by their number. When somebody makes 81 of our port 80, an apply
+//! Server-side apply merges the ports of a Service by their number. When another manager makes 81 of our port 80, an apply
 //! adds 80 beside 81, both have the same name, and the API server refuses the whole object. The element with the wrong key
 //! has to be turned back first.
 

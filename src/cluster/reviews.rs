@@ -1,4 +1,4 @@
-//! Who somebody is that shows a token, and whether he may get a path: two questions to the API server.
+//! Whose token a client shows, and whether that account may get a path: two questions to the API server.
 
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{
@@ -10,7 +10,7 @@ use kube::api::{Api, PostParams};
 /// What the API server says of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visitor {
-    /// It is nobody's, or not valid any more.
+    /// It is no account's, or not valid any more.
     Unknown,
     /// Its user may not.
     Denied {

@@ -13,7 +13,7 @@ use crate::plan::rights::{Right, Rule};
 
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// The rules that hold for somebody in one namespace, those that hold everywhere included.
+/// The rules that hold for an account in one namespace, those that hold everywhere included.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     pub rules: Vec<Rule>,

@@ -11,10 +11,10 @@ use tokio::sync::OwnedMutexGuard;
 /// Where nothing is lost by asking twice.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A queue for each question that somebody asks.
+/// A queue for each question that is asked.
 pub struct Turns<K: Clone + Eq + Hash> {
     queues: Mutex<HashMap<K, Queue>>,
-    /// Somebody whose question hangs keeps others no longer.
+    /// A pass whose question hangs keeps others no longer.
     patience: Duration,
 }
 
@@ -31,14 +31,14 @@ impl<K: Clone + Eq + Hash> Default for Turns<K> {
 }
 
 impl<K: Clone + Eq + Hash> Turns<K> {
-    /// Whoever has waited for `patience` asks on his own.
+    /// A pass that has waited for `patience` asks on its own.
     #[must_use]
     pub fn new(patience: Duration) -> Self {
         Self { queues: Mutex::default(), patience }
     }
 
     /// The answer to a question, if it is `known`; else what `ask` gives, once for all who want to know it at the same moment: who
-    /// waits for somebody else's answer finds it `known` then.
+    /// waits for another one's answer finds it `known` then.
     ///
     /// # Errors
     /// Those of `ask`.
@@ -58,7 +58,7 @@ impl<K: Clone + Eq + Hash> Turns<K> {
         }
     }
 
-    /// Waits until nobody else asks this, and keeps others from it until what it gives is dropped. `None`: the answer is
+    /// Waits until no other pass asks this, and keeps others from it until what it gives is dropped. `None`: the answer is
     /// long in coming, and each may ask on his own.
     async fn of(&self, question: &K) -> Option<Turn<'_, K>> {
         let turn = {
@@ -74,7 +74,7 @@ impl<K: Clone + Eq + Hash> Turns<K> {
     }
 }
 
-/// Nobody else asks as long as this lives.
+/// No other pass asks as long as this lives.
 struct Turn<'t, K: Clone + Eq + Hash> {
     _turn: OwnedMutexGuard<()>,
     _leaves: Leaves<'t, K>,

@@ -68,7 +68,7 @@ impl Definition {
         Ok(Self::made(document, spec))
     }
 
-    /// The same for a document that nobody else needs: large ones are not copied.
+    /// The same for a document that no caller needs any more: large ones are not copied.
     ///
     /// # Errors
     /// As [`Definition::from_value`].

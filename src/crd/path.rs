@@ -19,7 +19,7 @@ pub(super) enum Step<'p> {
     Not,
 }
 
-/// A way through a schema, as a list that lives on the stack: it costs nothing until somebody wants to read it.
+/// A way through a schema, as a list that lives on the stack: it costs nothing until a message needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path<'p> {
     parent: Option<&'p Self>,

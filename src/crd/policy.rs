@@ -89,7 +89,7 @@ pub enum Fate {
     Keep(&'static str),
     /// It is deleted, with every object of it.
     Delete,
-    /// Nothing is removed, neither this definition nor anything else, until somebody decides.
+    /// Nothing is removed, neither this definition nor anything else, until a user decides.
     Blocked(String),
 }
 
@@ -104,7 +104,7 @@ pub struct Leaving<'a> {
     pub delete: bool,
     /// Whether the release that goes is the recorded owner.
     pub own: bool,
-    /// The namespace of the release is being deleted: nobody may have meant the definition.
+    /// The namespace of the release is being deleted: perhaps no user meant the definition.
     pub namespace_terminating: bool,
     /// Its objects.
     pub count: &'a Count,

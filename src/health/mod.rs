@@ -88,7 +88,7 @@ pub struct Health {
     pub progress: Option<(i64, i64)>,
     /// The verdict changes after this time although the object does not: ask again then.
     pub recheck_in: Option<Duration>,
-    /// What is deployed does not do its work. `false` for what is Failed and hinders nobody, such as an autoscaler
+    /// What is deployed does not do its work. `false` for what is Failed and hinders no rollout, such as an autoscaler
     /// without metrics: an operation does not wait for it, and does not fail for it.
     pub terminal: bool,
 }

@@ -110,7 +110,7 @@ pub(super) fn daemon_set(live: &Live<'_>) -> Health {
     let updated = live.count("/status/updatedNumberScheduled");
     let available = live.count("/status/numberAvailable");
     let ready = live.count("/status/numberReady");
-    // Pods of this strategy are only replaced when somebody deletes them: nobody can wait for that.
+    // Pods of this strategy are only replaced when a user deletes them: no wait ends so.
     let on_delete = live.text("/spec/updateStrategy/type") == Some("OnDelete");
     first_shortfall([
         (desired > current, "LessCurrent", format!("{current} of {desired} pods exist")),

@@ -103,7 +103,7 @@ impl Before {
         managers
     }
 
-    /// The live object with every kept value that nobody has changed since. A value that another manager holds was changed;
+    /// The live object with every kept value that no other manager has changed since. A value that another manager holds was changed;
     /// one that is missing was dropped by a later revision of the release.
     #[must_use]
     pub fn restored(&self, live: &Value) -> Value {

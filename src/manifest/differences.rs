@@ -75,7 +75,7 @@ pub fn compare<'v>(old: &'v Value, new: &'v Value) -> Vec<Difference<'v>> {
     Walk { stated_only: false, at: Vec::new(), found: Vec::new() }.done(old, new)
 }
 
-/// What of `wanted` is another in `live`. Fields that only `live` has say nothing: they may be defaults, or somebody
+/// What of `wanted` is another in `live`. Fields that only `live` has say nothing: they may be defaults, or another manager
 /// else's.
 #[must_use]
 pub fn stated<'v>(wanted: &'v Value, live: &'v Value) -> Vec<Difference<'v>> {
@@ -212,7 +212,7 @@ fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-')
 }
 
-/// Which manager other than ours has a field of the live object now, the one that came last; nobody has what is gone.
+/// Which manager other than ours has a field of the live object now, the one that came last; no manager has what is gone.
 #[must_use]
 pub fn holder(live: &Value, at: &[Step<'_>], managed_fields: &[ManagedFieldsEntry]) -> Option<String> {
     let mut here = live;

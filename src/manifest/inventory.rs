@@ -40,7 +40,7 @@ pub struct InventoryEntry {
     /// It was there before its release wrote it, and is handed back instead of deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Adopted>,
-    /// How it ended, if it is a Job that has: it is not made again, whoever took it away since.
+    /// How it ended, if it is a Job that has: it is not made again, also when another client has deleted it since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<Ran>,
     /// [`Object::layer`](super::Object::layer): what is in a higher one is taken away first.

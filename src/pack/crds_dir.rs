@@ -23,7 +23,7 @@ const PROSE: [&str; 10] = [
     "rule",
     "externalDocs",
 ];
-/// Keys of maps whose own keys are names that somebody chose: `description` among them is no prose.
+/// Keys of maps whose own keys are names that an author chose: `description` among them is no prose.
 const NAMES: [&str; 6] =
     ["properties", "patternProperties", "definitions", "dependencies", "annotations", "labels"];
 

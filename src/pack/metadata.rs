@@ -107,7 +107,7 @@ pub struct Dependency {
     pub wait: bool,
 }
 
-/// When a dependency is fetched by whoever vendors it.
+/// When a dependency is fetched by the command that vendors it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resolve {

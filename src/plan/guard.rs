@@ -1,4 +1,4 @@
-//! The manifest of a release that somebody else installs, and what is sent to put one of its objects back.
+//! The manifest of a release that another tool installs, and what is sent to put one of its objects back.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::manifest::managed_fields::ignore::{Wishes, as_held, as_live};
 use crate::manifest::managed_fields::{self, Holder, as_ours, held, lost_paths};
 use crate::manifest::{Error, Object, ObjectId, remove_pointer, yaml};
 
-/// An object that somebody else installs.
+/// An object that another tool installs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guarded {
     /// In normal form: what it is, and what is told of it.
@@ -151,7 +151,7 @@ pub fn scaled(guarded: &[Guarded], namespace: &str) -> BTreeSet<ObjectId> {
 /// What is sent to put a live object back.
 ///
 /// `taken` are pointers to fields that others took by trade: they are left to them. `scaled` says that an autoscaler
-/// sets the replicas, whoever holds them at the moment. What an installer that applies still holds itself cannot be left
+/// sets the replicas, whichever manager holds them at the moment. What an installer that applies still holds itself cannot be left
 /// out, because that would reset it: it is sent as it is.
 #[must_use]
 pub fn revert_body(
@@ -192,7 +192,7 @@ pub fn revert_body(
         }
     }
     if let Some(version) = live.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
-        // Whoever writes in between, the installer above all, is not overwritten.
+        // A manager that writes in between, the installer above all, is not overwritten.
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), version.into());
         }

@@ -128,7 +128,7 @@ pub struct Marks<'a> {
 
 /// The body of an apply: the manifest without the fields that are ignored or were handed over, our labels and the marker.
 ///
-/// A Job has no ttl before its end is written down: nobody may take away the result.
+/// A Job has no ttl before its end is written down: no controller may take away the result.
 ///
 /// The marker annotation `<uid>.<revision in which the object last changed>` makes a late write under our own
 /// manager name visible, which the set of owned fields alone is not.
@@ -269,7 +269,7 @@ pub fn scales(autoscaler: &Value) -> Option<ObjectId> {
     scale_target(&object.id, &object.body)
 }
 
-/// Whether the manifest sets replicas and somebody else has changed them.
+/// Whether the manifest sets replicas and another manager has changed them.
 #[must_use]
 pub fn lost_replicas(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> bool {
     // Of an object that is being adopted nothing is ours, so the whole spec is one such path.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// One thing that somebody may or may not do.
+/// One thing that an account may or may not do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Right {
     /// Of the API: get, create, patch, delete.
@@ -18,7 +18,7 @@ pub struct Right {
     pub name: String,
 }
 
-/// One rule of what somebody may do in a namespace.
+/// One rule of what an account may do in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     pub verbs: Vec<String>,

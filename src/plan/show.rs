@@ -83,7 +83,7 @@ pub fn lines(plan: &Plan, parts: &Parts) -> Vec<Line> {
         })
     };
     let layer = |index: &usize| parts.objects.get(*index).map(|object| object.layer);
-    // Without packs inside there is one, and nobody has to hear of it.
+    // Without packs inside there is one, and it needs no word.
     let several = parts.objects.iter().any(|object| object.layer > 0);
     let line = |step: &Step| match step {
         Step::Hook { phase, hook } => parts.hooks.get(*hook).map(|hook| Line::Hook {

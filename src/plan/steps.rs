@@ -216,7 +216,7 @@ fn groups(objects: &[Object], members: Vec<usize>) -> Vec<Vec<usize>> {
 struct Waits {
     /// Objects that each object waits for, all of the same or of an earlier wave or layer.
     needs: BTreeMap<usize, BTreeSet<usize>>,
-    /// Objects that nobody waits for by default.
+    /// Objects that nothing waits for by default.
     skipped: BTreeSet<usize>,
 }
 

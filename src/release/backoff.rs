@@ -1,4 +1,4 @@
-//! How long to wait: after a failed attempt, and between reverts of one object that somebody keeps changing.
+//! How long to wait: after a failed attempt, and between reverts of one object that another manager keeps changing.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub fn error(errors: u32) -> Duration {
 }
 
 /// The wait before an object is looked into again that differed at `looks` looks (at least one) in a row and that
-/// nobody puts back: 2 s, doubled, at most 1 min.
+/// nothing puts back: 2 s, doubled, at most 1 min.
 #[must_use]
 pub fn look(looks: u32) -> Duration {
     doubled(Duration::from_secs(2), looks, Duration::from_mins(1))
@@ -58,7 +58,7 @@ const HEAT_FREE: u32 = 3;
 const HEAT_FIRST: Duration = Duration::from_secs(2);
 const HEAT_FACTOR: u32 = 3;
 const HEAT_CAP: Duration = Duration::from_mins(5);
-/// An object that nobody touched for this long, and for twice its own wait, is cold again.
+/// An object that no other manager touched for this long, and for twice its own wait, is cold again.
 const HEAT_QUIET: Duration = Duration::from_mins(1);
 
 /// How often one object was put back lately.
@@ -92,13 +92,13 @@ impl Heat {
         self.last = Some(now);
     }
 
-    /// Somebody keeps changing this object: reverts of it are being delayed.
+    /// Another manager keeps changing this object: reverts of it are being delayed.
     #[must_use]
     pub fn contended(&self, now: Timestamp) -> bool {
         !self.cold(now) && self.reverts > HEAT_FREE
     }
 
-    /// When `contended` ends if nobody touches the object again.
+    /// When `contended` ends if no other manager touches the object again.
     #[must_use]
     pub fn cold_at(&self) -> Option<Timestamp> {
         let quiet = HEAT_QUIET.max(self.delay().saturating_mul(2));

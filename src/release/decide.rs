@@ -48,7 +48,7 @@ pub struct Observation {
     pub reset_requested: bool,
     /// `upgrade.paused`: keep healing, roll nothing out.
     pub paused: bool,
-    /// `approval: Manual`: the digest of the plan for the wanted inputs, as long as nobody has approved it.
+    /// `approval: Manual`: the digest of the plan for the wanted inputs, as long as no user has approved it.
     pub unapproved: Option<String>,
     /// A release that this one depends on is not Ready.
     pub dependency: Option<Blocked>,
@@ -148,7 +148,7 @@ pub struct OurHead {
     pub attempt: u32,
     /// The newest revision of this release that was deployed, if one ever was.
     pub last_deployed: Option<u32>,
-    /// The newest revision of this name that was deployed and to which nobody can go back: another tool's, or one whose
+    /// The newest revision of this name that was deployed and to which no release can go back: another tool's, or one whose
     /// record is lost.
     pub unreachable: Option<u32>,
     /// A revision of this release was deployed that this one knows nothing of, or may have been.
@@ -394,7 +394,7 @@ fn deleting(seen: &Observation, deletion: Deletion) -> Operation {
         return Operation::LetGo;
     }
     match &seen.head {
-        // Without a record nobody knows what this release installed.
+        // Without a record it is not known what this release installed.
         Head::None { expected: true } if !seen.reset_requested => Operation::Hold(Hold::RecordLost),
         Head::Unreadable { message } if !seen.reset_requested => {
             Operation::Hold(Hold::RecordUnreadable { message: message.clone() })

@@ -5,7 +5,7 @@
 //! of its own `uninstall.timeout` nothing of that happens, it goes on. That time begins when none of them waits for
 //! dependents of its own any more, so one that hangs does not bring a whole chain out of order.
 //!
-//! Whoever deletes several releases deletes one after the other, so one that has dependents gives them a moment to
+//! A user who deletes several releases deletes one after the other, so one that has dependents gives them a moment to
 //! be deleted as well.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::ReleaseKey;
 use super::depends::Dependents;
 
-/// How long a release with dependents that nobody deletes looks whether somebody does.
+/// How long a release with dependents that are not being deleted looks whether a user deletes them.
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// A wait between two passes.
@@ -32,7 +32,7 @@ pub struct Awaited {
 /// What to do about the dependents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nobody is waited for.
+    /// No release is waited for.
     Now,
     /// These have not gone in time.
     Late(Vec<ReleaseKey>),

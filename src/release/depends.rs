@@ -89,7 +89,7 @@ pub struct Blocked {
 pub struct Dependents {
     /// They are being deleted with their objects; with the time until which they wait for dependents of their own.
     pub going: BTreeMap<ReleaseKey, Option<Timestamp>>,
-    /// There are some that nobody deletes.
+    /// There are some that are not being deleted.
     pub living: bool,
 }
 

@@ -70,7 +70,7 @@ fn built(changes: &[Change]) -> Graph {
 }
 
 proptest! {
-    /// Whoever would get another answer is woken, if it waits for it; and nobody is woken for nothing of his.
+    /// A release that would get another answer is woken, if it waits for it; and no release is woken without a change of its own.
     #[test]
     fn a_change_wakes_whom_it_concerns(changes in proptest::collection::vec(any_change(), 1..40)) {
         let mut graph = Graph::default();

@@ -1,4 +1,4 @@
-//! What to do about a release that somebody else installs: a total function from what is seen to a stance.
+//! What to do about a release that another tool installs: a total function from what is seen to a stance.
 //!
 //! The state of its newest revision is the lock: its objects are kept while that is deployed, and nothing is touched in
 //! any other state. Nothing is ever owned, pruned or deleted, so there is no operation and no record.
@@ -12,7 +12,7 @@ pub enum Found {
     Unreadable(String),
     Revision {
         revision: u32,
-        /// The word of whoever installs it.
+        /// The word of its installer.
         status: String,
     },
 }
@@ -78,7 +78,7 @@ pub fn stance(sight: &Sight<'_>) -> Stance {
     }
 }
 
-/// Whether somebody works on the release in this state, so that another one follows by itself.
+/// Whether its installer works on the release in this state, so that another one follows by itself.
 #[must_use]
 pub fn is_transitional(status: &str) -> bool {
     status.starts_with("pending-") || matches!(status, "uninstalling" | "recovering")

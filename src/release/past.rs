@@ -14,7 +14,7 @@ pub struct Past {
     pub private: Option<Private>,
     /// It is the newest of all, so nothing of it is left to others, and what it left over is ours to prune.
     pub newest: bool,
-    /// The newest revision that was deployed, or may have been, and to which nobody can go back.
+    /// The newest revision that was deployed, or may have been, and to which no release can go back.
     pub unreachable: Option<u32>,
     /// A record of ours says that a revision of ours was deployed.
     pub deployed: bool,
@@ -58,7 +58,7 @@ impl Past {
     }
 
     /// Takes into account, after all records, that `known` is the newest revision that anything speaks of. Of one that has no
-    /// record of ours nobody can say that it was not deployed.
+    /// record of ours it cannot be said that it was not deployed.
     pub fn add_known(&mut self, known: u32) {
         let newest = self.doubt.as_ref().map_or(known, |(revision, _)| known.max(*revision));
         if newest > self.revision {

@@ -50,7 +50,7 @@ pub struct Private {
     /// The newest revision of this release that was deployed; prune decides by it.
     #[serde(default)]
     pub last_deployed: Option<u32>,
-    /// The newest revision of this name that was deployed and to which nobody can go back: another tool's, or one whose
+    /// The newest revision of this name that was deployed and to which no release can go back: another tool's, or one whose
     /// record is lost. A failure never goes back past it, and takes nothing away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<u32>,
@@ -211,7 +211,7 @@ impl Shipped {
             policy: self.policy,
             delete,
             own: self.written && !self.adopted,
-            // Such a release is let go before anybody asks for its definitions.
+            // Such a release is let go before its definitions are asked for.
             namespace_terminating: false,
             count,
             confirmed,
@@ -269,7 +269,7 @@ pub struct Begun {
 }
 
 impl Operation {
-    /// A hook was about to be created, and nobody has written down yet how it ended.
+    /// A hook was about to be created, and no record says yet how it ended.
     #[must_use]
     pub fn hook_running(&self) -> bool {
         self.hook.as_ref().is_some_and(|run| run.failed.is_none())

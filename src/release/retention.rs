@@ -16,7 +16,7 @@ pub struct Retained {
     pub state: &'static str,
     /// The record carries a valid private part, and it is one of this release.
     pub is_ours: bool,
-    /// Somebody refers to it by number (`rollbackTo`).
+    /// A user refers to it by number (`rollbackTo`).
     pub pinned: bool,
     /// Digest of everything that going back to it would apply and run.
     pub manifest: String,
@@ -42,7 +42,7 @@ impl Retained {
 /// whose manifest both an older and a newer one has, then the oldest.
 ///
 /// What one more try takes the place of goes once that has ended, but a deployed one only while another one with the same
-/// manifest stays. Records of other tools are neither counted nor deleted: they are somebody else's history. "Deployed
+/// manifest stays. Records of other tools are neither counted nor deleted: they are another tool's history. "Deployed
 /// last" is the newest `deployed` revision and the newest `superseded` one that is newer still, because some tools
 /// supersede the old revision before the new one works. Order of the input does not matter.
 #[must_use]

@@ -193,7 +193,7 @@ impl Disk {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
-            // Somebody else's directory, or one that others may write, could say what a source has given.
+            // Another user's directory, or one that others may write, could say what a source has given.
             let metadata = fs::symlink_metadata(&path)?;
             if !metadata.is_dir() || metadata.permissions().mode() & 0o022 != 0 {
                 return Err(io::Error::other(format!("{} is not a directory of ours alone", path.display())));

@@ -104,7 +104,7 @@ pub(super) struct Carried {
 }
 
 impl Head {
-    /// The record, whoever wrote it.
+    /// The record, whichever tool wrote it.
     pub fn stored(&self) -> Option<&Stored> {
         match self {
             Self::Ours(stored) | Self::Foreign(stored) => Some(stored),

@@ -17,7 +17,7 @@ use crate::api::{conditions, names};
 /// Base64 of the first bytes of gzip. Without them the JSON is not compressed, as Helm itself reads it.
 const GZIP: &[u8] = b"H4sI";
 
-/// What Helm remembers of one revision, as far as it matters to somebody who guards its objects.
+/// What Helm remembers of one revision, as far as it matters to a lock of its objects.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HelmRelease {
     pub namespace: String,

@@ -11,7 +11,7 @@ use super::{Error, PAGE, backend::bounded};
 use crate::api::names;
 
 /// The Secrets of `namespace` that keep what a release of this target and name adopted: their metadata. Those without the
-/// label of the target, which an earlier version wrote, are not among them: nobody can tell whose they are.
+/// label of the target, which an earlier version wrote, are not among them: it cannot be told whose they are.
 ///
 /// # Errors
 /// Those of the API server.

@@ -72,7 +72,7 @@ pub async fn read_keys(client: &Client, namespace: &str) -> Result<Option<KeyRin
     look(&api(client, namespace), namespace).await?.ring(namespace)
 }
 
-/// Whether the keys have moved into the second Secret and that is missing: whoever has them may store them.
+/// Whether the keys have moved into the second Secret and that is missing: a process that has them may store them.
 ///
 /// # Errors
 /// Those of the API server.
@@ -95,7 +95,7 @@ pub async fn make_key(client: &Client, namespace: &str, given: Option<MacKey>) -
     }
     match create(&api, namespace, &first_secret(namespace, &ring)).await {
         Ok(_) => Ok(ring),
-        // Somebody was faster, or an earlier send of this call got through: what is stored counts.
+        // Another process was faster, or an earlier send of this call got through: what is stored counts.
         Err(conflict @ Error::Conflict { .. }) => {
             look(&api, namespace).await?.ring(namespace)?.ok_or(conflict)
         }
@@ -139,7 +139,7 @@ pub async fn add_key(client: &Client, namespace: &str, key: MacKey, current: boo
     let missing =
         || invalid(namespace, RECORD_KEY_SECRET, "there is none to which one could be added".to_owned());
     let known = read_keys(client, namespace).await?.ok_or_else(missing)?;
-    // First a ring that opens with the new key and seals with the old one: whoever reads it now can read what comes.
+    // First a ring that opens with the new key and seals with the old one: a process that reads it now can read what comes.
     let kept = keep_keys(client, namespace, &known.and(key.clone())).await?.ring;
     if !current || kept.current().is(&key) {
         return Ok(kept);

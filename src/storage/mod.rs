@@ -136,7 +136,7 @@ pub trait Records: Send + Sync {
     /// All revisions of one release by their metadata alone, oldest first. Bodies are not read.
     fn list(&self, namespace: &str, release: &str) -> impl Future<Output = Result<Vec<Meta>, Error>> + Send;
 
-    /// The revision with the highest number, whatever its marks say and whoever wrote it.
+    /// The revision with the highest number, whatever its marks say and whichever tool wrote it.
     ///
     /// Costs one list of metadata and one read. A record that lost its labels is not found.
     fn newest(&self, namespace: &str, release: &str) -> impl Future<Output = Result<Head, Error>> + Send;
@@ -158,7 +158,7 @@ pub trait Records: Send + Sync {
     /// a revision may come twice.
     fn history(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send;
 
-    /// As [`history`](Self::history), but slim: whoever rewrites a record reads it again. Of our own it has
+    /// As [`history`](Self::history), but slim: a caller that rewrites a record reads it again. Of our own it has
     /// [`Stored::effect`].
     fn survey(&self, namespace: &str, release: &str) -> impl Stream<Item = Result<Head, Error>> + Send;
 

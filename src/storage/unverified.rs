@@ -16,7 +16,7 @@ use crate::release::Private;
 pub enum Found {
     /// There is no such revision.
     Nothing,
-    /// What it says, whoever wrote it.
+    /// What it says, whichever tool wrote it.
     Record(Box<Stored>),
     /// There is one, and it cannot be read.
     Unreadable(Unreadable),

@@ -1,6 +1,6 @@
 //! What wakes a release: metadata watches, which also spot drift, and the probes of what a release waits for. No object body stays in memory.
 //!
-//! Holds a client for watching only; every write is somebody else's.
+//! Holds a client for watching only; other rooms write.
 
 mod claims;
 mod objects;

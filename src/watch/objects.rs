@@ -61,7 +61,7 @@ struct KindWatch {
 }
 
 type Users = Arc<Mutex<HashSet<ReleaseKey>>>;
-/// Somebody went on without the first list and is to be woken by it.
+/// A release went on without the first list and is to be woken by it.
 type Awaited = Arc<AtomicBool>;
 
 /// Whether a watch shows what happens.
@@ -109,7 +109,7 @@ impl ObjectWatches {
 
     /// Wakes a release as an event would.
     pub fn wake(&self, release: &ReleaseKey) {
-        // The receiver lives as long as the controller; afterwards nobody needs waking.
+        // The receiver lives as long as the controller; afterwards no release needs waking.
         let _ = self.wake_tx.unbounded_send(release.clone());
     }
 
@@ -172,7 +172,7 @@ impl ObjectWatches {
         };
         awaited.store(true, Ordering::SeqCst);
         if sight_rx.borrow().clear {
-            // It came between the two: nobody may be woken any more.
+            // It came between the two: no release may be woken any more.
             return Ok(());
         }
         Err(Error::Watch { kind: kind.resource.kind.clone(), message })
@@ -244,8 +244,8 @@ impl ObjectWatches {
 }
 
 impl KindWatch {
-    /// Nobody loses anything when a watch of another version takes the place of this one: it does not work, or
-    /// nobody but `user` has it. (Two releases with two versions would else replace it in turns.)
+    /// No release loses anything when a watch of another version takes the place of this one: it does not work, or
+    /// no release but `user` has it. (Two releases with two versions would else replace it in turns.)
     fn replaceable(&self, user: &ReleaseKey) -> bool {
         self.sight_rx.borrow().error.is_some() || lock(&self.users).iter().all(|other| other == user)
     }
@@ -284,7 +284,7 @@ impl Run {
         let mut trouble = Trouble::default();
         while let Some(event) = stream::next(&mut events, &mut trouble, || self.events()).await {
             for release in self.take(event, &mut trouble) {
-                // The receiver lives as long as the controller; afterwards nobody needs waking.
+                // The receiver lives as long as the controller; afterwards no release needs waking.
                 let _ = self.wake_tx.unbounded_send(release);
             }
         }
@@ -345,7 +345,7 @@ impl Run {
         }
     }
 
-    /// Something was seen. `true`: after it had been given up, or somebody went on without it.
+    /// Something was seen. `true`: after it had been given up, or a release went on without it.
     fn works(&self, trouble: &mut Trouble) -> bool {
         *trouble = Trouble::default();
         let (was_clear, failed) = {

@@ -1,6 +1,6 @@
-//! Metadata-only watches of revision records: they notice what somebody else does to them.
+//! Metadata-only watches of revision records: they notice what other writers do to them.
 //!
-//! One for Secrets and one for ConfigMaps; nobody tells of files, so of those only what we read and wrote ourselves is
+//! One for Secrets and one for ConfigMaps; no watch tells of files, so of those only what we read and wrote ourselves is
 //! known. Kept for each release name that has records: the newest revision, its resourceVersion, and which revisions
 //! there are. The head that a pass remembers is compared with it; a difference means that the record must be read again.
 
@@ -32,7 +32,7 @@ pub enum Newest {
         revision: u32,
         version: u64,
     },
-    /// The newest record was deleted by somebody: what is newest now is not known.
+    /// The newest record was deleted by another client: what is newest now is not known.
     Lost,
 }
 
@@ -115,7 +115,7 @@ impl State {
         was_newest
     }
 
-    /// A name without records and without a release that asks for it is nobody's.
+    /// A name without records and without a release that asks for it belongs to no release.
     fn forget_if_gone(&mut self, of: &RecordsOf) {
         // Of files only what a read or a write of ours said is known.
         let gone = self
@@ -136,7 +136,7 @@ impl State {
 
     fn heed(&mut self, of: &RecordsOf, revision: Option<u32>) {
         match revision {
-            // For nobody nothing has to be made whole.
+            // Without a release nothing has to be made whole.
             Some(revision) if self.claims.has(of) => {
                 self.heeded.insert(of.clone(), (revision, Record::key_of(&of.stem, revision)));
             }
@@ -177,7 +177,7 @@ impl State {
                 _ => false,
             };
             if outlived {
-                // Somebody deleted it while nobody watched; what is newest now is to be read.
+                // Another client deleted it while no watch ran; what is newest now is to be read.
                 known.newest = Newest::Lost;
                 news.push(of.clone());
             } else if let Newest::At { revision, version } = newest
@@ -234,7 +234,7 @@ impl RecordWatch {
         lock(&self.state).claim(release, names);
     }
 
-    /// Says that somebody's write of a part of this revision is news as well, until told otherwise: it may make a record
+    /// Says that another client's write of a part of this revision is news as well, until told otherwise: it may make a record
     /// whole that could not be read.
     pub fn heed_parts(&self, of: &RecordsOf, revision: Option<u32>) {
         lock(&self.state).heed(of, revision);

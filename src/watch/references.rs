@@ -136,7 +136,7 @@ impl Run {
                     }
                     for (reference, known) in self.shown(event, &mut listed) {
                         for release in lock(&self.state).changed(&reference, known) {
-                            // The receiver lives as long as the controller; afterwards nobody needs waking.
+                            // The receiver lives as long as the controller; afterwards no release needs waking.
                             let _ = self.wake_tx.unbounded_send(release);
                         }
                     }
@@ -154,7 +154,7 @@ impl Run {
     }
 
     fn events(&self) -> Events {
-        // Nobody refers to revision records, and there are more of them than of anything else.
+        // No release refers to revision records, and there are more of them than of anything else.
         let selector = format!("!{}", names::STORAGE_DRIVER);
         stream::events(&self.client, &self.kind.api_resource(), &selector)
     }

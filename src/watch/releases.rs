@@ -14,7 +14,7 @@ use crate::release::depends::{Blocked, Dependents, Graph, Known};
 
 /// Who waits for whom, fed by every event of the releases; a change wakes those that it concerns.
 ///
-/// Asking and being told are one after the other, so nobody who was told "not ready" misses the change.
+/// Asking and being told are one after the other, so no release that was told "not ready" misses the change.
 pub struct Dependencies {
     policy: Policy,
     state: Mutex<State>,
@@ -100,7 +100,7 @@ impl Dependencies {
 
     fn wake(&self, releases: impl IntoIterator<Item = ReleaseKey>) {
         for release in releases {
-            // The receiver lives as long as the controller; afterwards nobody needs waking.
+            // The receiver lives as long as the controller; afterwards no release needs waking.
             let _ = self.wake_tx.unbounded_send(release);
         }
     }

@@ -300,7 +300,7 @@ impl Asking {
             parts.objects.iter().chain(hooks).filter_map(|object| object.id.namespace.clone()).collect();
         let mut absent = BTreeSet::new();
         for namespace in named {
-            // Whoever may not see namespaces is told by the objects.
+            // A user who may not see namespaces is told by the objects.
             if matches!(reached(self.cluster.namespace(&namespace).await)?, Ok(None)) {
                 absent.insert(namespace);
             }

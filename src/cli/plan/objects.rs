@@ -16,7 +16,7 @@ const REDACTED: &str = "(redacted)";
 
 /// What was found out about an object.
 pub(super) enum Asked {
-    /// Nobody can be asked yet, and why.
+    /// No server can be asked yet, and why.
     Not(Problem),
     /// Its kind is not served.
     Unserved(cluster::Error),
@@ -36,7 +36,7 @@ pub(super) struct Around<'a> {
     pub(super) adopt: bool,
 }
 
-/// What would become of an object. `known`: an earlier revision applied it, so nobody asks whose it is.
+/// What would become of an object. `known`: an earlier revision applied it, so its owner is not asked for.
 pub(super) fn line(
     object: &Object,
     file: Option<&str>,

@@ -41,7 +41,7 @@ pub(super) enum Would {
     Leave,
     /// A hook, made anew for each run.
     Run,
-    /// Nobody can tell before something else is there.
+    /// It cannot be told before something else is there.
     Unchecked,
     /// The operator would stop before it touches anything.
     Stop,

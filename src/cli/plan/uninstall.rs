@@ -149,7 +149,7 @@ async fn definitions(
     let namespace = reached(cluster.namespace(release.target_namespace()).await)?;
     let terminating = match namespace {
         Ok(namespace) => namespace.is_none_or(|meta| meta.deletion_timestamp.is_some()),
-        // Nobody who may not see it can tell.
+        // A user who may not see it cannot tell.
         Err(_) => false,
     };
     let mut counted = Vec::new();

@@ -146,7 +146,7 @@ impl Board {
             (Some(Sight::Gone), _) if self.lived.contains(id) => told(State::Deleted, ""),
             (_, Some(waiting)) => of_status(object, waiting),
             (Some(Sight::Gone), None) => told(State::Pending, ""),
-            // Nobody could look: a deployed release has waited for it.
+            // The command could not look: a deployed release has waited for it.
             (None, None) if self.deployed => told(State::Ready, ""),
             (None, None) => told(State::Pending, ""),
         }

@@ -227,7 +227,7 @@ impl Watch {
                 () = super::until(due), if due.is_some() => self.due(Instant::now()).await,
             };
             if told.is_err() {
-                // Nobody listens any more.
+                // The command has ended.
                 return;
             }
         }

@@ -67,7 +67,7 @@ pub(super) fn layer(inner: Transport, permission: Arc<dyn Permission>) -> Transp
 
 fn refused(call: &Call) {
     let (method, path) = (call.method(), call.uri().path());
-    // Reads are many and harm nobody.
+    // Reads are many and do no harm.
     if *method == Method::GET {
         tracing::debug!(%method, path, "not sent: this process may not act");
     } else {

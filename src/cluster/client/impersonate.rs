@@ -1,4 +1,4 @@
-//! The client of somebody else: the same connections, another name in each request.
+//! The client of another account: the same connections, another name in each request.
 //!
 //! Authentication stays the operator's own; the API server checks that the operator may impersonate and then judges
 //! the request as that user's. A derived client is a header and a queue on top of the one client, so it opens nothing
@@ -22,7 +22,7 @@ const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group
 type Headers = Arc<[(HeaderName, HeaderValue)]>;
 
 /// Whom the configuration itself impersonates (`as` of a kubeconfig), taken out of it: kube would add that to requests
-/// in the name of somebody else, who would then have those groups too.
+/// in the name of another account, which would then have those groups too.
 pub(super) fn take_configured(config: &mut Config) -> kube::Result<Headers> {
     let info = &mut config.auth_info;
     let (user, uid) = (info.impersonate.take(), info.impersonate_uid.take());
@@ -56,7 +56,7 @@ fn escaped(key: &str) -> String {
     })
 }
 
-/// Adds what [`take_configured`] took to each request that is made in nobody's name yet.
+/// Adds what [`take_configured`] took to each request that is made in no account's name yet.
 pub(super) fn layer(inner: Transport, headers: Headers) -> Transport {
     if headers.is_empty() {
         return inner;

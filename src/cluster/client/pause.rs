@@ -1,4 +1,4 @@
-//! Keeps to `Retry-After`: a request that the API server asked not to be sent again for a while is not, whoever asks.
+//! Keeps to `Retry-After`: a request that the API server asked not to be sent again for a while is not, whichever room asks.
 //!
 //! The wait is remembered by method and path, not by the call: a pass that gave up and began anew knows nothing of what
 //! was asked of the one before. A short wait is waited out, a long one is answered here, so that it holds no caller.

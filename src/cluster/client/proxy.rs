@@ -10,7 +10,7 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use kube::config::Kubeconfig;
 
-/// The values of the variables; empty: not set. Whoever starts the operator chooses them, so no address rule holds.
+/// The values of the variables; empty: not set. The user who starts the operator chooses them, so no address rule holds.
 #[derive(Clone, Default)]
 pub struct Proxies {
     pub all: String,

@@ -32,7 +32,7 @@ impl Cluster {
     /// How many objects of a definition exist, by namespace; those without one under the empty name.
     ///
     /// # Errors
-    /// What the API server answered, or `Timeout`: then nobody knows, and nobody may take it for none. `UnknownKind` when
+    /// What the API server answered, or `Timeout`: then it is not known, and must not be taken for none. `UnknownKind` when
     /// the definition serves no version.
     pub async fn count_defined(&self, name: &str) -> Result<BTreeMap<String, usize>, Error> {
         let id = ObjectId::definition(name);
@@ -63,7 +63,7 @@ impl Cluster {
         }
     }
 
-    /// The same as what speaks for or against a deletion: whoever cannot count must not take it for none.
+    /// The same as what speaks for or against a deletion: what cannot be counted must not be taken for none.
     pub async fn count_for_deletion(&self, name: &str) -> Count {
         match self.count_defined(name).await {
             Ok(counts) => {

@@ -24,7 +24,7 @@ pub enum Created {
 const NEVER: &str = "1";
 
 impl Cluster {
-    /// [`Cluster::apply`] of an object that must not be there yet; `None` when it is, or when whoever serves the kind cannot tell.
+    /// [`Cluster::apply`] of an object that must not be there yet; `None` when it is, or when the server of the kind cannot tell.
     /// Nothing is changed then.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl Cluster {
             PostParams { field_manager: Some(names::MANAGER_OWN.to_owned()), ..PostParams::default() };
         match within("create", &id, Api::all(self.client().clone()).create(&params, &namespace)).await {
             Ok(_) => Ok(()),
-            // Somebody was faster.
+            // Another client was faster.
             Err(error) if error.is_conflict() => Ok(()),
             Err(error) => Err(error),
         }

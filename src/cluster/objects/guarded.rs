@@ -1,4 +1,4 @@
-//! Calls that put back what somebody else installed, in the installer's own name and way.
+//! Calls that put back what another tool installed, in the installer's own name and way.
 //!
 //! What was applied by server-side apply is applied again, forced, by the same manager. What was created and patched
 //! is patched by the same manager with what the manifest says: by a strategic merge where the API server knows how,

@@ -19,9 +19,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The one way to the objects of releases, as the operator or as a service account.
 pub struct Cluster {
-    /// Sends as whoever this cluster is for.
+    /// Sends as the account that this cluster is for.
     client: Client,
-    /// Sends as the operator: what is served, and whether a namespace is there, is nobody's secret.
+    /// Sends as the operator: what is served, and whether a namespace is there, is no secret.
     own: Client,
     kinds: Arc<Kinds>,
     account: Option<Account>,
@@ -113,7 +113,7 @@ impl Cluster {
         }
     }
 
-    /// The cluster for a release that nobody may act for: every call for an object ends in an error.
+    /// The cluster for a release that no account may act for: every call for an object ends in an error.
     #[must_use]
     pub fn acting_as_nobody(&self) -> Self {
         let client = client::acting_as_nobody(&self.own);

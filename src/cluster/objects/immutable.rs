@@ -42,7 +42,7 @@ const ADDRESS_TRIES: usize = 12;
 
 impl Cluster {
     /// The fields that cannot change because of which an apply of `body` over the object `live` was refused; `None` when
-    /// it was refused for another reason, or nobody can tell.
+    /// it was refused for another reason, or it cannot be told.
     pub async fn immutable_fields(
         &self,
         api_version: &str,
@@ -118,7 +118,7 @@ fn suspects(status: &Status) -> BTreeSet<String> {
     causes.iter().map(|cause| cause.field.clone()).collect()
 }
 
-/// Addresses and ports that a Service has already are free for nobody else, and so the API server would refuse them to
+/// Addresses and ports that a Service has already are free for no other one, and so the API server would refuse them to
 /// the very same Service.
 fn without_what_is_held(id: &ObjectId, body: &Value, live: &Value) -> Value {
     let mut body = body.clone();

@@ -85,7 +85,7 @@ impl Cluster {
             }
             answer => answer?,
         };
-        // What the API server fills in instead counts as written by whoever took the other away.
+        // What the API server fills in instead counts as written by the manager that took the other away.
         let mut conflict = None;
         for _ in 0..TRIES {
             let entries = holding_as_before(manager, seen.managed_fields(), taken.managed_fields());
@@ -101,7 +101,7 @@ impl Cluster {
                 }
             }
         }
-        // Whoever came between has written something that nobody has looked at.
+        // A writer that came between has written something that was not looked at.
         conflict.map_or(Ok(taken), Err)
     }
 }
@@ -122,7 +122,7 @@ fn holding_as_before(
     Some(others.chain(had()).cloned().collect())
 }
 
-/// The operations of a JSON patch from one state of an object to another, whoever holds what.
+/// The operations of a JSON patch from one state of an object to another, whichever manager holds what.
 fn difference(from: &Value, to: &Value) -> Vec<Value> {
     let bare = |object: &Value| {
         let mut object = object.clone();

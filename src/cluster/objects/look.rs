@@ -33,7 +33,7 @@ pub enum LookError {
 }
 
 impl Cluster {
-    /// One object as data, `None` when there is none. Not for records of releases: those are nobody's to read here.
+    /// One object as data, `None` when there is none. Not for records of releases: those are not to be read here.
     ///
     /// # Errors
     /// What the API server answered, and no answer within [`LOOK_DEADLINE`].
@@ -54,7 +54,7 @@ impl Cluster {
     /// Whether an autoscaler of the namespace has this workload as its target.
     ///
     /// # Errors
-    /// As [`Cluster::kind`]. A cluster that serves no autoscalers has none, and whoever may not see them does without.
+    /// As [`Cluster::kind`]. A cluster that serves no autoscalers has none, and an account that may not see them does without.
     pub async fn is_scaled(&self, id: &ObjectId) -> Result<bool, Error> {
         let kind = match self.kind("autoscaling/v2", "HorizontalPodAutoscaler").await {
             Err(Error::UnknownKind { .. }) => return Ok(false),

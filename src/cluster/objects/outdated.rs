@@ -1,6 +1,6 @@
 //! managedFields that speak of a version which the definition of the kind does not have any more.
 //!
-//! The API server refuses every server-side apply of such an object, whoever sends it, and with the next plain write it
+//! The API server refuses every server-side apply of such an object, whichever client sends it, and with the next plain write it
 //! forgets all of its managedFields (tried on 1.36; Flux issue 5715). With the name of another version they say what they
 //! said, so they are written anew before the apply is sent again.
 

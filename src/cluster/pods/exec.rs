@@ -21,7 +21,7 @@ const LINE: usize = 200;
 pub enum Ran {
     /// With this exit code, and the last line that it wrote, shortened.
     Exited { code: i32, said: Option<String> },
-    /// Nobody knows, or it did not begin: why, in the kubelet's words.
+    /// It is not known, or it did not begin: why, in the kubelet's words.
     Broke(String),
 }
 
@@ -41,7 +41,7 @@ impl Cluster {
             .map_err(|source| Error::Api { verb: "exec in", id: pod.clone(), source: Box::new(source) })?;
         let status = process.take_status();
         let (stdout, stderr) = (process.stdout(), process.stderr());
-        // Whoever does not read both keeps the other waiting, too; and a command that writes without end does not end.
+        // A reader that does not read both keeps the other waiting, too; and a command that writes without end does not end.
         let all = future::try_join3(
             async {
                 // Without one the outputs have no end either.

@@ -77,7 +77,7 @@ fn explained(body: &[u8], status: u16) -> Option<Status> {
     (explained.code == status && !explained.message.is_empty()).then_some(explained)
 }
 
-/// Whoever asks may not: said of this very name, and not by what stands behind it.
+/// The account that asks may not: said of this very name, and not by what stands behind it.
 fn is_refusal(status: &Status, name: &str) -> bool {
     let about = status.details.as_ref();
     status.code == 403 && about.is_some_and(|about| about.kind == "services" && about.name == name)

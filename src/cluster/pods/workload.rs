@@ -56,7 +56,7 @@ impl Cluster {
         Ok(Some(log.map_or_else(|| health.message.clone(), |log| format!("{}: {log}", health.message))))
     }
 
-    /// The last lines of a failed container that left no message of its own. Whoever may not read logs gets none.
+    /// The last lines of a failed container that left no message of its own. An account that may not read logs gets none.
     async fn end_of_log(&self, id: &ObjectId, pod: &Value) -> Option<String> {
         let containers = |key: &str| pod.pointer(key).and_then(Value::as_array).cloned().unwrap_or_default();
         let mut all = containers("/status/initContainerStatuses");

@@ -1,6 +1,6 @@
 //! Where the definitions of a pack stand, and what is wrong with that.
 //!
-//! What a file below `crds/` holds is for [`crds_dir`] to say, and for nobody else: a render refuses what it calls unfit.
+//! What a file below `crds/` holds is for [`crds_dir`] to say, and for no other module: a render refuses what it calls unfit.
 
 use std::fmt;
 

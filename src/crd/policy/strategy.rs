@@ -37,7 +37,7 @@ pub fn step(
     }
 }
 
-/// Whether the strategy stops a change with this verdict that nobody confirmed.
+/// Whether the strategy stops a change with this verdict that no user confirmed.
 #[must_use]
 pub fn stops(strategy: CrdUpgrade, verdict: Severity) -> bool {
     match strategy {

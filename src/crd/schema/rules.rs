@@ -30,7 +30,7 @@ impl Compare<'_> {
             before.iter().filter(|(text, _)| !after.contains_key(*text)).map(|(_, rule)| *rule).collect();
         let added: Vec<_> =
             after.iter().filter(|(text, _)| !before.contains_key(*text)).map(|(_, rule)| *rule).collect();
-        // As many new ones as old ones are gone: somebody rewrote them.
+        // As many new ones as old ones are gone: an author rewrote them.
         let rewritten = if gone.len() == added.len() { gone.len() } else { 0 };
         for ((_, old), (index, new)) in gone.iter().zip(&added).take(rewritten) {
             let said =

@@ -34,7 +34,7 @@ pub fn with_additions(
 /// Who of `managers` has added what of his own that `wishes` do not leave to him; the newest first.
 ///
 /// What anybody else has as well is no addition. `object` is what was installed, if not all of it is known to be ours: what it
-/// says is no addition either, whoever holds it.
+/// says is no addition either, whichever manager holds it.
 #[must_use]
 pub fn added(
     managed_fields: &[ManagedFieldsEntry],
@@ -82,7 +82,7 @@ pub fn places_of_added(
     found
 }
 
-/// The entries in which nothing that `object` says is lost: all of that is ours as well, whoever holds it.
+/// The entries in which nothing that `object` says is lost: all of that is ours as well, whichever manager holds it.
 #[must_use]
 pub fn nothing_lost(managed_fields: &[ManagedFieldsEntry], object: &Object) -> Vec<ManagedFieldsEntry> {
     let sets = || managed_fields.iter().filter_map(|entry| entry.fields_v1.as_ref());
@@ -94,7 +94,7 @@ pub fn nothing_lost(managed_fields: &[ManagedFieldsEntry], object: &Object) -> V
     entries
 }
 
-/// For each entry of `managers` what it has and nobody else.
+/// For each entry of `managers` what it has and no other entry.
 fn all<'e>(
     managed_fields: &'e [ManagedFieldsEntry],
     managers: &[String],
@@ -107,7 +107,7 @@ fn all<'e>(
         !is_ours(entry)
             && entry.manager.as_ref().is_some_and(|manager| managers.contains(manager))
             && !entry.manager.as_deref().is_some_and(|name| wishes.is_some_and(|wishes| wishes.leaves_to(name)))
-            // Status and replicas that were written as such are somebody's trade.
+            // Status and replicas that were written as such are a controller's business.
             && entry.subresource.as_deref().unwrap_or_default().is_empty()
             // The fields of another version may have other names.
             && entry.api_version.as_ref() == Some(version)
@@ -214,7 +214,7 @@ fn extra(theirs: &Map<String, Value>, stays: Option<&Value>, is_item: bool) -> (
     (found, whole)
 }
 
-/// What is not for us to take away whoever wrote it: status, replicas, which an autoscaler may need, and of the metadata all
+/// What is not for us to take away, whichever manager wrote it: status, replicas, which an autoscaler may need, and of the metadata all
 /// but labels and annotations.
 fn is_trade(path: &[&str]) -> bool {
     match path {

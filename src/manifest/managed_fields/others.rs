@@ -1,4 +1,4 @@
-//! Objects that somebody else installed: whether anybody changed one, and how its installer holds it.
+//! Objects that another tool installed: whether another manager changed one, and how its installer holds it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::super::digest::sha256_hex;
 use crate::api::names;
 
-/// How an installer holds what it wrote: what is put back is put back in the same way, so that nobody but the
+/// How an installer holds what it wrote: what is put back is put back in the same way, so that no manager but the
 /// installer ever stands in `managedFields` for it, and its next write meets no conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
@@ -93,8 +93,8 @@ pub fn held<'a>(managed_fields: &'a [ManagedFieldsEntry], holder: &Holder) -> Op
     entry.fields_v1.as_ref().map(|fields| &fields.0)
 }
 
-/// The entries of `after`, in which nobody who patches shares with `holder` what that had lost `before`; `None` when
-/// nobody does. Who applies the same value on purpose keeps it.
+/// The entries of `after`, in which no manager that patches shares with `holder` what that had lost `before`; `None` when
+/// none does. A manager that applies the same value on purpose keeps it.
 #[must_use]
 pub fn held_alone(
     before: &[ManagedFieldsEntry],

@@ -6,7 +6,7 @@ use super::fields::{Child, Fields, Step};
 use super::fingerprint::{is_ours, ours};
 use crate::manifest::pointer::{by_name, escape};
 
-/// Fields of a body that somebody else owns now.
+/// Fields of a body that another manager owns now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Name of the field manager.
@@ -23,7 +23,7 @@ pub struct Taken {
 
 /// Who owns what `body` sets and we own no longer; the newest change first.
 ///
-/// `body` is what we applied, `managed_fields` those of the live object. A field that somebody removed has no
+/// `body` is what we applied, `managed_fields` those of the live object. A field that another manager removed has no
 /// owner and appears in [`lost_paths`] only.
 #[must_use]
 pub fn rivals(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Taken> {
@@ -48,7 +48,7 @@ pub fn rivals(body: &Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Taken>
     taken
 }
 
-/// What `body` sets and we own no longer, whoever has it now; in the notation of [`Taken::paths`].
+/// What `body` sets and we own no longer, whichever manager has it now; in the notation of [`Taken::paths`].
 ///
 /// A subtree that is lost as a whole is one path.
 #[must_use]
@@ -112,7 +112,7 @@ fn lost<'a>(body: &'a Value, managed_fields: &[ManagedFieldsEntry]) -> Vec<Path<
     let Value::Object(top) = body else { return found };
     for (name, value) in top {
         match name.as_str() {
-            // Identity: nobody owns it.
+            // Identity: no manager owns it.
             "apiVersion" | "kind" => {}
             "metadata" => {
                 let ours = match ours.child(Step::Field(name)) {

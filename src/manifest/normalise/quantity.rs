@@ -31,7 +31,7 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     let digits_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, suffix) = rest.split_at(digits_end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // Go reads `.` and a bare suffix as zero; nobody means that, so it is left to the server.
+    // Go reads `.` and a bare suffix as zero; no author means that, so it is left to the server.
     if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
         return None;
     }

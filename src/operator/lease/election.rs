@@ -30,7 +30,7 @@ pub(super) type Uptime = Duration;
 pub(super) struct View {
     /// The resourceVersion.
     pub(super) version: String,
-    /// `None`: nobody holds it.
+    /// `None`: no process holds it.
     pub(super) holder: Option<String>,
     /// Of its holder's, as the holder wrote it.
     pub(super) duration: Option<Duration>,
@@ -145,7 +145,7 @@ impl Election {
         }
         let (due, step) = match (&self.seen, &self.held) {
             (Seen::Never, _) => (now, Step::Look),
-            // Somebody deleted our lease; whoever makes it first has it.
+            // A user deleted our lease; the process that makes it first has it.
             (Seen::Gone { .. }, Some(_)) => (now, Step::Create),
             (Seen::Gone { free_at }, None) => (*free_at, Step::Create),
             (Seen::There { view, .. }, Some(held)) => {
@@ -215,7 +215,7 @@ impl Election {
         }
     }
 
-    /// Nobody else writes our name together with that moment, not even a predecessor that was called the same.
+    /// No other process writes our name together with that moment, not even a predecessor that was called the same.
     fn is_ours(&self, view: &View) -> bool {
         view.holder.as_ref() == Some(&self.me) && self.claim.is_some() && view.acquired == self.claim
     }

@@ -24,7 +24,7 @@ enum Happens {
     GivesUp(usize),
     /// A standing-by process sees the lease, as of now.
     Sees(usize),
-    /// Somebody sets a label.
+    /// A user sets a label.
     Touch,
     /// The process ends without a word, and one comes in its place. With the same name?
     Restart(usize, bool),
@@ -280,7 +280,7 @@ proptest! {
         }
     }
 
-    /// However long it went wrong: when everything works again, somebody leads within one lease duration and two tries.
+    /// However long it went wrong: when everything works again, one process leads within one lease duration and two tries.
     #[test]
     fn somebody_leads_soon_when_nothing_goes_wrong_any_more(
         timing in timing(),
@@ -311,7 +311,7 @@ proptest! {
     }
 }
 
-/// The stories would prove nothing if nobody were ever elected in them.
+/// The stories would prove nothing if no process were ever elected in them.
 #[test]
 fn the_stories_contain_elections() {
     use proptest::strategy::ValueTree;

@@ -43,7 +43,7 @@ static CHECK: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine
 });
 
-/// Asks a render to end. Whoever waits for one knows what time it is; a render itself does not.
+/// Asks a render to end. The caller that waits for one knows what time it is; a render itself does not.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -283,7 +283,7 @@ impl Budget {
     }
 }
 
-/// A render runs on one thread: nobody pays between the two halves, which take a tenth of the time of an exchange.
+/// A render runs on one thread: no exchange comes between the two halves, which take a tenth of the time of an exchange.
 fn take(counter: &AtomicU64, count: u64) -> Option<()> {
     let left = counter.load(Ordering::Relaxed).checked_sub(count)?;
     counter.store(left, Ordering::Relaxed);

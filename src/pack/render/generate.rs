@@ -49,7 +49,7 @@ impl fmt::Debug for Secret {
 pub struct Source<'a> {
     /// Those of the revision before: a name keeps its value.
     pub kept: &'a Secrets,
-    /// Random bytes from which new ones are made. Whoever knows them knows the new secrets.
+    /// Random bytes from which new ones are made. A reader that knows them knows the new secrets.
     pub random: &'a [u8; 32],
     /// Takes those of a render that fails: its error may quote them.
     pub made: Option<&'a Mutex<Secrets>>,

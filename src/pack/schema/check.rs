@@ -49,7 +49,7 @@ pub struct Violation {
 pub enum Refusal {
     /// They do not fit. The first few, and how many more there are.
     Violations(Vec<Violation>, usize),
-    /// Nobody knows: judging takes too much.
+    /// It is not known: judging takes too much.
     Limit(String),
 }
 

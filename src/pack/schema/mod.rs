@@ -1,6 +1,6 @@
 //! The schema of the values: JSON Schema, or the simplified format.
 //!
-//! A schema comes from whoever writes packs, so its evaluation is bounded in a way that no general library
+//! A schema comes from any author of packs, so its evaluation is bounded in a way that no general library
 //! offers: a few lines of `anyOf` over `$ref` mean more work than anybody can wait for. Everything is therefore
 //! evaluated here, for a price, and nothing is ever fetched. The tests compare the verdicts with those of the
 //! `jsonschema` crate.

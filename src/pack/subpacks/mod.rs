@@ -288,7 +288,7 @@ fn candidates(dependency: &Dependency, subpacks: &[Subpack]) -> Vec<usize> {
     let name = dependency.name.as_str();
     let alias = dependency.alias.as_deref();
     let own = |subpack: &Subpack| subpack.content.as_ref().ok().map(|pack| pack.metadata.name.clone());
-    // Nobody can say what a broken archive is called but its file.
+    // Only its file says what a broken archive is called.
     let broken = |subpack: &Subpack| {
         let rest = subpack.stem().strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
         subpack.content.is_err() && rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))

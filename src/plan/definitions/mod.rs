@@ -48,18 +48,18 @@ pub fn author(annotations: Option<&BTreeMap<String, String>>, whose: impl FnOnce
 pub enum Writer {
     /// This one.
     Us,
-    /// Somebody else does, and this one leaves it as it is.
+    /// Another tool does, and this one leaves it as it is.
     Another(Option<String>),
-    /// Nobody can say: another living release has it for itself, or this one wants it for itself.
+    /// It cannot be said: another living release has it for itself, or this one wants it for itself.
     Conflict(String),
-    /// It exists, and nobody asked to take it over.
+    /// It exists, and no release asked to take it over.
     NotOwned(Option<String>),
 }
 
 /// Which release writes a definition that exists.
 ///
 /// A managed one is written by its release alone. A shared one is written by the release that wrote it first, as long as
-/// that lives; then by whichever of the others comes first. What nobody of us wrote is taken over only when that is asked
+/// that lives; then by whichever of the others comes first. What none of us wrote is taken over only when that is asked
 /// for; a shared one is then used as it is.
 #[must_use]
 pub fn writer(policy: Policy, live: Policy, author: Author, adopt: bool) -> Writer {

@@ -202,7 +202,7 @@ impl Objects<'_> {
 
 /// Whether the line of revisions `uid` made a live object, of which its record knows the uid `made`, or none. Where it knows
 /// another, the object was made anew: a process of ours that died before that was written down has applied it, and a copy
-/// that carries our marks nobody of us has. Where it knows none the marks count, as far as a record explains them: a revision
+/// that carries our marks none of our releases has. Where it knows none the marks count, as far as a record explains them: a revision
 /// whose record is lost may have adopted the object. What was left in the cluster because its policy says so is in no record.
 fn is_made_by(
     uid: &str,

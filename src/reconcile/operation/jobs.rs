@@ -42,7 +42,7 @@ impl Operate<'_> {
         self.checkpoint_with(running, operation, None).await
     }
 
-    /// A Job among those that are about to be applied, which this operation has made and which is there no more: nobody knows
+    /// A Job among those that are about to be applied, which this operation has made and which is there no more: it is not known
     /// how it ended, and it runs only once.
     pub(in crate::reconcile) async fn lost_job(
         &self,

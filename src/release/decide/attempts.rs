@@ -11,7 +11,7 @@ pub fn is_fresh(head: &OurHead) -> bool {
     !ever_deployed(head) || head.state == HeadState::Uninstalled
 }
 
-/// Any revision of the name was deployed once, whoever wrote it: what serves now may be of that one.
+/// Any revision of the name was deployed once, whichever tool wrote it: what serves now may be of that one.
 pub(super) fn ever_deployed(head: &OurHead) -> bool {
     head.last_deployed.is_some() || head.unreachable.is_some()
 }

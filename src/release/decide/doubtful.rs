@@ -1,4 +1,4 @@
-//! The rows of the table for a newest record that says to be ours and that nobody may act on unasked.
+//! The rows of the table for a newest record that says to be ours and that the operator may not act on unasked.
 
 use super::{Hold, Observation, Operation};
 
@@ -6,7 +6,7 @@ use super::{Hold, Observation, Operation};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubtful {
     pub doubt: Doubt,
-    /// Names exactly this record, at this moment of the release; `None`: nobody can vouch for it, because it cannot be
+    /// Names exactly this record, at this moment of the release; `None`: no user can vouch for it, because it cannot be
     /// understood.
     pub digest: Option<String>,
     /// Which record it is and what is wrong with it.

@@ -80,7 +80,7 @@ fn failed(seen: &Observation, head: &OurHead, failure: &Failure) -> Decided {
     // Only the head's own objects were looked at.
     let healed = seen.healed && head.inputs == failure.inputs && head.target.is_none();
     if let HeadState::Failed { at } = head.state {
-        // Where the release was pinned, nobody goes back to any more.
+        // Where the release was pinned, no release goes back to any more.
         if let Some(target) = head.target.filter(|_| head.undone.is_some()) {
             // Undoing it failed as well: nothing comes before that.
             let until = after(at, backoff::slow(head.attempt));

@@ -36,7 +36,7 @@ pub fn asks_for_successor(seen: &Observation) -> bool {
 /// A revision is under way.
 pub(super) fn pending(seen: &Observation, head: &OurHead, uninstalling: bool) -> Operation {
     if uninstalling {
-        // An uninstall that nobody wants any more cannot be resumed into a release.
+        // An uninstall that no user wants any more cannot be resumed into a release.
         return if head.hook_running { Operation::AwaitHook } else { Operation::Interrupt };
     }
     if still_wanted(seen, head) || held(seen, head) || seen.successor != Successor::Ready {
@@ -57,7 +57,7 @@ pub(super) fn pending(seen: &Observation, head: &OurHead, uninstalling: bool) ->
 /// How long a failed revision waits for a dependency, or for a source that does not answer.
 const PATIENCE: u32 = 1;
 
-/// The newest revision failed, and neither a retry of it nor what is wanted instead can begin: nobody wants its inputs any more,
+/// The newest revision failed, and neither a retry of it nor what is wanted instead can begin: no user wants its inputs any more,
 /// they cannot be read, or a person holds it up. It would be neither locked nor tried again: so it is undone.
 pub(super) fn stranded(seen: &Observation, head: &OurHead) -> Option<(Operation, Option<Timestamp>)> {
     let HeadState::Failed { at } = head.state else { return None };

@@ -183,7 +183,7 @@ impl World {
             self.states.iter().any(|state| state.uid == newest.uid && writes(state) > writes(newest))
         });
         if outdated {
-            // Whoever knew of a newer state went with the release of before.
+            // The process that knew of a newer state went with the release of before.
             self.truth.goes_back_to(self.records.values());
             self.truth.forget_runs();
         }

@@ -96,7 +96,7 @@ pub(super) struct Live {
     pub uid: String,
     pub value: u8,
     pub annotations: BTreeMap<String, String>,
-    /// Nobody but a person has made it, and not in the place of what the release had made.
+    /// No writer but a person has made it, and not in the place of what the release had made.
     pub was_there_before: bool,
     /// A revision with it was deployed, so it is the release's own, unless it holds data.
     pub owned: bool,
@@ -246,7 +246,7 @@ impl World {
         self.clock
     }
 
-    /// Whoever puts something into the cluster gets a uid for it.
+    /// A writer that puts something into the cluster gets a uid for it.
     pub(super) fn make(&mut self, id: &ObjectId, value: u8, was_there_before: bool) -> &mut Live {
         let uid = format!("object-{}", self.tick());
         let live = Live { uid, value, annotations: BTreeMap::new(), was_there_before, owned: false };

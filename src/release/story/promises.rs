@@ -41,7 +41,7 @@ pub(super) enum Why {
     Hook,
 }
 
-/// What nobody in the story knows for sure.
+/// What no process of the story knows for sure.
 #[derive(Default)]
 pub(super) struct Truth {
     /// The first promise that was broken, and how.
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// A person took away what ran: nobody knows how it would have ended.
+    /// A person took away what ran: it is not known how it would have ended.
     pub(super) fn may_run_again(&mut self, id: &ObjectId) {
         self.truth.runs.retain(|(_, name, _), _| *name != id.name);
     }

@@ -207,7 +207,7 @@ impl State {
         }
     }
 
-    /// The release uses `id` and nothing else. A source that nobody uses is forgotten, and its task ends.
+    /// The release uses `id` and nothing else. A source that no release uses is forgotten, and its task ends.
     fn moves(&mut self, release: &ReleaseKey, id: Option<&SourceId>) {
         let before = match id {
             Some(id) => self.by_release.insert(release.clone(), id.clone()),
@@ -287,7 +287,7 @@ impl Inner {
         });
     }
 
-    /// Attempts, with waits between them, until one satisfies everybody or nobody is left.
+    /// Attempts, with waits between them, until one satisfies all releases or none is left.
     async fn run(&self, id: &SourceId, number: u64, namespace: &str, task: &Task, wait: Option<Duration>) {
         let mut wait = wait;
         loop {
@@ -379,7 +379,7 @@ impl State {
         entry.source.rests(Instant::now())
     }
 
-    /// What an attempt needs; `None`: nobody wants it any more.
+    /// What an attempt needs; `None`: no release wants it any more.
     fn wanted(&mut self, id: &SourceId, number: u64, now: Instant) -> Option<(Access, Validators)> {
         let entry = self.sources.get_mut(id).filter(|entry| entry.number == number)?;
         entry.source.begins(now);

@@ -11,12 +11,12 @@ use crate::source::Error;
 use crate::source::cache::Known;
 use crate::source::http::Validators;
 
-/// A source that worked may fail so many times in a row before anybody is told: most trouble is over by then.
+/// A source that worked may fail so many times in a row before a release is told: most trouble is over by then.
 const TOLERATED: u32 = 3;
 
 /// Between the beginnings of two looks at one source lies at least so much time, whatever the server answers.
 const GAP: Duration = INTERVAL_MIN;
-/// The same when a release asks for a look: whoever writes one request after the other makes no load with the operator.
+/// The same when a release asks for a look: a user who writes one request after the other makes no load with the operator.
 const GAP_ASKED: Duration = Duration::from_secs(1);
 
 /// What tells one source from another.
@@ -59,7 +59,7 @@ pub struct Ask<'a> {
 pub enum Look {
     /// This archive is what it wants.
     At(String),
-    /// Nobody knows yet. The release is woken.
+    /// It is not known yet. The release is woken.
     Fetching { since: Instant },
     /// It cannot be had. It is tried again without being asked, and the release is woken when something changes.
     Failed(Error),
@@ -75,7 +75,7 @@ pub(super) enum Ended {
 /// What follows from the end of an attempt.
 pub(super) struct Next {
     pub wake: Vec<ReleaseKey>,
-    /// When to try again; `None`: when somebody asks.
+    /// When to try again; `None`: when a release asks.
     pub again: Option<Duration>,
     /// The failure is another one than the last one.
     pub news: bool,
@@ -93,7 +93,7 @@ pub(super) struct Source {
     hint: Option<(Instant, bool)>,
     /// The last attempt, if it failed.
     failure: Option<Failure>,
-    /// Looks in a row that showed what somebody cannot use.
+    /// Looks in a row that showed what a release cannot use.
     in_vain: u32,
 }
 
@@ -218,7 +218,7 @@ impl Source {
         }
     }
 
-    /// What the newest content means to somebody who wants `want`.
+    /// What the newest content means to a release that wants `want`.
     fn seen(&self, want: Option<&str>) -> Option<Look> {
         let current = self.known.current.clone()?;
         Some(match want {
@@ -277,7 +277,7 @@ impl Source {
         Next { wake: self.wake(news || count == TOLERATED), again: Some(wait), news }
     }
 
-    /// Somebody has no use for what is there, and it may be mended.
+    /// A release has no use for what is there, and it may be mended.
     pub(super) fn unsatisfied(&self) -> bool {
         let current = self.known.current.as_deref();
         self.users.values().any(|user| match &user.want {

@@ -28,7 +28,7 @@ impl Fair {
     pub async fn acquire(&self, namespace: &str, count: u32) -> Option<Permit> {
         let count = count.min(self.each);
         let own = self.of(namespace);
-        // First its own: who waits for them must not keep others from the common ones. Nobody closes a semaphore.
+        // First its own: who waits for them must not keep others from the common ones. No code closes a semaphore.
         let of_namespace = own.acquire_many_owned(count).await.ok()?;
         let of_total = Arc::clone(&self.total).acquire_many_owned(count).await.ok()?;
         Some(Permit { _of_namespace: of_namespace, _of_total: of_total })
@@ -36,7 +36,7 @@ impl Fair {
 
     fn of(&self, namespace: &str) -> Arc<Semaphore> {
         let mut all = self.by_namespace.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody holds or awaits a permit of these.
+        // No fetch holds or awaits a permit of these.
         all.retain(|_, own| Arc::strong_count(own) > 1);
         let own = all.entry(namespace.to_owned());
         Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(self.each as usize))))

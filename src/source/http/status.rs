@@ -45,11 +45,11 @@ impl StatusClient {
         Self { allowed: allowed.to_vec() }
     }
 
-    /// Whether the address of a node may be asked: behind it is what listens on the node, for whoever runs a pod in its
+    /// Whether the address of a node may be asked: behind it is what listens on the node, for each user who runs a pod in its
     /// network to choose.
     ///
     /// # Errors
-    /// Nobody allowed it.
+    /// No flag allowed it.
     pub fn may_ask_node(&self, address: SocketAddr) -> Result<(), StatusError> {
         if self.allow(address) {
             return Ok(());
@@ -65,7 +65,7 @@ impl StatusClient {
     /// certificates are not verified, as the kubelet does. The caller bounds the time.
     ///
     /// # Errors
-    /// An address that only the operator itself can reach and nobody allowed, no connection, no HTTP.
+    /// An address that only the operator itself can reach and no flag allowed, no connection, no HTTP.
     pub async fn get(&self, address: SocketAddr, tls: bool, target: &str) -> Result<u16, StatusError> {
         if let Some(why) = forbidden(address.ip())
             && !self.allow(address)
@@ -97,7 +97,7 @@ impl StatusClient {
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         let mut answer = pin!(sender.send_request(request));
-        // The connection moves only as long as somebody waits here.
+        // The connection moves only as long as a probe waits here.
         let answer = tokio::select! {
             biased;
             answer = &mut answer => answer,

@@ -62,7 +62,7 @@ fn system() -> RootCertStore {
     roots
 }
 
-/// Trusts whoever answers, as the kubelet does for probes: the certificate of a pod is made for a name, and it is asked by
+/// Trusts any server that answers, as the kubelet does for probes: the certificate of a pod is made for a name, and it is asked by
 /// its address. Nothing secret is sent, and only a status is read.
 pub(super) fn unverified() -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,5 +1,5 @@
 //! Which hosts are fetched from, and what may be told of them. Private addresses are for who trusts the authors of releases, and
-//! even then nobody learns through the operator what listens there.
+//! even then no author of a release learns through the operator what listens there.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;

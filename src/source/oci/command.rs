@@ -1,4 +1,4 @@
-//! What a command asks of a registry, once and for nobody else.
+//! What a command asks of a registry, once, and shares with no other look.
 
 use super::artifact::Artifact;
 use super::pull::{Pull, pull};

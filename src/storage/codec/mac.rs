@@ -39,7 +39,7 @@ pub(super) fn seal(
     private: &Private,
     key: &MacKey,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    // Through a Value: its maps are sorted, so the text is the same whoever serialises it.
+    // Through a Value: its maps are sorted, so the text is the same whichever program serialises it.
     let mut private = serde_json::to_value(private)?;
     private["version"] = PRIVATE_VERSION.into();
     private[KEY_FIELD] = key.id().into();
@@ -93,7 +93,7 @@ pub(super) fn open(
     Ok(Opened::Ours(Box::new(Private { version: PRIVATE_VERSION, ..private }), format!("hmac:{}", hex(&tag))))
 }
 
-/// What a private part says that nobody has proved.
+/// What a private part says that no seal proves.
 fn unproved(private: Option<&Value>, digest: String) -> Unproved {
     let owner = private.and_then(|private| Owner::deserialize(private.get("owner")?).ok());
     let private = private.and_then(|private| Private::deserialize(private).ok());

@@ -64,7 +64,7 @@ pub enum Because {
     BrokenSeal,
     /// The private part names a key that this operator does not have.
     UnknownKey,
-    /// It is sealed, and a newer state of it is known. Reading alone cannot tell: whoever knows the newer one says so.
+    /// It is sealed, and a newer state of it is known. Reading alone cannot tell: the caller that knows the newer one says so.
     Older,
 }
 
@@ -203,7 +203,7 @@ fn unpacked(secret: &Secret, streams: &Streams, room: usize) -> Result<Record, U
     Ok(record)
 }
 
-/// Whoever may create a Secret in one namespace must not speak for another, or for another release.
+/// A user who may create a Secret in one namespace must not speak for another, or for another release.
 fn is_its_own(secret: &Secret, record: &Record) -> Result<(), Unreadable> {
     let fail = |message: String| Unreadable::of(&secret.metadata, Fault::ForeignName, message);
     let name = secret.metadata.name.as_deref().unwrap_or_default();
@@ -219,7 +219,7 @@ fn is_its_own(secret: &Secret, record: &Record) -> Result<(), Unreadable> {
         (names::RELEASE_NAMESPACE, record.namespace.as_str()),
         (names::RELEASE_VERSION, record.version.to_string().as_str()),
     ] {
-        // A lost label is somebody's slip and harmless; a different one is a lie.
+        // A lost label is a user's slip and harmless; a different one is a lie.
         if let Some(outside) = label(secret, key).filter(|outside| *outside != inside) {
             return Err(fail(format!("its label {key} says {outside:?}, the record inside says {inside:?}")));
         }
@@ -232,7 +232,7 @@ fn opened(secret: &Secret, streams: &Streams, ring: &KeyRing) -> Result<Option<O
     let Streams { release, private: Some(sealed), manifest } = streams else { return Ok(None) };
     let name = secret.metadata.name.as_deref().unwrap_or_default();
     let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
-    // More than anybody reads names nobody.
+    // More than any code reads names no release.
     let fits = sealed.len() <= MAX_PRIVATE_BYTES && blob::nodes(sealed) <= MAX_JSON_NODES;
     let read = if fits { &sealed[..] } else { b"" };
     mac::open(namespace, name, release, manifest.as_deref(), read, ring)

@@ -6,7 +6,7 @@
 //!
 //! * The name of a part carries a hash of its content, so a part never changes; what a record consists of is what
 //!   its main object lists under the data key `parts`, and one write of that object switches from old to new.
-//! * Whoever reads by that list sees the old record or the new one, and nothing between.
+//! * A reader that goes by that list sees the old record or the new one, and nothing between.
 //! * The seal is over the whole streams, as for a record in one object.
 //!
 //! # What other tools see

@@ -177,7 +177,7 @@ impl<S: Backend> Driver<S> {
             Err(error @ Error::Conflict { .. }) => error,
             Err(error) => return Err(error),
         };
-        // Its name is a hash of its content, so it is the same one, unless somebody has damaged it.
+        // Its name is a hash of its content, so it is the same one, unless another writer has damaged it.
         let (namespace, name) = names_of(part);
         let Some(found) = self.backend.get(namespace, name).await? else { return Err(conflict) };
         if found.data == part.data && found.metadata.labels == part.metadata.labels {
@@ -208,7 +208,7 @@ impl<S: Backend> Driver<S> {
             Some((of, revision)) if of == stem && revision == record.version => {
                 !parts.iter().any(|part| part == name)
             }
-            // Of an older revision that is gone, and that nobody makes again.
+            // Of an older revision that is gone, and that no process makes again.
             Some((of, revision)) => of == stem && revision < record.version && !there.contains(&revision),
             None => false,
         };
@@ -217,7 +217,7 @@ impl<S: Backend> Driver<S> {
         if old.is_empty() {
             return Ok(());
         }
-        // Somebody else may have written the record since, and these may be the parts of that.
+        // Another process may have written the record since, and these may be the parts of that.
         let now = self.backend.get(namespace, secret_name).await?;
         if now.and_then(|now| now.metadata.resource_version).as_ref() != Some(&stored.resource_version) {
             return Ok(());

@@ -112,7 +112,7 @@ impl<S: Backend> Driver<S> {
         let (main, ring) = (main.clone(), self.keys.ring());
         let unpack = move || {
             let head = keep.of(Head::of(&main, &parts, &ring, MAX_JSON_BYTES));
-            // Also when nobody waits for it any more, the turn ends with the work.
+            // Also when no pass waits for it any more, the turn ends with the work.
             drop((parts, turn));
             head
         };
@@ -327,7 +327,7 @@ impl<S: Backend> Scan<S> {
                         self.tries -= 1;
                         self.next = Some(String::new());
                     }
-                    // So many were too much for whoever answers.
+                    // So many were too much for the server that answers.
                     Err(Error::Timeout { .. }) if let Some(less) = self.limit.less() => {
                         (self.next, self.limit) = (Some(token), less);
                     }

@@ -10,7 +10,7 @@
 //! * A lock file in the directory of a release keeps writers apart, also those of another process.
 //! * No part of a path below the base is a link, and none is followed.
 //!
-//! Nobody is told of changes in files: the operator must be their only writer while it runs.
+//! No watch tells of changes in files: the operator must be their only writer while it runs.
 
 mod place;
 mod tree;

@@ -1,11 +1,11 @@
-//! What stays in memory of a record between two passes: little, whoever wrote it, and never enough to be written.
+//! What stays in memory of a record between two passes: little, whichever tool wrote it, and never enough to be written.
 //!
 //! Any user who may write Secrets chooses how long the texts of a record are. Decisions, the status and metrics need its
 //! names, its state and our sealed part. The rest is dropped, and what stays is cut: a name to [`NAME_BYTES`], everything
 //! else together to far less than [`REST_BYTES`]. A cut text ends with `…`, which stands in no name of Kubernetes, so a cut
 //! name equals no real one.
 //!
-//! A slim record must not be written back: [`Records::update`](crate::storage::Records::update) refuses it. Whoever rewrites a
+//! A slim record must not be written back: [`Records::update`](crate::storage::Records::update) refuses it. A caller that rewrites a
 //! record reads it whole first.
 
 use semver::{BuildMetadata, Prerelease, Version};
@@ -26,10 +26,10 @@ pub const REST_BYTES: usize = 64 << 10;
 /// Most bytes of what a failed record says of its failure: a condition shows less.
 const FAILURE_BYTES: usize = 4 * MESSAGE_MAX;
 
-/// Labels and annotations of others are kept as long as they are small: whoever writes the record needs all of them.
+/// Labels and annotations of others are kept as long as they are small: a caller that writes the record needs all of them.
 const CARRIED_BYTES: usize = 16 << 10;
 
-/// How much of a record is given to whoever asked for it.
+/// How much of a record is given to the caller that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::storage) enum Keep {
     Whole,
@@ -71,7 +71,7 @@ impl Stored {
         self
     }
 
-    /// Drops and cuts everything that only whoever works with the record needs.
+    /// Drops and cuts everything that only an operation on the record needs.
     pub fn lighten(&mut self) {
         self.whole = false;
         let record = &mut self.record;

@@ -2,7 +2,7 @@
 //!
 //! Probes are made in tasks of their own, one for each object that is waited for, so that one which hangs holds no
 //! worker; what changes wakes the release. They are a part of waits (install, upgrade, rollback) and of nothing else:
-//! once a revision is deployed, nobody asks any more.
+//! once a revision is deployed, nothing is asked any more.
 //!
 //! Invariant: a task lives only as long as its release waits for its object. See [`Prober::retain`].
 
@@ -116,7 +116,7 @@ impl Prober {
         None
     }
 
-    /// The release waits for no other objects than those that `waited` says: nobody else of it is asked any more.
+    /// The release waits for no other objects than those that `waited` says: no other object of it is asked any more.
     pub fn retain(&self, release: &ReleaseKey, waited: impl Fn(&ObjectId) -> bool) {
         let mut state = self.inner.lock();
         if let Some(objects) = state.releases.get_mut(release) {
@@ -167,7 +167,7 @@ impl Inner {
         let Some(entry) = entry.filter(|entry| entry.number == number) else { return };
         if entry.seen.as_ref() != Some(&seen) {
             entry.seen = Some(seen);
-            // Nobody listens only when the process is ending.
+            // The receiver is gone only when the process is ending.
             let _ = self.wake_tx.unbounded_send(ask.release.clone());
         }
     }

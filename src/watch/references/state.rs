@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::cluster::{Reference, Referent};
 use crate::release::ReleaseKey;
 
-/// Referenced objects, and nothing else: an object that nobody refers to leaves no trace.
+/// Referenced objects, and nothing else: an object that no release refers to leaves no trace.
 #[derive(Debug, Default)]
 pub(super) struct State {
     references: HashMap<Reference, Referenced>,
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// Notes what an event says of an object if somebody refers to it; gives whom to wake because it is news.
+    /// Notes what an event says of an object if a release refers to it; gives which to wake because it is news.
     pub(super) fn changed(&mut self, reference: &Reference, known: Known) -> Vec<ReleaseKey> {
         let Some(referenced) = self.references.get_mut(reference) else { return Vec::new() };
         // Of a service account only counts whether it is there.
@@ -217,7 +217,7 @@ mod tests {
         let mut state = of_web(std::slice::from_ref(&account));
         state.read(&account, Seen::Unknown, None);
         assert_eq!(state.changed(&account, Known::At(5)), [release("web")], "it came");
-        assert!(state.changed(&account, Known::At(6)).is_empty(), "somebody labelled it");
+        assert!(state.changed(&account, Known::At(6)).is_empty(), "a user labelled it");
         assert_eq!(state.seen(&account), Seen::At(6));
         assert_eq!(state.changed(&account, Known::Gone(7)), [release("web")], "it went");
     }

@@ -68,7 +68,7 @@ async fn weighed(
     evidence.weigh(analysis)
 }
 
-/// Asks the API server, too: it knows rules that nobody else can compile, and other admission.
+/// Asks the API server, too: it knows rules that only it can compile, and other admission.
 async fn tried(cluster: &Cluster, document: Value, live: Option<&Applied>, analysis: Analysis) -> Analysis {
     let Err(error) = cluster.try_definition(&analysis.name, document, live).await else { return analysis };
     match &error {

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What helpers print, and end with an error, when they know no credentials.
 const NOT_FOUND: &str = "credentials not found";
 
-/// The credentials for a registry; none when nobody has logged in to it.
+/// The credentials for a registry; none without a login to it.
 pub(super) fn credentials(artifact: &Artifact) -> Result<Credentials, Failure> {
     let Some(file) = file() else { return Ok(Credentials::default()) };
     let name = file.display().to_string();

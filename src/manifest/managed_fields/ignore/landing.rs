@@ -10,8 +10,8 @@ pub(super) struct Landing {
     pub atomic: bool,
     /// It is one of the fields that tell a list item from others.
     pub is_key: bool,
-    /// It lies inside of a list item that the other body does not have: whoever makes that item makes all of it. Without another
-    /// body: one that nobody holds, so that it may be missing.
+    /// It lies inside of a list item that the other body does not have: the manager that makes that item makes all of it. Without another
+    /// body: one that no manager holds, so that it may be missing.
     pub missing: bool,
     /// The same place in the other body, as far as that has it.
     pub there: Option<Path>,

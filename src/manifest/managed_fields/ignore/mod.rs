@@ -135,7 +135,7 @@ pub fn as_live(
     with_live(object, wishes, live, managed_fields, |there| at(live, there).cloned())
 }
 
-/// The manifest to be applied in the name of whoever installed the object: of what is left to others he applies what he holds
+/// The manifest to be applied in the name of the installer of the object: of what is left to others it applies what it holds
 /// already, as it is now, because left out it would be reset. `managed_fields` have his entry in the place of ours.
 #[must_use]
 pub fn as_held(
@@ -190,7 +190,7 @@ fn with_live(
     body
 }
 
-/// The part of the manifest that is left to nobody.
+/// The part of the manifest that is left to no other manager.
 #[must_use]
 pub fn locked_part<'o>(
     object: &'o Object,
@@ -214,7 +214,7 @@ pub fn values_at<'v>(path: &FieldPath, body: &'v Value) -> Vec<&'v Value> {
     expand(path, body).iter().filter_map(|path| at(body, path)).collect()
 }
 
-/// Whether somebody's field is left to him; `path` is in the notation of `fieldsV1`. For what cannot be told without the
+/// Whether a manager's field is left to it; `path` is in the notation of `fieldsV1`. For what cannot be told without the
 /// object, such as an index, the answer is yes, and as well for what is one value and has a part that is left to him.
 pub(super) fn leaves(wishes: &Wishes<'_>, path: &[&str], is_one_value: bool) -> bool {
     wishes.whole
@@ -271,7 +271,7 @@ fn children(body: &Value, parent: &[Place]) -> Vec<Path> {
     keys.map(|key| parent.iter().cloned().chain([Place::Key(key.clone())]).collect()).collect()
 }
 
-/// What tells an object from others is nobody's field.
+/// What tells an object from others is no manager's field.
 fn identifies(path: &[Place]) -> bool {
     let keys: Vec<&str> = path
         .iter()

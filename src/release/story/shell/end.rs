@@ -47,7 +47,7 @@ impl Shell<'_> {
             private.unreachable = private.unreachable.max(Some(stored.revision - 1));
         }
         private.writes = private.writes.max(writes);
-        // Whoever vouches for an older state wants what it had still to do.
+        // A person who vouches for an older state wants what it had still to do.
         stored.uid = self.world.tick();
         stored.private = Some(private);
         self.save_ended(&mut stored, true, true)?;

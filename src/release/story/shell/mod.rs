@@ -92,7 +92,7 @@ impl Memory {
 /// What ends a pass before its time.
 pub(super) enum Stop {
     Died,
-    /// Somebody else wrote first.
+    /// Another writer was first.
     Conflict,
     /// It may pass.
     Retry(&'static str),

@@ -216,7 +216,7 @@ impl Shell<'_> {
             }
             let is = self.put(&object, entry, &uid, stored.uid, stored.revision);
             let live = self.world.live.get_mut(&object.id).unwrap();
-            // Whoever put something into the place of what is deployed has made it the release's.
+            // A writer that put something into the place of what is deployed has made it the release's.
             live.owned = true;
             self.world.truth.deploys(&is);
             taught |= entry.uid.as_ref() != Some(&is);

@@ -70,7 +70,7 @@ impl Client {
             let judged = walls.judge(url.host(), url.port(), addresses);
             judged.map_err(|Refused { host, why }| Error::Forbidden { url: url.to_string(), host, why })
         };
-        // A name may be refused for what it is, and then nobody learns whether it exists.
+        // A name may be refused for what it is, and then no author of a release learns whether it exists.
         judge(&[])?;
         let resolved = self.resolver.resolve(namespace, url.host(), url.port()).await;
         let mut addresses = resolved.map_err(|message| match &proxy {
