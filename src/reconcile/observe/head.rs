@@ -94,8 +94,9 @@ impl Observe<'_> {
         if let Newest::At { revision, .. } = newest {
             self.records.scope.ctx.record_watch.heed_parts(of, Some(revision));
         }
+        let heard = newest != Newest::None || !self.records.memory.unanswered;
         let head = match (self.records.scope.ctx.preloaded(of), newest) {
-            (_, Newest::None) => Head::None,
+            (_, Newest::None) if heard => Head::None,
             // What is in doubt is asked for again: the list may be older than what else is known.
             (Some(stored), newest)
                 if same_record(&stored, newest) && !self.records.newest().is_outdated(&stored) =>
@@ -113,7 +114,9 @@ impl Observe<'_> {
                     // What stays of it is small.
                     *self.records.claimed = None;
                 }
-                self.records.newest().judged(read??)
+                let head = self.records.newest().judged(read??);
+                self.records.memory.unanswered = false;
+                head
             }
         };
         let at = match &head {

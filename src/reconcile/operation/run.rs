@@ -63,6 +63,7 @@ impl Operate<'_> {
                 if error.class() == Class::Retry {
                     // It may be stored, and then what ran until now is over.
                     *self.records.running = None;
+                    self.records.memory.unanswered = true;
                 }
                 // A clear refusal stored nothing: what is known of the newest record still holds.
                 self.records.memory.head = before.filter(|_| error.class() != Class::Retry);

@@ -32,6 +32,8 @@ use manifest_cache::Kept;
 pub(in crate::reconcile) struct RecordMemory {
     /// The newest record, without manifest and values, and what the record watch said when it was read.
     pub head: Option<(Head, Newest)>,
+    /// A create of a record got no clear answer: that the watch has not heard of one says nothing until the records are read.
+    pub unanswered: bool,
     /// As whom the release acted when it was known that the account may have this record.
     pub head_for: Option<ActsAs>,
     /// What the keys of the records had changed to when it was read.

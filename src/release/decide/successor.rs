@@ -3,20 +3,8 @@
 use jiff::Timestamp;
 
 use super::attempts::{is_fresh, known_bad, next, next_attempt, own_failure, way_back};
-use super::{Head, HeadState, Observation, Operation, OurHead, after};
+use super::{Head, HeadState, Observation, Operation, OurHead, Successor, after};
 use crate::release::backoff;
-
-/// What is known of the revision that is wanted instead of the newest one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Successor {
-    /// It was not tried, or the try has not ended.
-    #[default]
-    Unknown,
-    /// It was fetched, rendered and checked: it could be stored now.
-    Ready,
-    /// It was refused.
-    Refused,
-}
 
 /// Whether the decision depends on what is wanted instead of the newest revision, so that it has to be prepared.
 #[must_use]
