@@ -6,6 +6,7 @@
 
 mod certificate;
 mod connections;
+pub(in crate::operator) mod reread;
 mod scrapers;
 mod texts;
 

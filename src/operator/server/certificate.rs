@@ -2,17 +2,17 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::reread::Reread;
+
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-/// A certificate that was replaced is used after this time, and then with the next connection: nothing is polled.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// What clients of the port are shown.
 #[derive(Clone, Debug)]
@@ -21,14 +21,13 @@ pub struct Certificate(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Made(Arc<ServerConfig>),
-    Read { directory: PathBuf, current: Arc<Mutex<Current>> },
+    Read { directory: PathBuf, loaded: Arc<Reread<Arc<Loaded>>> },
 }
 
 #[derive(Debug)]
-struct Current {
+struct Loaded {
     config: Arc<ServerConfig>,
     files: Files,
-    looked: Instant,
 }
 
 #[derive(PartialEq, Eq)]
@@ -53,56 +52,48 @@ impl Certificate {
         let Some(directory) = directory else { return Ok(Self(Kind::Made(made()?))) };
         let files = read(directory)?;
         let config = config(&files).map_err(|why| format!("{}: {why}", directory.display()))?;
-        let current = Current { config, files, looked: Instant::now() };
-        Ok(Self(Kind::Read { directory: directory.to_owned(), current: Arc::new(Mutex::new(current)) }))
+        let loaded = Arc::new(Reread::new(Arc::new(Loaded { config, files })));
+        Ok(Self(Kind::Read { directory: directory.to_owned(), loaded }))
     }
 
     /// What a connection that begins now is served with; none when the process is ending.
     pub(super) async fn config(&self) -> Option<Arc<ServerConfig>> {
         match &self.0 {
             Kind::Made(config) => Some(Arc::clone(config)),
-            Kind::Read { directory, current } => {
-                if let Some(config) = recent(current, Instant::now()) {
-                    return Some(config);
+            Kind::Read { directory, loaded } => {
+                if let Some(loaded) = loaded.recent(Instant::now()) {
+                    return Some(Arc::clone(&loaded.config));
                 }
-                let (directory, current) = (directory.clone(), Arc::clone(current));
-                tokio::task::spawn_blocking(move || newest(&directory, &current)).await.ok()
+                let (directory, loaded) = (directory.clone(), Arc::clone(loaded));
+                tokio::task::spawn_blocking(move || newest(&directory, &loaded)).await.ok()
             }
         }
     }
 }
 
-/// What was read, unless it is time for another look, which is then the caller's to make.
-fn recent(current: &Mutex<Current>, now: Instant) -> Option<Arc<ServerConfig>> {
-    let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
-    if now.saturating_duration_since(current.looked) < LOOK_AGAIN {
-        return Some(Arc::clone(&current.config));
-    }
-    current.looked = now;
-    None
-}
-
 /// What is in the directory now. Others are served with what is known meanwhile.
-fn newest(directory: &Path, current: &Mutex<Current>) -> Arc<ServerConfig> {
-    let files = read(directory);
-    let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
-    let again = match files {
-        Ok(files) if files == current.files => return Arc::clone(&current.config),
-        Ok(files) => config(&files).map(|config| (config, files)),
+fn newest(directory: &Path, loaded: &Reread<Arc<Loaded>>) -> Arc<ServerConfig> {
+    let before = loaded.last();
+    let again = match read(directory) {
+        Ok(files) if files == before.files => return Arc::clone(&before.config),
+        Ok(files) => config(&files).map(|config| Arc::new(Loaded { config, files })),
         Err(why) => Err(why),
     };
     match again {
-        Ok((config, files)) => {
+        Ok(now) => {
             tracing::info!(directory = %directory.display(), "the certificate of the metrics was replaced");
-            (current.config, current.files) = (config, files);
+            loaded.put(Arc::clone(&now));
+            Arc::clone(&now.config)
         }
-        // Perhaps only one of the two files is there yet.
-        Err(why) => tracing::warn!(
-            directory = %directory.display(), why,
-            "the new certificate of the metrics cannot be used: the old one stays"
-        ),
+        Err(why) => {
+            // Perhaps only one of the two files is there yet.
+            tracing::warn!(
+                directory = %directory.display(), why,
+                "the new certificate of the metrics cannot be used: the old one stays"
+            );
+            Arc::clone(&before.config)
+        }
     }
-    Arc::clone(&current.config)
 }
 
 fn read(directory: &Path) -> Result<Files, String> {
@@ -159,18 +150,18 @@ mod tests {
         let missing = Certificate::of(Some(&directory)).unwrap_err();
         assert!(missing.contains("tls.crt"), "{missing}");
         let first = write(&directory);
-        let Kind::Read { current, .. } = Certificate::of(Some(&directory)).unwrap().0 else { panic!() };
-        let begun = current.lock().unwrap().looked;
-        let shown = || current.lock().unwrap().files.certificate.clone();
+        let Kind::Read { loaded, .. } = Certificate::of(Some(&directory)).unwrap().0 else { panic!() };
+        let shown = || loaded.last().files.certificate.clone();
         let second = write(&directory);
-        assert!(recent(&current, begun).is_some(), "it was looked at a moment ago");
+        assert!(loaded.recent(Instant::now()).is_some(), "it was looked at a moment ago");
         assert_eq!(shown(), first);
-        assert!(recent(&current, begun + LOOK_AGAIN).is_none(), "it is time for a look");
-        assert!(recent(&current, begun + LOOK_AGAIN).is_some(), "one look is enough");
-        newest(&directory, &current);
+        let later = Instant::now() + std::time::Duration::from_secs(10);
+        assert!(loaded.recent(later).is_none(), "it is time for a look");
+        assert!(loaded.recent(later).is_some(), "one look is enough");
+        newest(&directory, &loaded);
         assert_eq!(shown(), second);
         std::fs::write(directory.join(KEY), "-----BEGIN NOTHING-----").unwrap();
-        newest(&directory, &current);
+        newest(&directory, &loaded);
         assert_eq!(shown(), second, "the old one stays");
         let broken = Certificate::of(Some(&directory)).unwrap_err();
         assert!(broken.contains("`tls.key`"), "{broken}");

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
+use crate::operator::server::reread::Reread;
+
 /// The file with the token for all namespaces.
 const ALL: &str = "_all";
-/// A token that was replaced counts after this time, and with the next webhook then: nothing is polled.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// Files that are read.
 const FILES: usize = 1000;
 /// Characters of a token. What is shorter could be guessed.
@@ -41,12 +41,7 @@ type Known = HashMap<[u8; 32], Scope>;
 /// The tokens in a directory.
 pub(in crate::operator) struct Tokens {
     directory: PathBuf,
-    current: Arc<Mutex<Current>>,
-}
-
-struct Current {
-    known: Arc<Known>,
-    looked: Instant,
+    known: Reread<Arc<Known>>,
 }
 
 impl Tokens {
@@ -57,27 +52,16 @@ impl Tokens {
     pub(in crate::operator) fn of(directory: &Path) -> Result<Self, String> {
         let known =
             read(directory).map_err(|error| format!("{} cannot be read: {error}", directory.display()))?;
-        let current = Current { known: Arc::new(known), looked: Instant::now() };
-        Ok(Self { directory: directory.to_owned(), current: Arc::new(Mutex::new(current)) })
+        Ok(Self { directory: directory.to_owned(), known: Reread::new(Arc::new(known)) })
     }
 
     /// What the token is for; `None`: no file has it.
     pub(super) async fn scope(&self, token: &str) -> Option<Scope> {
-        let known = match self.recent(Instant::now()) {
+        let known = match self.known.recent(Instant::now()) {
             Some(known) => known,
             None => self.read_again().await,
         };
         known.get(&hash(token)).cloned()
-    }
-
-    /// What was read, unless it is time for another look, which is then the caller's to make.
-    fn recent(&self, now: Instant) -> Option<Arc<Known>> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.saturating_duration_since(current.looked) < LOOK_AGAIN {
-            return Some(Arc::clone(&current.known));
-        }
-        current.looked = now;
-        None
     }
 
     async fn read_again(&self) -> Arc<Known> {
@@ -88,7 +72,7 @@ impl Tokens {
             Known::default()
         });
         let known = Arc::new(known);
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).known = Arc::clone(&known);
+        self.known.put(Arc::clone(&known));
         known
     }
 }

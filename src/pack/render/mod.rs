@@ -88,17 +88,20 @@ impl Rendered {
     /// What the pack that a file belongs to says of its definitions.
     #[must_use]
     pub fn wishes_of(&self, file: &str) -> DefinitionWishes {
-        // Folders are sorted, and the folder of a pack inside is longer than that of the pack around it.
-        let found = self.wishes.iter().rev().find(|(folder, _)| file.starts_with(folder.as_str()));
-        found.map(|(_, wishes)| wishes.clone()).unwrap_or_default()
+        of_pack(&self.wishes, file).cloned().unwrap_or_default()
     }
 
     /// When the pack that a file belongs to has its turn.
     #[must_use]
     pub fn layer_of(&self, file: &str) -> u32 {
-        let found = self.layers.iter().rev().find(|(folder, _)| file.starts_with(folder.as_str()));
-        found.map_or(0, |(_, layer)| *layer)
+        of_pack(&self.layers, file).copied().unwrap_or(0)
     }
+}
+
+/// What is said of the pack that a file belongs to, by the folders of packs: empty, or `charts/db/`.
+fn of_pack<'f, T>(by_folder: &'f BTreeMap<String, T>, file: &str) -> Option<&'f T> {
+    // Folders are sorted, and the folder of a pack inside is longer than that of the pack around it.
+    by_folder.iter().rev().find(|(folder, _)| file.starts_with(folder.as_str())).map(|(_, said)| said)
 }
 
 /// What a pack renders to.

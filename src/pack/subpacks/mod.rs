@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{Dependency, Error, Files, Limits, Pack, alone, archive, clean, values, version};
 
 /// Packs inside packs.
-const DEPTH: usize = 10;
+pub const DEPTH: usize = 10;
 /// Packs in a pack, at any depth.
 pub(super) const PACKS: usize = 200;
 /// Scalars, lists and objects of all values, definitions and schemas together: they take far more memory than their text.

@@ -220,14 +220,15 @@ impl State {
     }
 
     fn pin(&mut self, release: &ReleaseKey, ids: HashSet<SourceId>) {
-        let of = self.by_release.get(release).cloned();
-        let now = if ids.is_empty() {
-            self.pinned.remove(release)
-        } else {
-            self.pinned.insert(release.clone(), ids.clone())
-        };
-        for gone in now.into_iter().flatten().filter(|id| !ids.contains(id) && of.as_ref() != Some(id)) {
-            self.leaves(release, &gone);
+        let of = self.by_release.get(release);
+        let before = self.pinned.remove(release).unwrap_or_default();
+        let gone: Vec<SourceId> =
+            before.into_iter().filter(|id| !ids.contains(id) && of != Some(id)).collect();
+        for id in gone {
+            self.leaves(release, &id);
+        }
+        if !ids.is_empty() {
+            self.pinned.insert(release.clone(), ids);
         }
     }
 

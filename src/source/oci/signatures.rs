@@ -53,14 +53,9 @@ impl Pull<'_> {
         let manifest: Arc<[u8]> = manifest.into();
         let mut each = Vec::new();
         for of in referring {
-            let verdict = match self.bundle(&of).await? {
-                Ok(bundle) => {
-                    let (keys, manifest) = (Arc::clone(keys), Arc::clone(&manifest));
-                    self.off_thread(move || check_bundle(&keys, &manifest, &bundle)).await?
-                }
-                Err(why) => Err(why),
-            };
-            each.push(verdict);
+            let bundle = self.bundle(&of).await?;
+            let (keys, manifest) = (Arc::clone(keys), Arc::clone(&manifest));
+            each.push(self.judged(bundle, move |bundle| check_bundle(&keys, &manifest, bundle)).await?);
             if each.last().is_some_and(Verdict::is_ok) {
                 break;
             }
@@ -117,14 +112,10 @@ impl Pull<'_> {
         let mut each = Vec::new();
         for signature in signatures {
             let path = format!("blobs/{}", signature.digest);
-            let verdict = match self.content(&path, &signature.digest, MAX_PAYLOAD_BYTES).await? {
-                Ok(payload) => {
-                    let (keys, digest) = (Arc::clone(keys), digest.to_owned());
-                    self.off_thread(move || check_legacy(&keys, &digest, &payload, &signature)).await?
-                }
-                Err(why) => Err(why),
-            };
-            each.push(verdict);
+            let payload = self.content(&path, &signature.digest, MAX_PAYLOAD_BYTES).await?;
+            let (keys, digest) = (Arc::clone(keys), digest.to_owned());
+            let check = move |payload: &[u8]| check_legacy(&keys, &digest, payload, &signature);
+            each.push(self.judged(payload, check).await?);
             if each.last().is_some_and(Verdict::is_ok) {
                 break;
             }
@@ -132,9 +123,13 @@ impl Pull<'_> {
         Ok(each)
     }
 
-    /// A signature is checked with each key of the Secret, which takes milliseconds.
-    async fn off_thread(&self, check: impl FnOnce() -> Verdict + Send + 'static) -> Result<Verdict, Error> {
-        let checked = tokio::task::spawn_blocking(check).await;
+    /// The verdict about a content, if it was to be had. It is checked with each key of the Secret, which takes milliseconds.
+    async fn judged(
+        &self,
+        content: Result<Vec<u8>, Refused>,
+        check: impl FnOnce(&[u8]) -> Verdict + Send + 'static,
+    ) -> Result<Verdict, Error> {
+        let checked = tokio::task::spawn_blocking(move || check(&content?)).await;
         checked.map_err(|error| Error::Io { what: self.artifact.to_string(), message: error.to_string() })
     }
 

@@ -1,12 +1,13 @@
 //! `dependency list`.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::cli::output::answer::{Answer, Format, pretty};
 use crate::cli::output::table::columns;
 use crate::pack::lock::{Lock, Origin};
 use crate::pack::{Dependency, Error, Pack, subpacks};
 
+#[derive(Serialize)]
 struct Row {
     name: String,
     version: String,
@@ -28,15 +29,7 @@ pub(super) fn answer(pack: &Pack, output: Format) -> Answer {
                 .collect();
             columns(["NAME", "VERSION", "LOCKED", "REPOSITORY", "STATE"], &cells)
         }
-        Format::Json => {
-            let rows: Vec<Value> = rows
-                .iter()
-                .map(|Row { name, version, locked, repository, state }| {
-                    json!({"name": name, "version": version, "locked": locked, "repository": repository, "state": state})
-                })
-                .collect();
-            pretty(&rows)
-        }
+        Format::Json => pretty(&rows),
     };
     text.into()
 }

@@ -3,14 +3,14 @@
 mod list;
 mod vendor;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::remote::Reach;
 use super::remote::locked::{archive, locked_archive};
 use crate::cli::output::answer::{Answer, Failure, Format, finish, story};
 use crate::pack::lock::{Lock, Locked, Origin};
-use crate::pack::{Dependency, Limits, Pack, Resolve, read_archive};
+use crate::pack::{self, Dependency, Limits, Pack, Resolve, read_archive, subpacks};
 use crate::source;
 use crate::source::oci::Wanted;
 use vendor::{Directory, Vendored};
@@ -76,7 +76,11 @@ pub(in crate::cli) fn run(args: Args) -> ExitCode {
     })
 }
 
-fn read(dir: &std::path::Path) -> Result<Pack, Failure> {
+fn finding(error: pack::Error) -> Failure {
+    Failure::finding(error.to_string())
+}
+
+fn read(dir: &Path) -> Result<Pack, Failure> {
     let what = format!("pack {}", dir.display());
     if !dir.is_dir() {
         return Err(format!("{what} is no directory").into());
@@ -94,8 +98,7 @@ fn elsewhere<'p>(pack: &'p Pack, directory: &Directory) -> Result<Vec<(&'p Depen
         if dependency.resolve == Resolve::Never || directory.has_directory_of(dependency) {
             continue;
         }
-        let origin = Origin::of(&dependency.name, dependency.repository.as_deref())
-            .map_err(|error| Failure::finding(error.to_string()))?;
+        let origin = Origin::of(&dependency.name, dependency.repository.as_deref()).map_err(finding)?;
         if origin != Origin::Local {
             found.push((dependency, origin));
         }
@@ -107,10 +110,11 @@ pub(super) fn update(args: &Update) -> Result<Answer, Failure> {
     let Update { of: Of { dir, reach }, lock_only } = args;
     let pack = read(dir)?;
     let directory = Directory::of(dir);
+    let elsewhere = elsewhere(&pack, &directory)?;
     let (mut entries, mut archives) = (Vec::new(), Vec::new());
-    for (dependency, origin) in elsewhere(&pack, &directory)? {
+    for (dependency, origin) in &elsewhere {
         let wanted = Wanted::Range(dependency.version.clone());
-        let (bytes, digest) = archive(&dependency.name, &origin, wanted, reach)?;
+        let (bytes, digest) = archive(&dependency.name, origin, wanted, reach)?;
         let locked = Locked {
             name: dependency.name.clone(),
             alias: dependency.alias.clone(),
@@ -123,10 +127,10 @@ pub(super) fn update(args: &Update) -> Result<Answer, Failure> {
         archives.push(Vendored { name: locked.name.clone(), version: locked.version.clone(), bytes });
         entries.push(locked);
     }
-    let lock = Lock::of(entries).map_err(|error| Failure::finding(error.to_string()))?;
+    let lock = Lock::of(entries).map_err(finding)?;
     // What was resolved has to be what the operator takes, too.
-    for (dependency, _) in elsewhere(&pack, &directory)? {
-        lock.entry(dependency).map_err(|error| Failure::finding(error.to_string()))?;
+    for (dependency, _) in &elsewhere {
+        lock.entry(dependency).map_err(finding)?;
     }
     if *lock_only {
         directory.tidy(&archives, true)?;
@@ -141,7 +145,6 @@ fn build(args: &Of) -> Result<Answer, Failure> {
     let Of { dir, reach } = args;
     let pack = read(dir)?;
     let directory = Directory::of(dir);
-    let finding = |error: crate::pack::Error| Failure::finding(error.to_string());
     let lock = Lock::read(&pack.files).map_err(finding)?;
     let mut archives = Vec::new();
     for (dependency, origin) in elsewhere(&pack, &directory)? {
@@ -151,12 +154,7 @@ fn build(args: &Of) -> Result<Answer, Failure> {
         };
         let locked = lock.entry(dependency).map_err(finding)?;
         let bytes = locked_archive(locked, &origin, reach)?;
-        let found = version_in(&bytes, &locked.name)?;
-        if found != locked.version {
-            let Locked { name, version, .. } = locked;
-            let message = format!("Pack.lock says {name} {version}, and the archive holds {name} {found}");
-            return Err(Failure::finding(message));
-        }
+        locked.check(&pack_in(&bytes, &locked.name)?).map_err(finding)?;
         story(&format!("{} {} from {}", locked.name, locked.version, locked.repository));
         archives.push(Vendored { name: locked.name.clone(), version: locked.version.clone(), bytes });
     }
@@ -164,22 +162,26 @@ fn build(args: &Of) -> Result<Answer, Failure> {
     Ok(Answer::default())
 }
 
+fn pack_in(bytes: &[u8], name: &str) -> Result<Pack, Failure> {
+    read_archive(bytes, &Limits::default())
+        .map_err(|error| Failure::finding(format!("the dependency `{name}`: {error}")))
+}
+
 /// The version of a pack, which has to have this name.
 fn version_in(bytes: &[u8], name: &str) -> Result<String, Failure> {
-    let wrong = |why: String| Failure::finding(format!("the dependency `{name}`: {why}"));
-    let pack = read_archive(bytes, &Limits::default()).map_err(|error| wrong(error.to_string()))?;
-    if pack.metadata.name != name {
-        return Err(wrong(format!("the archive holds the pack `{}`", pack.metadata.name)));
+    let found = pack_in(bytes, name)?.metadata;
+    if found.name != name {
+        let message = format!("the dependency `{name}`: the archive holds the pack `{}`", found.name);
+        return Err(Failure::finding(message));
     }
-    Ok(pack.metadata.version.to_string())
+    Ok(found.version.to_string())
 }
 
 /// Refuses a pack of which the operator would miss something: it is neither below `charts/` nor locked.
-pub(super) fn check(pack: &Pack, dir: &std::path::Path) -> Result<(), Failure> {
-    let finding = |error: crate::pack::Error| Failure::finding(error.to_string());
+pub(super) fn check(pack: &Pack, dir: &Path) -> Result<(), Failure> {
     let lock = Lock::read(&pack.files).map_err(finding)?;
     for (dependency, _) in elsewhere(pack, &Directory::of(dir))? {
-        if crate::pack::subpacks::is_vendored(dependency, pack) {
+        if subpacks::is_vendored(dependency, pack) {
             continue;
         }
         let Some(lock) = &lock else {

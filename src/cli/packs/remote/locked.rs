@@ -7,19 +7,17 @@ use super::fetch::{listed, pulled};
 use super::unread::Unread;
 use crate::cli::output::answer::Failure;
 use crate::pack::lock::{self, Locked, Missing, Origin};
+use crate::pack::subpacks::DEPTH;
 use crate::pack::{self, Limits, Pack, read_archive};
 use crate::source::cache::digest;
 use crate::source::http::Url;
 use crate::source::oci::{Artifact, Wanted};
 use crate::source::repository::Listed;
 
-/// Packs inside packs that are fetched one after the other.
-const ROUNDS: usize = 10;
-
 /// The pack with everything in it that these values switch on, as the operator would have it.
 pub(super) fn completed(mut pack: Pack, what: &str, user: &Value, reach: &Reach) -> Result<Pack, Unread> {
     let no_pack = |error| Unread::NoPack(what.to_owned(), error);
-    for _ in 0..=ROUNDS {
+    for _ in 0..=DEPTH {
         let missing = lock::missing(&pack, user).map_err(no_pack)?;
         if missing.is_empty() {
             return Ok(pack);
@@ -31,7 +29,7 @@ pub(super) fn completed(mut pack: Pack, what: &str, user: &Value, reach: &Reach)
             lock::vendor(&mut pack, one, &found, &Limits::default()).map_err(no_pack)?;
         }
     }
-    Err(no_pack(pack::Error::TooDeep { limit: ROUNDS }))
+    Err(no_pack(pack::Error::TooDeep { limit: DEPTH }))
 }
 
 /// The archive that a lock names.
@@ -42,14 +40,11 @@ pub(in crate::cli::packs) fn locked_archive(
 ) -> Result<Vec<u8>, Failure> {
     let wanted = match origin {
         Origin::Oci(_) => Wanted::Digest(locked.digest.clone()),
-        Origin::Repository(_) | Origin::Local => Wanted::Range(format!("={}", locked.version)),
+        Origin::Repository(_) | Origin::Local => Wanted::Range(locked.exactly()),
     };
     let (bytes, found) = archive(&locked.name, origin, wanted, reach)?;
     if found != locked.digest {
-        return Err(Failure::finding(format!(
-            "the dependency `{}`: Pack.lock says that its digest is {}, and the repository gives {found}: one of the two was changed",
-            locked.name, locked.digest
-        )));
+        return Err(Failure::finding(locked.changed("the repository", &found).to_string()));
     }
     Ok(bytes)
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::pack::render::of_pack;
+
 /// By the folder of each pack: empty, or `charts/db/`.
 #[derive(Debug, Default)]
 pub(super) struct Layers(BTreeMap<String, u32>);
@@ -21,9 +23,7 @@ impl Layers {
 
     /// The layers that these files are in, without gaps.
     pub(super) fn done<'f>(mut self, files: impl Iterator<Item = &'f String>) -> BTreeMap<String, u32> {
-        // Folders are sorted, and the folder of a pack inside is longer than that of the pack around it.
-        let of = |file: &String| self.0.iter().rev().find(|(folder, _)| file.starts_with(*folder));
-        let used: BTreeSet<u32> = files.filter_map(of).map(|(_, layer)| *layer).collect();
+        let used: BTreeSet<u32> = files.filter_map(|file| of_pack(&self.0, file)).copied().collect();
         for layer in self.0.values_mut() {
             *layer = u32::try_from(used.range(..*layer).count()).unwrap_or(u32::MAX);
         }

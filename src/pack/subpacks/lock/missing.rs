@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Lock, Locked, Origin};
+use super::{FILE, Lock, Locked, Origin};
 use crate::pack::subpacks::{self, Subpack};
 use crate::pack::values::{self, Merged};
 use crate::pack::{Dependency, Error, Limits, Pack, Resolve};
@@ -23,9 +23,21 @@ pub struct Missing {
 /// # Errors
 /// [`Error::DependencyLockStale`], [`Error::DependencyLockInvalid`]; a repository that is not supported; a circle.
 pub fn missing(pack: &Pack, user: &Value) -> Result<Vec<Missing>, Error> {
+    if !may_lack(pack) {
+        // Most packs: their values need not be merged for it.
+        return Ok(Vec::new());
+    }
     let mut walk = Walk { within: Vec::new(), around: Vec::new(), found: Vec::new() };
     walk.pack(pack, user)?;
     Ok(walk.found)
+}
+
+/// Whether it, or a pack inside of it, names in a lock what it does not have. What is switched off counts too.
+fn may_lack(pack: &Pack) -> bool {
+    let is_absent =
+        |dependency: &Dependency| dependency.repository.is_some() && !subpacks::is_vendored(dependency, pack);
+    let inside = || pack.subpacks.iter().filter_map(|subpack| subpack.content.as_ref().ok());
+    pack.files.contains_key(FILE) && pack.dependencies.iter().any(is_absent) || inside().any(may_lack)
 }
 
 struct Walk<'p> {
@@ -122,15 +134,8 @@ impl<'p> Walk<'p> {
 /// # Errors
 /// It is another pack or version than the lock says; the whole is too large.
 pub fn vendor(pack: &mut Pack, missing: &Missing, found: &Pack, limits: &Limits) -> Result<(), Error> {
-    let Missing { within, locked: Locked { name, version, .. }, .. } = missing;
-    let metadata = &found.metadata;
-    if metadata.name != *name || metadata.version.to_string() != *version {
-        let message = format!(
-            "Pack.lock says {name} {version}, and the archive holds {} {}: run `dependency update`",
-            metadata.name, metadata.version
-        );
-        return Err(Error::DependencyInvalid { name: name.clone(), message });
-    }
+    let Missing { within, locked, .. } = missing;
+    locked.check(found)?;
     let mut place = &mut *pack;
     for path in within {
         let inside = place.subpacks.iter_mut().find(|subpack| subpack.path == *path);
@@ -138,7 +143,7 @@ pub fn vendor(pack: &mut Pack, missing: &Missing, found: &Pack, limits: &Limits)
         let Some(Ok(inside)) = inside.map(|subpack| subpack.content.as_mut()) else { return Ok(()) };
         place = inside;
     }
-    let path = format!("charts/{name}-{version}.tgz");
+    let path = format!("charts/{}-{}.tgz", locked.name, locked.version);
     place.subpacks.push(Subpack { path, content: Ok(found.clone()) });
     place.subpacks.sort_by(|a, b| a.path.cmp(&b.path));
     subpacks::within(pack, limits)

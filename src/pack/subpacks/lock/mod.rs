@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::api::is_digest;
 use crate::manifest;
-use crate::pack::{Dependency, Error, Files, shown, values, version};
+use crate::pack::{Dependency, Error, Files, Pack, shown, values, version};
 pub use missing::{Missing, missing, vendor};
 
 /// Name of the file.
@@ -48,6 +48,40 @@ pub struct Locked {
     pub constraint: String,
     /// Of the manifest in a registry, else of the archive: `sha256:` and 64 hex digits.
     pub digest: String,
+}
+
+impl Locked {
+    /// Whether an archive holds what is locked.
+    ///
+    /// # Errors
+    /// It is another pack or version.
+    pub fn check(&self, found: &Pack) -> Result<(), Error> {
+        let (Self { name, version, .. }, found) = (self, &found.metadata);
+        if found.name == *name && found.version.to_string() == *version {
+            return Ok(());
+        }
+        let message = format!(
+            "Pack.lock says {name} {version}, and the archive holds {} {}: run `dependency update`",
+            found.name, found.version
+        );
+        Err(Error::DependencyInvalid { name: name.clone(), message })
+    }
+
+    /// The error that the content has another digest where it is fetched.
+    #[must_use]
+    pub fn changed(&self, at: &str, found: &str) -> Error {
+        let message = format!(
+            "Pack.lock says that its digest is {}, and {at} gives {found}: one of the two was changed",
+            self.digest
+        );
+        Error::DependencyInvalid { name: self.name.clone(), message }
+    }
+
+    /// The range of versions that has this one alone.
+    #[must_use]
+    pub fn exactly(&self) -> String {
+        format!("={}", self.version)
+    }
 }
 
 /// Where a dependency is taken from.

@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::credentials::identified;
 use super::fetched::pack;
-use super::host::Server;
+use super::host::{Host, Server};
 use super::{Freshness, LookUp, source};
 use crate::api::Settings;
 use crate::api::sources::Signatures;
 use crate::cluster::Cluster;
 use crate::pack::lock::{self, Missing, Origin};
 use crate::pack::render;
+use crate::pack::subpacks::DEPTH;
 use crate::pack::{self, Limits, Pack};
 use crate::reconcile::{Context, Error};
 use crate::release::ReleaseKey;
@@ -23,9 +24,6 @@ use crate::source::fetch::{Access, Ask, Location, Look, SourceId};
 use crate::source::http::{Credentials, Url};
 use crate::source::oci::{self, Artifact, Wanted};
 use crate::source::repository::Listed;
-
-/// Packs inside packs that are fetched one after the other.
-const ROUNDS: usize = 10;
 
 impl Context {
     /// The pack with everything in it that these values of the user switch on. What it has below `charts/` is enough for most.
@@ -43,9 +41,10 @@ impl Context {
         let fresh = &Freshness { interval: std::time::Duration::MAX, changed: false, request: None };
         let signatures = &Signatures::Unasked;
         let using = LookUp { key, reader, fresh, packs, references, fetcher, pack_dir: None, signatures };
+        let host = source(&settings.pack).host();
         let mut whole = Arc::clone(pack);
         let mut pinned = HashSet::new();
-        for _ in 0..=ROUNDS {
+        for _ in 0..=DEPTH {
             let missing = lock::missing(&whole, user).map_err(of_pack)?;
             if missing.is_empty() {
                 // What was fetched stays known as long as the release needs it.
@@ -54,7 +53,7 @@ impl Context {
             }
             let mut sources = Vec::new();
             for one in &missing {
-                let found = one.source(settings, &using).await?;
+                let found = one.source(host.as_ref(), &using).await?;
                 pinned.insert(found.0.clone());
                 sources.push(found);
             }
@@ -68,7 +67,7 @@ impl Context {
             }
             whole = Arc::new(more);
         }
-        Err(of_pack(pack::Error::TooDeep { limit: ROUNDS }))
+        Err(of_pack(pack::Error::TooDeep { limit: DEPTH }))
     }
 }
 
@@ -91,10 +90,9 @@ async fn begin(missing: &[Missing], sources: &[(SourceId, Access)], using: &Look
 }
 
 impl Missing {
-    async fn source(&self, settings: &Settings, using: &LookUp<'_>) -> Result<(SourceId, Access), Error> {
+    /// `host`: that of the pack itself.
+    async fn source(&self, host: Option<&Host<'_>>, using: &LookUp<'_>) -> Result<(SourceId, Access), Error> {
         let invalid = |why: String| self.unusable(format!("Pack.lock: {why}"));
-        let host = source(&settings.pack).host();
-        let host = host.as_ref();
         match &self.origin {
             Origin::Local => Err(invalid("it has no repository".to_owned())),
             Origin::Oci(repository) => {
@@ -119,7 +117,7 @@ impl Missing {
                     Server::Registry(..) => false,
                 });
                 let (secret, field) = host.map_or((None, ""), |host| (host.secret, host.field));
-                let range = Some(format!("={}", self.locked.version));
+                let range = Some(self.locked.exactly());
                 let name = self.locked.name.clone();
                 let listed = Listed { repository, name, range, pass_credentials: false };
                 identified(Location::Repository(listed), secret, field, &Credentials::read, using).await
@@ -146,10 +144,8 @@ impl Missing {
         match using.fetcher.look_pinned(id, access, &ask).await {
             Look::At(archive) => Ok(archive),
             Look::Fetching { since } => Err(Error::Fetching { url: id.location.to_string(), since }),
-            Look::Failed(source::Error::DigestMismatch { url, wanted, found }) => {
-                Err(self.unusable(format!(
-                    "Pack.lock says that its digest is {wanted}, and {url} gives {found}: one of the two was changed"
-                )))
+            Look::Failed(source::Error::DigestMismatch { url, found, .. }) => {
+                Err(of_pack(self.locked.changed(&url, &found)))
             }
             Look::Failed(error) => {
                 let name = format!("{} {}", self.locked.name, self.locked.version);
